@@ -161,10 +161,10 @@ def documented(describe: Callable[[Sequence[str]], str] = lambda names: "") -> C
             for entry in _entries(inspect.cleandoc(base.__dict__.get("__doc__") or "")):
                 entries |= dict.fromkeys(entry.partition(" : ")[0].split(", "), entry)
         names = [name for name in inspect.signature(kind).parameters if name != "self"]
-        wanted = [entries.get(name) or describe([name]) for name in names]
+        texts = [entries.get(name) or describe([name]) for name in names]
         text = inspect.cleandoc(kind.__doc__)
         own = "\n".join(_entries(text))
-        kind.__doc__ = text.replace(own, "\n".join(dict.fromkeys(filter(None, wanted))), 1)
+        kind.__doc__ = text.replace(own, "\n".join(dict.fromkeys(filter(None, texts))), 1)
         return kind
 
     return complete

@@ -250,7 +250,7 @@ class Sketch(msgspec.Struct, frozen=True):
 
 
 class ReleaseSpec(msgspec.Struct, frozen=True):
-    """Everything that is wanted of a release; `design` makes the task of it.
+    """Everything that is required of a release; `design` makes the task of it.
 
     Parameters
     ----------

@@ -77,8 +77,8 @@ def least_mu(alpha: Reals, beta: Reals) -> Reals:
 
 def least_bits(alpha: Reals, beta: Reals) -> Reals:
     """Return h((1 - alpha + beta)/2) - h(alpha)/2 - h(beta)/2: the bits that a decision tells about a fair coin."""
-    told = _entropy((1 - alpha + beta) / 2) - _entropy(alpha) / 2 - _entropy(beta) / 2
-    return np.where(alpha + beta < 1, told, 0.0)
+    rate = _entropy((1 - alpha + beta) / 2) - _entropy(alpha) / 2 - _entropy(beta) / 2
+    return np.where(alpha + beta < 1, rate, 0.0)
 
 
 def lower_bound(measure: Measure, training: AuditScores, counted: AuditScores, failure: float) -> Bound:

@@ -95,9 +95,9 @@ SystemFactory = Callable[[float, float, int], Subject]
 
 def sketched(epsilon: float, delta: float, seed: int, **choices: Any) -> AuditedMechanism:
     """Build the audit of rows of two columns, in a sketch of four rows."""
-    wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "copies": "each", "clients": CLIENTS, **choices}
+    options = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "copies": "each", "clients": CLIENTS, **choices}
     return Sums(
-        design(ReleaseSpec.of(Schema.unit(NAMES), epsilon=epsilon, delta=delta, simulation_seed=seed, **wanted)),
+        design(ReleaseSpec.of(Schema.unit(NAMES), epsilon=epsilon, delta=delta, simulation_seed=seed, **options)),
         CORNERS,
     )
 
@@ -127,9 +127,9 @@ def by_group(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
 def scores(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """Build the audit of a round of logistic scores: two cases that nobody expected, with opposite features."""
     contribution = Scores(np.diag([1.0, 20.0]), [-60.0, 0.0], 12.0, Logistic())
-    wanted = {"contribution": contribution, "fractional_bits": 24, "simulation_seed": seed}
+    options = {"contribution": contribution, "fractional_bits": 24, "simulation_seed": seed}
     return Sums(
-        design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **wanted)), ((1.0, 1.0), (-1.0, 1.0))
+        design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **options)), ((1.0, 1.0), (-1.0, 1.0))
     )
 
 
@@ -174,14 +174,16 @@ def missing(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
 
 def besieged(epsilon: float, delta: float, seed: int, *, people: int | None, **choices: Any) -> Subject:
     """Build the audit of a collection with a roster that a hostile server cuts down to the minimum batch; no seed."""
-    wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
-    return surrounded(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, minimum_batch=2 * CLIENTS, people=people, **wanted)
+    options = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
+    return surrounded(
+        Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, minimum_batch=2 * CLIENTS, people=people, **options
+    )
 
 
 def repeated(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject:
     """Build the audit of a collection's release that is broken off and demanded again; no seed."""
-    wanted = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
-    return RepeatedRelease(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, clients=CLIENTS, **wanted)
+    options = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
+    return RepeatedRelease(Schema.from_pair(NAMES, (-1.0, 1.0)), CORNERS, clients=CLIENTS, **options)
 
 
 MECHANISMS: Mapping[str, Factory] = {

@@ -182,9 +182,9 @@ class Codebook(Record, frozen=True, omit_defaults=True):
 
     def radius_of(self, names: Sequence[str]) -> float | None:
         """Return the L2 norm that no normalised row of these columns exceeds, where it is less than that of the box."""
-        wanted = set(names)
-        used = [term for term in self._terms if any(column.name in wanted for column in term.columns)]
-        count = sum(column.name in wanted for term in used for column in term.columns)
+        among = set(names)
+        used = [term for term in self._terms if any(column.name in among for column in term.columns)]
+        count = sum(column.name in among for term in used for column in term.columns)
         return math.sqrt(len(used)) if len(used) < count else None
 
     def has(self, columns: Sequence[Column]) -> bool:
@@ -310,14 +310,14 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         """Return columns as they are in the rows, which rows have all values, and the bounds."""
         cells = Cells.of(X)
         own = {variable.name: {column.name for column in variable.term.columns} for variable in self.variables}
-        wanted = set(names)
+        among = set(names)
         products = tuple(
             factors
             for factors, term in zip(self.products, self._terms[len(self.variables) :], strict=True)
-            if wanted & {column.name for column in term.columns}
+            if among & {column.name for column in term.columns}
         )
         factors_of = {name for factors in products for name in factors}
-        used = tuple(one for one in self.variables if own[one.name] & wanted or one.name in factors_of)
+        used = tuple(one for one in self.variables if own[one.name] & among or one.name in factors_of)
         for variable in used:
             if variable.name not in cells.names:
                 raise InputError(f"X: no column {variable.name!r}; there are {', '.join(cells.names)}")
@@ -330,11 +330,11 @@ class Codebook(Record, frozen=True, omit_defaults=True):
 
     def sources_of(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of a table that these columns are coded from."""
-        wanted = set(names)
+        among = set(names)
         found: set[str] = set()
         factors = (*((variable.name,) for variable in self.variables), *self.products)
         for sources, term in zip(factors, self._terms, strict=True):
-            if wanted & {column.name for column in term.columns}:
+            if among & {column.name for column in term.columns}:
                 found.update(sources)
         return tuple(variable.name for variable in self.variables if variable.name in found)
 

@@ -170,11 +170,11 @@ class GroupedRidgeFit:
 
     def _why_not_useful(self) -> tuple[str, ...]:
         """Return what is to be told of all regressions once, and of single ones with their names."""
-        told = {f"{self.by_} = {group}": model.why_not_useful() for group, model in self.models_.items()}
-        told[POOLED] = self.pooled_.why_not_useful()
-        counts = collections.Counter(text for texts in told.values() for text in texts)
+        found = {f"{self.by_} = {group}": model.why_not_useful() for group, model in self.models_.items()}
+        found[POOLED] = self.pooled_.why_not_useful()
+        counts = collections.Counter(text for texts in found.values() for text in texts)
         shared = [text for text, count in counts.items() if count > 1]
-        own = [f"{name}: {text}" for name, texts in told.items() for text in texts if text not in shared]
+        own = [f"{name}: {text}" for name, texts in found.items() for text in texts if text not in shared]
         return (*shared, *own)
 
 

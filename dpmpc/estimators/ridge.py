@@ -165,7 +165,7 @@ class RidgeFit:
             *why_not_useful(
                 self.selected_,
                 None if isinstance(self.release_, GramRelease) else self.inference(),
-                asked=None if isinstance(self.alpha, str) else float(self.alpha),
+                requested=None if isinstance(self.alpha, str) else float(self.alpha),
                 used=self.alpha_,
             ),
             *filled_target(self.selected_, self.target_),

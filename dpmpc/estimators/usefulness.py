@@ -26,7 +26,7 @@ _ROUNDING = 1e-3  # of the fixed-point encoding
 _REMEDY = "more clients, a larger epsilon, tighter public bounds or fewer features help"
 
 
-def why_not_useful(release: GramSource, found: Inference | None, *, asked: float | None, used: float) -> list[str]:
+def why_not_useful(release: GramSource, found: Inference | None, *, requested: float | None, used: float) -> list[str]:
     """Return the warnings of a fit: one for all that noise does to it, with the remedies, and one of a weak promise.
 
     Parameters
@@ -35,8 +35,8 @@ def why_not_useful(release: GramSource, found: Inference | None, *, asked: float
         What was fitted.
     found : Inference, optional
         Its intervals, where it has any.
-    asked : float, optional
-        The penalty that was asked for; None where it was chosen.
+    requested : float, optional
+        The penalty that was requested for; None where it was chosen.
     used : float
         The penalty of the fit.
     """
@@ -47,8 +47,8 @@ def why_not_useful(release: GramSource, found: Inference | None, *, asked: float
             f"R^2 is {found.r_squared:.2g}, standard error {found.r_squared_standard_error:.2g}: predicting the mean "
             "for everybody is expected to be better"
         )
-    if asked is not None and used > asked:
-        reasons.append(f"the noise raised the penalty from {asked:g} to {used:.3g}, which shrinks the coefficients")
+    if requested is not None and used > requested:
+        reasons.append(f"the noise raised the penalty from {requested:g} to {used:.3g}, which shrinks the coefficients")
     reasons += too_few(release)
     if hopeless:  # which names the remedies
         return [f"{UNIDENTIFIED} In numbers: {'; '.join(reasons)}" if reasons else UNIDENTIFIED, *weak_promise(release)]
@@ -123,11 +123,11 @@ def target_among_features(release: GramSource, target: str) -> list[str]:
     if not isinstance(book, Codebook):
         return []
     own = book.sources_of([target])
-    told = [name for name in release.columns if name != target and not set(own).isdisjoint(book.sources_of([name]))]
-    if not told:
+    same = [name for name in release.columns if name != target and not set(own).isdisjoint(book.sources_of([name]))]
+    if not same:
         return []
     return [
-        f"{', '.join(told)}: coded from {' and '.join(own)} as the target {target!r} is, so that these features tell "
+        f"{', '.join(same)}: coded from {' and '.join(own)} as the target {target!r} is, so that these features tell "
         "part of it by themselves; name features without them"
     ]
 

@@ -59,7 +59,7 @@ def noise(spec: ReleaseSpec | Task) -> AddedNoise:
     Parameters
     ----------
     spec : ReleaseSpec or Task
-        What is wanted of the release; the number of parties and MPyC's threshold are those of the program. With a
+        What is required of the release; the number of parties and MPyC's threshold are those of the program. With a
         sketch whose seed the parties have tossed for, a task with noise by servers, such as `task_for_parties` returns.
 
     Returns

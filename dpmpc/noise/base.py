@@ -1,6 +1,6 @@
 """What every noise has in common: draws that depend on the stream alone, and a description in plain types.
 
-Parameters are held exactly, and rounded up to what a sampler can hold: there is never less noise than asked for.
+Parameters are held exactly, and rounded up to what a sampler can hold: there is never less noise than requested.
 """
 
 from __future__ import annotations

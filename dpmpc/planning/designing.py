@@ -42,7 +42,7 @@ def design(spec: ReleaseSpec) -> Task:
     Parameters
     ----------
     spec : ReleaseSpec
-        What is wanted of it. `ReleaseSpec.of` builds one from keywords.
+        What is required of it. `ReleaseSpec.of` builds one from keywords.
 
     Returns
     -------
@@ -135,13 +135,13 @@ def _proved(contribution: Contribution, mechanism: Mechanism) -> Contribution:
 
 def _trust(spec: ReleaseSpec) -> TrustModel:
     """Count on as many honest servers as the shares need: a majority with Shamir's, one with additive ones."""
-    wanted, shamir = spec.trust, spec.mechanism.sharing == "shamir"
-    if shamir and wanted.servers < 3:
+    trust, shamir = spec.trust, spec.mechanism.sharing == "shamir"
+    if shamir and trust.servers < 3:
         raise InputError(
-            f"servers: {wanted.servers} given, at least 3 expected with Shamir shares: a majority must be honest"
+            f"servers: {trust.servers} given, at least 3 expected with Shamir shares: a majority must be honest"
         )
-    usual = (wanted.servers - 1) // 2 if shamir else wanted.servers - 1
-    return wanted if wanted.corrupt_servers is not None else msgspec.structs.replace(wanted, corrupt_servers=usual)
+    usual = (trust.servers - 1) // 2 if shamir else trust.servers - 1
+    return trust if trust.corrupt_servers is not None else msgspec.structs.replace(trust, corrupt_servers=usual)
 
 
 def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicMatrix]:
@@ -156,14 +156,14 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
         return _weighted(spec)
     metric = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
     kind = _resolved(sketch.kind, len(spec.schema))
-    wanted = sketch.sparsity or (DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1)
+    places = sketch.sparsity or (DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1)
     scenario = Scenario(
         len(spec.schema),
         spec.clients,
         spec.budget.epsilon,
         spec.budget.delta,
         noise,
-        wanted,
+        places,
         _radius(spec),
         spec.mechanism.noise_by,
         trust,

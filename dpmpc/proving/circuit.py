@@ -238,7 +238,7 @@ class RowCircuit(Circuit):
     columns : int
         d.
     least, high : int
-        The range that is asked for. `low` is up to two units below `least`.
+        The range that is requested. `low` is up to two units below `least`.
     squared_radius : int, optional
         C^2, which the squared norm of z is at most; of z M where there is a matrix.
     moments : bool

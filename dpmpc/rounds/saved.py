@@ -49,7 +49,7 @@ class SavedReleases(Releases):
         self._saved = list(releases)
 
     def make(self, share: float, contribution: Contribution | None = None) -> Release:
-        """Return the next release, which must be the one that is asked for.
+        """Return the next release, which must be the one that is expected.
 
         Raises
         ------
@@ -72,15 +72,15 @@ class SavedReleases(Releases):
         raise InputError("releases: those of files given, which nobody adds to")
 
 
-def require_alike(task: Task, asked: Task, place: int) -> None:
-    """Refuse a task that is not the one that is asked for, up to what floating-point arithmetic differs in."""
-    mu = asked.guarantee.mu or 0.0
+def require_alike(task: Task, expected: Task, place: int) -> None:
+    """Refuse a task that is not the one that is expected, up to what floating-point arithmetic differs in."""
+    mu = expected.guarantee.mu or 0.0
     compared = {
-        "table": (task.schema, task.clients) == (asked.schema, asked.clients),
-        "contribution": _alike(task.statistic, asked.statistic),
-        "delta": task.delta == asked.delta,
+        "table": (task.schema, task.clients) == (expected.schema, expected.clients),
+        "contribution": _alike(task.statistic, expected.statistic),
+        "delta": task.delta == expected.delta,
         "share of the budget": abs((task.guarantee.mu or 0.0) - mu) <= _SHARE * mu
-        and abs(task.epsilon - asked.epsilon) <= _SHARE * asked.epsilon,
+        and abs(task.epsilon - expected.epsilon) <= _SHARE * expected.epsilon,
     }
     for name, alike in compared.items():
         if not alike:

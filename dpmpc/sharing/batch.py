@@ -215,7 +215,7 @@ class ArrayShare(Share):
 
 
 class FileShare(Share):
-    """A share in a ``.npy`` file; only the rows that are asked for are in memory.
+    """A share in a ``.npy`` file; only the rows that are requested are in memory.
 
     Rows are read, not mapped: mapped pages would count as this process's memory and be fetched one fault at a time.
     Those of a large file leave the system's page cache at once, which is not only polite: the system then reuses a few

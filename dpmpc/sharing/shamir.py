@@ -290,8 +290,8 @@ class ShamirSharing:
     def _by_party(self, shares: Sequence[Words] | Mapping[int, Words]) -> dict[int, Words]:
         if not isinstance(shares, Mapping):
             if len(shares) != self.servers:
-                wanted = f"{self.servers} shares, or a mapping from party to share, expected"
-                raise InputError(f"shares: {len(shares)} given, {wanted}")
+                expected = f"{self.servers} shares, or a mapping from party to share, expected"
+                raise InputError(f"shares: {len(shares)} given, {expected}")
             shares = dict(enumerate(shares))
         if len(shares) <= self.threshold:
             raise InputError(f"shares: {len(shares)} given, at least {self.threshold + 1} expected")

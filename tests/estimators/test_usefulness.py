@@ -45,7 +45,7 @@ def test_a_hopeless_fit_and_a_raised_penalty_are_said_with_number_and_remedy():
 
 
 def test_a_raised_penalty_alone_has_the_remedy():
-    (said,) = why_not_useful(released(), None, asked=0.0, used=92.4)
+    (said,) = why_not_useful(released(), None, requested=0.0, used=92.4)
     assert said.startswith(
         "the noise raised the penalty from 0 to 92.4, which shrinks the coefficients; more clients, "
     )
