@@ -43,12 +43,12 @@ nitpick_ignore_regex = [
     # Bases that have no page of their own: what they promise stands at the classes that users meet.
     (
         "py:class",
-        r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.estimators\.CoinPress"
+        r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.coinpress_estimators\.CoinPress"
         r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.round_fits\.Fitted"
-        r"|mutual_information\.estimators\.NoisyRegression"
+        r"|mutual_information\.projection_estimators\.NoisyRegression"
         r"|storage\.database\.Store"
         r"|sketching\.sparse\.SparseMatrix"
-        r"|contributions\.rows\._RowContribution)",
+        r"|contributions\.contribution\._RowContribution)",
     ),
 ]
 
