@@ -161,6 +161,8 @@ class RidgeFit:
 
     def why_not_useful(self) -> list[str]:
         """Return what `fit_release` has warned of, from the release alone: numbers and remedies."""
+        if self._second_round is not None:  # the first release, which is what this looks at, is not what was fitted
+            return linear_probability(self.selected_, self.target_)
         return [
             *why_not_useful(
                 self.selected_,
@@ -248,9 +250,11 @@ class RidgeFit:
             "alpha": alpha,
             "debiased": self.debiased_,
         }
+        unchanged: list[str] = []
         if rounds:
             data |= {"rounds": rounds, "verdict": self.verdict_, "no_interval": self.no_interval_}
             notes += [] if self.verdict_ is None else [f"One release: {self.verdict_}."]
+            unchanged = [] if self.verdict_ is None else [f"the second round adds nothing: {self.verdict_}"]
         data |= found.fields | {
             "informative": found.informative,
             "r_squared": finite_or_none(found.r_squared),
@@ -272,7 +276,7 @@ class RidgeFit:
             title=f"Ridge regression of {self.target_}",
             tables=[] if hopeless else [summary.coefficients],
             notes=[] if hopeless else notes,
-            warnings=self.why_not_useful(),
+            warnings=[*unchanged, *self.why_not_useful()],
             verdict=summary.verdict if hopeless else None,
             plots={} if hopeless else {"coefficients": effects.plot},
             data=data,

@@ -138,6 +138,7 @@ def test_ridge_in_two_rounds(place, tmp_path, capsys):
     assert set(result["standard_errors"].values()) == {None}
     assert set(map(tuple, result["confidence_intervals"].values())) == {(None, None)}
     assert result["no_interval"] == alone.no_interval_
+    assert fields["warnings"] == []
     assert "approximation_factor" not in json.dumps(fields)
     assert [one["statistic"] for one in fields["releases"]] == ["second-moments", "scores"]
     text = (out / "report.txt").read_text()

@@ -140,6 +140,19 @@ def test_numbers_are_those_of_the_result(report):
     assert Release.load(folder / "release.dpmpc").task.digest.hex() in found.text
 
 
+def test_the_folder_is_read_as_it_was_fitted(report, capsys):
+    """The text of the fit is that of `dpmpc read`, and then what the run has cost; so is its JSON."""
+    folder, _, _ = report
+    assert main(["read", str(folder)]) == 0
+    said, written = capsys.readouterr().out, (folder / "report.txt").read_text(encoding="utf-8")
+    assert written.startswith(said.rstrip("\n"))
+    assert written[len(said) :].lstrip().startswith("Nothing records what these 3,000 people have spent")
+    assert main(["read", str(folder), "--json"]) == 0
+    again, fields = json.loads(capsys.readouterr().out), json.loads((folder / "result.json").read_text())
+    assert set(fields) - set(again) == {"timing"}
+    assert again == {name: fields[name] for name in again}
+
+
 def test_times_on_a_page_that_may_be_published_are_rounded_up(report):
     """Exact ones tell a little of the noise; result.json has hundredths of seconds."""
     folder, _, found = report
