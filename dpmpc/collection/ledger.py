@@ -221,7 +221,7 @@ class ReleaseLedger(Store):
 
     @contextlib.contextmanager
     def _turn_of(self, collection: bytes) -> Iterator[None]:
-        """Use seed and point of a collection, which no version before this one has begun to release."""
+        """Take a turn at seed and point of a collection, which no older version has begun to release."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             self._tables.refuse_older(collection)
             yield
