@@ -117,7 +117,7 @@ def test_several_processes_take_turns_at_a_file_that_they_share(tmp_path):
     path = tmp_path / "shared.sqlite"
     first, second = (Kept(connect(path, create=True, journal="DELETE"), path) for _ in range(2))
     with first, second:
-        assert first.once("seed", lambda: second.once("seed", lambda: b"theirs")) == b"theirs"
+        assert first.once("seed", lambda: second.once("seed", lambda: b"theirs") and b"mine") == b"theirs"
         assert second.get("seed") == b"theirs"
 
 
