@@ -70,7 +70,7 @@ from dpmpc.release import Release
 from dpmpc.rounds.saved import require_alike
 from dpmpc.storage import canonical
 from dpmpc.task import Task
-from dpmpc.untrusted import read_json
+from dpmpc.untrusted import printable, read_json
 
 LARGEST_TASK = 1 << 24  # bytes of a proposal
 PROPOSER = 0
@@ -155,13 +155,14 @@ async def agree(party: Party, number: int, asked: Task, record: RoundsRecord, al
 def proposed_task(proposal: bytes, number: int, asked: Task, allowed: Callable[[Task], None]) -> Task:
     """Read the task that the proposer has sent, which is nearly the one that this owner has computed by itself."""
     try:
-        task = Task.from_dict(read_json(proposal, dict, largest=LARGEST_TASK)).verify()
+        given: dict[str, Any] = read_json(proposal, dict, largest=LARGEST_TASK)
+        expected: dict[str, Any] = read_json(canonical(asked.to_dict()), dict, largest=LARGEST_TASK)
+        for name in sorted((given.keys() | expected.keys()) - COMPUTED):  # first: to verify any task may take hours
+            if name not in expected or name not in given or given[name] != expected[name]:
+                raise InputError(f"{printable(name)}: another given in round {number} than the plan has")
+        task = Task.from_dict(given).verify()
         require_alike(task, asked, number)
         allowed(task)
-        given, expected = task.to_dict(), asked.to_dict()
-        for name in sorted(expected.keys() - COMPUTED):
-            if given[name] != expected[name]:
-                raise InputError(f"{name}: another given in round {number} than the plan has")
     except ValueError as error:
         raise MalformedFrame(f"party {PROPOSER} proposed no task of round {number}: {error}", PROPOSER) from error
     return task

@@ -59,7 +59,7 @@ from dpmpc.data_release.mixing_parties import RELEASE_FILE, SEED, PartySource, p
 from dpmpc.data_release.record import ReleaseRecord
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.announcing import announce, explained, settle
-from dpmpc.network.conversation import confirm, reveal, toss
+from dpmpc.network.conversation import confirm, reveal, together, toss
 from dpmpc.network.frames import Kind
 from dpmpc.network.party import Party
 from dpmpc.network.settings import PartySettings, read_source
@@ -90,10 +90,10 @@ async def take_part(party: Party) -> dict[str, Any]:
     coin = randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES)
     with ReleaseRecord(party.folder, party.runtime.settings.task, coin) as record:
         tossed = await toss(party, "key and signs", record.coin)
-        own = record.own_release(tossed, (task.released_rows, rows.shape[1]))
+        own = await together(party, lambda: record.own_release(tossed, (task.released_rows, rows.shape[1])))
         if not await all_have_released(party, own is not None):
             with party.meter.phase("align"):
-                record.begin_comparison()
+                await together(party, record.begin_comparison)
                 order = await align(party, derive(tossed, Label.ALIGNMENT, length=SEED_BYTES), ids)
         if own is None:
             with party.meter.phase("mix"):

@@ -82,14 +82,13 @@ class PointKeeper:
         if sealed is not None and sealed.used and kept not in (None, sealed.toss):
             self._forbid()
             raise GuaranteeError(
-                f"query point: {sealed.toss.hex()} is used according to the spool {self._spool.folder}, and "
-                f"{kept.hex()} according to the ledger {self._ledger.folder}, the same one expected: {_LOST}"
+                f"query point: {sealed.toss.hex()} is used according to this server's spool, and {kept.hex()} "
+                f"according to its ledger, the same one expected: {_LOST}"
             )
         if NO_POINT in (kept, None if sealed is None else sealed.toss):
             self._forbid()
             raise GuaranteeError(
-                f"query point: the spool {self._spool.folder} and the ledger {self._ledger.folder} once named "
-                f"different ones as used: {_LOST}"
+                f"query point: this server's spool and its ledger once named different ones as used: {_LOST}"
             )
         used = kept or (sealed.toss if sealed is not None and sealed.used else None)
         if used is None:

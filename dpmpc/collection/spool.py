@@ -191,7 +191,7 @@ class Spool(Store):
             if known is not None and known.used and (known.toss != toss or not used):
                 raise GuaranteeError(f"toss: {toss.hex()} given, {known.toss.hex()} expected, which is used, for good")
             if not self._closed():
-                raise GuaranteeError(f"toss: given for the spool {self.folder}, one that is closed for good expected")
+                raise GuaranteeError("toss: given for a spool that takes reports, one that is closed for good expected")
             self._keep(SealedPoint(toss, used))
 
     def forbid_points(self, mark: bytes) -> None:

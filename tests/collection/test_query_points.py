@@ -377,8 +377,9 @@ def test_stores_that_name_different_used_points_refuse_for_good(server, tmp_path
     shutil.rmtree(tmp_path / "ledger")
     shutil.copytree(other.root / "ledger", tmp_path / "ledger")
     for _ in range(2):
-        with pytest.raises(GuaranteeError, match="do not delete either"):
+        with pytest.raises(GuaranteeError, match="do not delete either") as refusal:
             server.act(lambda keeper: keeper.standing())
+        assert str(tmp_path) not in str(refusal.value), "the other servers are told"
 
 
 def test_real_stores_do_what_the_model_of_them_does(server, tmp_path):

@@ -30,7 +30,9 @@ from dpmpc.privacy import BudgetLedger
 from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.rounds import SavedReleases
+from dpmpc.storage import canonical
 from dpmpc.storage.kept import KEPT_FILE, Kept
+from dpmpc.task import Task
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, tell_other_words
 from support.kept_files import kept_on_disk
 from support.talk import identities, talk
@@ -308,6 +310,26 @@ def test_no_owner_answers_another_task_than_the_one_that_it_wants(owners, monkey
         assert broken[number].party == 0
     rounds = [sum(frame.kind == Kind.COMMITMENT for frame in sent) for sent in owners.sent[1:]]
     assert max(rounds) <= 2  # at most the first round was answered, to two peers
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda task: task["sketch"].update(family="countsketch", rows=(1 << 31) - 1, columns=1 << 34),
+        lambda task: task["trust"].update(servers=4),
+        lambda task: task.pop("delta"),
+        lambda task: task.update({"\x1b[2K": 1}),
+    ],
+    ids=["sketch", "trust", "missing", "more"],
+)
+def test_a_task_that_another_plan_would_have_is_refused_before_time_or_memory_is_spent_on_it(monkeypatch, change):
+    _, (release, _) = in_process(plan_of(), [Stream.from_os()] * 3)
+    proposed = proposal(change)(canonical(release.task.to_dict()))
+    monkeypatch.setattr(Task, "verify", lambda task: pytest.fail("a task of any size was verified"))
+    with pytest.raises(MalformedFrame, match="another given in round 0 than the plan has") as failure:
+        data_owners.proposed_task(proposed, 0, release.task, lambda task: None)
+    assert failure.value.party == 0
+    assert str(failure.value).isprintable()
 
 
 def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, monkeypatch):

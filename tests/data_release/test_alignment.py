@@ -124,7 +124,11 @@ def mix(tmp_path, monkeypatch, folders):
             assert kept_on_disk(tmp_path)["release"] == own.tobytes(), "kept before it is sent"
             raise PartyLost("lost party 1", 1)
 
+        async def together(party, step):
+            return step()
+
         monkeypatch.setattr(random_mixing, "toss", toss)
+        monkeypatch.setattr(random_mixing, "together", together)
         monkeypatch.setattr(random_mixing, "all_have_released", all_have_released)
         monkeypatch.setattr(random_mixing, "align", aligned)
         monkeypatch.setattr(random_mixing, "join", join)

@@ -286,6 +286,19 @@ def test_whoever_says_falsely_that_it_has_made_its_release_gets_nothing_and_no_h
     assert owners.run() == [{}, {}, {}]
 
 
+def test_whoever_changes_its_coin_has_no_honest_owner_blamed_that_refuses(owners, monkeypatch):
+    """Owner 0 alone has made its release; owner 2 knows why it goes no further, and misses nobody."""
+    with monkeypatch.context() as patched:
+        ends = {n: lambda party: as_itself(party, patched, keep=lambda record, toss, own: crash(party)) for n in (1, 2)}
+        owners.run(ends)
+    assert ["release" in kept_on_disk(there) for there in owners.folders] == [True, False, False]
+    (owners.folders[1] / KEPT_FILE).unlink()
+    refused, _, other = owners.run()
+    assert "made under another toss" in str(refused)
+    assert isinstance(other, InputError)
+    assert str(other).startswith("party 0 refuses")
+
+
 def test_sums_are_those_of_the_first_releases_of_all(owners):
     owners.run({1: before(Kind.SHARE, crash)})
     made = [np.frombuffer(kept_on_disk(there)["release"], "<i8").reshape(SUBJECTS, -1) for there in owners.folders]
