@@ -7,8 +7,8 @@ release has a digest of them, which every read of them checks. Dealing seeds and
 
 Up to version 0.3 each id had a row of its own, which is taken over when such a ledger is opened first; one of version
 0.1 is given its chain then. What changed in that one before is noticed only where the digest of the ids of a release
-tells. Versions 0.2 and 0.3 had chains of dealing seeds and query points as well: of a collection that stands in one of
-them `refuse_older` says that the version that began it has to finish it.
+tells. Those versions refuse the ledger from then on. Versions 0.2 and 0.3 had chains of dealing seeds and query points
+as well: `refuse_older` refuses a collection that stands in one of them, which only they could have finished.
 """
 
 from __future__ import annotations
@@ -114,8 +114,9 @@ class LedgerTables:
                 raise self.damaged(f"the table of its {table}")
             if tables == (1,) and collection in [row[1] for row in self._checked(table)]:
                 raise GuaranteeError(
-                    f"collection: {collection.hex()} given, whose release was begun by version 0.3 or older: finish it "
-                    "with the version that began it, at all servers; nothing was changed"
+                    f"collection: {collection.hex()} given, whose release was begun by version 0.3 or older, which "
+                    "alone could finish it, before a later version had taken over this ledger: collect anew "
+                    "(docs/deploy.md)"
                 )
 
     def chain(self) -> None:

@@ -58,7 +58,7 @@ _BLOCKS = (
 )
 _LAST_BLOCK = (
     "SELECT position, entries FROM blocks WHERE typeof(position) = 'integer' AND typeof(entries) = 'blob' "
-    "ORDER BY position DESC LIMIT 1"
+    "AND position >= 0 AND position < 1 << 48 ORDER BY position DESC LIMIT 1"  # as `_MOST`
 )
 _CHECKSUM_TYPE = f"S{CHECKSUM_BYTES}"
 _ENTRY = np.dtype([("id", ID_TYPE), ("checksum", _CHECKSUM_TYPE)])
@@ -168,7 +168,8 @@ class SpoolIndex:
         content = b"".join(map(bytes.__add__, entries.keys(), entries.values()))
         rows = _rows(position, content)
         for first, last in self._database.execute(_LAST_BLOCK).fetchall():
-            if len(last) < _BLOCK_ENTRIES * _ENTRY_BYTES and first + len(last) // _ENTRY_BYTES == position:
+            known = len(_rows(first, last))  # none in a block that is damaged, which nothing is added to
+            if 0 < known < _BLOCK_ENTRIES and first + known == position:
                 position, content = first, last + content
         self._database.execute("INSERT OR REPLACE INTO blocks VALUES (?, ?)", (position, content))
         new = old._replace(reports=old.reports + len(rows), chain=chained(rows, old.chain))

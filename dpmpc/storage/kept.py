@@ -18,11 +18,11 @@ Promised:
 - One process at a time writes. The file of `keep_alone` belongs to one process until it ends, and to one purpose for
   good: a folder that has answered for one agreement answers for no other.
 
-Not promised: anything about a file that was deleted, that a forger changed, or that was *put back*: an older copy has a
-seal that fits, and knows nothing of what was sent since. Do not restore one. What still protects then is what lies
-elsewhere: the other parties refuse a party that commits to something else than they have kept of it (additive shares,
-mixed releases, data owners); the query point of a collection lies in spool and ledger; a budget ledger has a file of
-its own; and the other servers' ledgers refuse reports that were opened, if one of them is honest.
+Not promised: anything about a file that was deleted or emptied, that a forger changed, or that was *put back*: an older
+copy has a seal that fits, and knows nothing of what was sent since. Do not restore one. What still protects then is
+what lies elsewhere: the other parties refuse a party that commits to something else than they have kept of it (additive
+shares, mixed releases, data owners); the query point of a collection lies in spool and ledger; a budget ledger has a
+file of its own; and the other servers' ledgers refuse reports that were opened, if one of them is honest.
 """
 
 from __future__ import annotations

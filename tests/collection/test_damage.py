@@ -195,7 +195,7 @@ def older_ledger(folder):
 
 
 def test_a_release_that_an_older_version_has_begun_is_refused_by_name_and_nothing_is_changed(tmp_path):
-    """The version that began it has to be able to finish. What the ledger has opened counts all the same."""
+    """The ledger is taken over, which ends what was under way. What it has opened counts all the same."""
     with ReleaseLedger(tmp_path / "ledger") as ledger:
         ledger.seal(digest("a"), "a", batch(1))
         ledger.begin_opening(digest("a"), SUMS)
@@ -212,7 +212,7 @@ def test_a_release_that_an_older_version_has_begun_is_refused_by_name_and_nothin
             lambda: ledger.point(digest("proved")),
             lambda: ledger.forbid_points(digest("proved"), bytes(32)),
         ):
-            with pytest.raises(GuaranteeError, match=r"was begun by version 0\.3 or older: finish it with the version"):
+            with pytest.raises(GuaranteeError, match=r"was begun by version 0\.3 or older, which alone could finish"):
                 use()
         assert (tmp_path / "ledger" / "ledger.sqlite").read_bytes() == before
         with pytest.raises(AlreadyReleased):
@@ -366,6 +366,18 @@ def test_a_report_that_the_end_of_a_block_lost_is_not_passed_over(tmp_path, monk
     fill_spool(tmp_path / "spool", monkeypatch)
     change_block(tmp_path / "spool", lambda entries: entries[:-24])
     assert spool_says(tmp_path / "spool")[:2] == (IDS[:6] + IDS[7:], 1)
+
+
+@pytest.mark.parametrize("change", ["entries = substr(entries, 2)", "position = 1 << 62", "position = -9"])
+def test_reports_that_come_after_damage_to_the_last_block_are_kept(tmp_path, change):
+    """What is acknowledged is neither added to a block that cannot be read, nor put where none is looked for."""
+    with open_spool(tmp_path / "spool") as store:
+        store.add(*upload_of(IDS[:7]))
+    with contextlib.closing(sqlite3.connect(tmp_path / "spool" / "spool.sqlite")) as database, database:
+        database.execute(f"UPDATE blocks SET {change}")
+    with open_spool(tmp_path / "spool") as store:
+        store.add(*upload_of(IDS[7:]))
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[7:], 7)
 
 
 def test_a_checksum_is_of_the_id_and_the_words(tmp_path, monkeypatch):
