@@ -38,7 +38,6 @@ from dpmpc.storage.kept import Kept, as_bytes
 
 OPENINGS_FILE = "openings.sqlite"
 SALT_BYTES = 32
-_NOISE = "noise of manifest "
 
 
 class Openings:
@@ -53,8 +52,8 @@ class Openings:
         if begun and not (self._path.exists() and self._has(name)):
             raise AlreadyReleased(
                 f"manifest: {manifest_digest.hex()} was begun by version 0.3 or older, or {self._path.name} was "
-                "removed: no commitments to its shares are kept beside the ledger. Finish it with the version that "
-                "began it, at all servers"
+                "removed: no commitments to its shares are kept beside the ledger. Only the version that began it "
+                "could finish it, at all servers, before a later one had taken over the ledger (docs/deploy.md)"
             )
         with self._open() as kept:
             return kept.once(name, lambda: Stream.from_os().bytes(SALT_BYTES))
@@ -65,26 +64,30 @@ class Openings:
         with self._open() as kept:
             kept.first(what, commitments, party="server", final=final, error=InconsistentShares)
 
-    def keep_noise(self, manifest_digest: bytes, share: Words) -> None:
+    def keep_noise(self, collection: bytes, manifest_digest: bytes, share: Words) -> None:
         """Store a share of dealt noise durably, in place of any that was kept under the same manifest."""
         with self._open() as kept:
-            kept.put({_noise(manifest_digest): as_bytes(share)})
+            kept.put({_noise(collection, manifest_digest): as_bytes(share)})
 
-    def noise(self, manifest_digest: bytes, shape: tuple[int, ...]) -> Words:
+    def noise(self, collection: bytes, manifest_digest: bytes, shape: tuple[int, ...]) -> Words:
         """Return the share of dealt noise that was kept under a manifest."""
         with self._open() as kept:
-            return kept.words(_noise(manifest_digest), shape)
+            return kept.words(_noise(collection, manifest_digest), shape)
 
-    def forget_noise_but_of(self, known: Set[bytes]) -> None:
-        """Forget the noise of all manifests but these, which the ledger knows: nobody goes on with the others."""
+    def forget_noise_but_of(self, collection: bytes, known: Set[bytes]) -> None:
+        """Forget the noise of a collection's manifests but these, which the ledger knows: nobody goes on with the rest.
+
+        Other collections may share the ledger, and one of them may be about to seal a manifest whose noise it has kept.
+        """
         with self._open() as kept:
-            known_names = {_noise(digest) for digest in known}
-            kept.forget(name for name in kept.names() if name.startswith(_NOISE) and name not in known_names)
+            known_names = {_noise(collection, digest) for digest in known}
+            every = _noise(collection, b"")
+            kept.forget(name for name in kept.names() if name.startswith(every) and name not in known_names)
 
-    def forget_noise(self, manifest_digest: bytes) -> None:
+    def forget_noise(self, collection: bytes, manifest_digest: bytes) -> None:
         """Forget the share of noise that is kept under a manifest, if one is: its release exists."""
         with self._open() as kept:
-            kept.forget([_noise(manifest_digest)])
+            kept.forget([_noise(collection, manifest_digest)])
 
     def _has(self, name: str) -> bool:
         with self._open() as kept:
@@ -99,5 +102,5 @@ class Openings:
             yield kept
 
 
-def _noise(manifest_digest: bytes) -> str:
-    return f"{_NOISE}{manifest_digest.hex()}"
+def _noise(collection: bytes, manifest_digest: bytes) -> str:
+    return f"noise of collection {collection.hex()}, manifest {manifest_digest.hex()}"

@@ -160,10 +160,11 @@ class ReleasingServer:
     def seal(self, manifest: Manifest, ids: NDArray[np.uint8], noise: Words | None = None) -> None:
         """Record what was agreed on, after this server's share of noise that was dealt for it; see `Ledger.seal`."""
         if noise is not None:
-            self.openings.keep_noise(manifest.digest, noise)
+            self.openings.keep_noise(self.collection.digest, manifest.digest, noise)
         self.ledger.seal(manifest.digest, manifest.to_json(), ids)
         if noise is not None:
-            self.openings.forget_noise_but_of({entry.manifest_digest for entry in self.ledger.releases()})
+            known = {entry.manifest_digest for entry in self.ledger.releases()}
+            self.openings.forget_noise_but_of(self.collection.digest, known)
 
     def keep_refused(self, refused: Mapping[str, NDArray[np.uint8]]) -> None:
         """Write down, for this server's operator alone, which reports were refused and why; tell how many.
@@ -213,7 +214,8 @@ class ReleasingServer:
             share = ProvedOutputs(share, ids, task, self.number)
         dealt = None
         if task.noise_is_dealt:
-            dealt = self.openings.noise(manifest.digest, (task.sketch.rows, task.width))
+            shape = (task.sketch.rows, task.width)
+            dealt = self.openings.noise(self.collection.digest, manifest.digest, shape)
         return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
@@ -222,7 +224,8 @@ class ReleasingServer:
 
     def finish(self, manifest: Manifest) -> None:
         """Record that the release file is written."""
-        self.openings.forget_noise(manifest.digest)  # it is in the share of the sums that the ledger holds
+        # The share of noise is in the share of the sums, which the ledger holds.
+        self.openings.forget_noise(self.collection.digest, manifest.digest)
         self.ledger.finish(manifest.digest)
 
 

@@ -179,7 +179,7 @@ def test_what_an_older_version_began_is_refused_with_what_to_do(tmp_path):
         deployment.out(server).unlink()
     ended = run(deployment)
     assert_nothing_is_released(deployment, ended)
-    assert all("Finish it with the version that began it, at all servers" in one.told for one in ended.values())
+    assert all("Only the version that began it could finish it, at all servers" in one.told for one in ended.values())
     assert not any(list(ServerFolder(deployment.folder(server)).ledger.glob("openings*")) for server in range(3))
 
 

@@ -301,30 +301,34 @@ def test_a_run_that_bound_nothing_deals_other_noise(deployed, monkeypatch):
 
 
 def test_kept_noise_is_private_and_damage_is_noticed(tmp_path):
+    ours, theirs = b"c" * 32, b"d" * 32
     kept, share = Openings(tmp_path), np.arange(6, dtype=np.uint64).reshape(2, 3)
-    kept.keep_noise(bytes(32), share)
-    kept.keep_noise(b"\1" * 32, share + np.uint64(1))
+    kept.keep_noise(ours, bytes(32), share)
+    kept.keep_noise(ours, b"\1" * 32, share + np.uint64(1))
     (path,) = tmp_path.iterdir()
     assert path.stat().st_mode & 0o777 == 0o600
-    assert np.array_equal(kept.noise(bytes(32), (2, 3)), share)
+    assert np.array_equal(kept.noise(ours, bytes(32), (2, 3)), share)
     for shape in ((2, 4), (1, 3)):
         with pytest.raises(SpoolError, match=r"48 bytes kept .* nothing replaces it"):
-            kept.noise(bytes(32), shape)
+            kept.noise(ours, bytes(32), shape)
     with pytest.raises(SpoolError, match="nothing kept"):
-        kept.noise(b"\2" * 32, (2, 3))
+        kept.noise(ours, b"\2" * 32, (2, 3))
     content = path.read_bytes()
     place = content.index(share.tobytes())
     for other in (b"\1" + share.tobytes()[1:], (share + np.uint64(1)).tobytes()):  # a bit; that of another manifest
         path.write_bytes(content[:place] + other + content[place + 48 :])
         with pytest.raises(SpoolError, match="changed since it was kept"):
-            kept.noise(bytes(32), (2, 3))
+            kept.noise(ours, bytes(32), (2, 3))
     path.write_bytes(content)
-    kept.forget_noise_but_of({b"\1" * 32})
+    kept.keep_noise(theirs, bytes(32), share)  # a collection with the same ledger, which is about to seal
+    kept.forget_noise_but_of(ours, {b"\1" * 32})
+    assert np.array_equal(kept.noise(theirs, bytes(32), (2, 3)), share)
+    kept.forget_noise(theirs, bytes(32))
     with pytest.raises(SpoolError, match="nothing kept"):
-        kept.noise(bytes(32), (2, 3))
-    assert np.array_equal(kept.noise(b"\1" * 32, (2, 3)), share + np.uint64(1))
-    kept.forget_noise(b"\1" * 32)
-    kept.forget_noise(b"\1" * 32)
+        kept.noise(ours, bytes(32), (2, 3))
+    assert np.array_equal(kept.noise(ours, b"\1" * 32, (2, 3)), share + np.uint64(1))
+    kept.forget_noise(ours, b"\1" * 32)
+    kept.forget_noise(ours, b"\1" * 32)
     assert kept_names(tmp_path) == []
     content = path.read_bytes()
     assert share.tobytes() not in content
