@@ -19,7 +19,8 @@ Promised:
   good: a folder that has answered for one agreement answers for no other.
 
 Not promised: anything about a file that was deleted or emptied, that a forger changed, or that was *put back*: an older
-copy has a seal that fits, and knows nothing of what was sent since. Do not restore one. What still protects then is
+copy has a seal that fits, and knows nothing of what was sent since. Do not restore one. Nor does version 0.3 or older
+know the file: started in such a folder it makes everything anew, at a new query point too. What still protects then is
 what lies elsewhere: the other parties refuse a party that commits to something else than they have kept of it (additive
 shares, mixed releases, data owners); the query point of a collection lies in spool and ledger; a budget ledger has a
 file of its own; and the other servers' ledgers refuse reports that were opened, if one of them is honest.
