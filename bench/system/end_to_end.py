@@ -215,7 +215,7 @@ def _command(arguments: Sequence[str]) -> dict[str, Any]:
     from dpmpc.cli.main import parser
 
     printed = io.StringIO()
-    options = parser().parse_args(list(arguments))
+    options = parser().parse_args(list(arguments), argparse.Namespace(arguments=list(arguments)))
     with contextlib.redirect_stdout(printed):
         options.run(options)
     fields: dict[str, Any] = json.loads(printed.getvalue())

@@ -16,8 +16,11 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from unittest import mock
 
 import numpy as np
+
+from dpmpc import noise, sketching
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -75,15 +78,16 @@ def run_page(page, folder, commands=Path(sys.executable).parent):
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "people.csv").write_text(people())
     scope = {"__name__": "__main__"}
-    for block in blocks(page.read_text()):
-        if block.reason is not None:
-            continue
-        if block.file is not None:
-            (folder / block.file).write_text(block.code)
-        elif block.kind == "python":
-            exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), scope)
-        elif block.kind == "sh":
-            run_shell(block.code, folder, commands, f"{page.name}, line {block.line}")
+    with mock.patch.dict(noise.FAMILIES), mock.patch.dict(sketching.FAMILIES):  # a page may add its own
+        for block in blocks(page.read_text()):
+            if block.reason is not None:
+                continue
+            if block.file is not None:
+                (folder / block.file).write_text(block.code)
+            elif block.kind == "python":
+                exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), scope)
+            elif block.kind == "sh":
+                run_shell(block.code, folder, commands, f"{page.name}, line {block.line}")
     return scope
 
 
