@@ -10,9 +10,11 @@ estimators and the options of the command are drawn from it.
 
 from __future__ import annotations
 
+import functools
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
 import msgspec
@@ -351,12 +353,14 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
         )
 
 
-def flat_choices() -> dict[str, Described]:
+@functools.cache  # the command asks once an option, and annotations take a while to read
+def flat_choices() -> Mapping[str, Described]:
     """Return every choice of a release beside its budget by its flat name, in order."""
-    return {"radius": (float | None, RADIUS, None), **choices_of(Sketch, Mechanism, TrustModel)}
+    return MappingProxyType({"radius": (float | None, RADIUS, None), **choices_of(Sketch, Mechanism, TrustModel)})
 
 
-def choices_of(*parts: type[msgspec.Struct]) -> dict[str, Described]:
+@functools.cache
+def choices_of(*parts: type[msgspec.Struct]) -> Mapping[str, Described]:
     """Return the described fields of structs by their flat names, in order."""
     found: dict[str, Described] = {}
     for part in parts:
@@ -367,7 +371,7 @@ def choices_of(*parts: type[msgspec.Struct]) -> dict[str, Described]:
                 kind, meta = get_args(annotation)
                 default = None if field.required else field.default
                 found["sketch" if field.name == "kind" else field.name] = (kind, meta, default)
-    return found
+    return MappingProxyType(found)
 
 
 def taken(part: type[Part], values: dict[str, Any]) -> Part:
