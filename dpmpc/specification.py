@@ -47,6 +47,7 @@ FRACTIONAL_BITS = 16
 STATIC_FAILURE = 2.0**-60  # chance that more of a static coalition meet in some row of a matrix than accounted for
 MATRICES = 16  # that the servers of a collection may draw from one toss; any of them may be the one that is taken
 SHARE_LIMIT = 4e9
+OWN_NOISE = "who adds noise knows its own part, and takes it off the sum that is opened"
 RADIUS = choice("Clip rows, scaled by their bounds, to this L2 norm; no such limit by default.", symbol="C")
 
 

@@ -62,6 +62,13 @@ def add_commands(commands: Any) -> None:
         help="as in dpmpc fit (default auto; 2 for ridge)",
     )
     forms.add("--alpha", used=PLANNED, type=float, help="penalty of --model ridge (default 1)")
+    forms.add(
+        "--corrupt",
+        used=PLANNED,
+        type=int,
+        metavar="T",
+        help="owners that may pool what they see: from 1 to all but one (default); fewer take less noise",
+    )
     owners.set_defaults(run=lambda options: forms.run(options, {SIMULATE: _simulate, PREPARE: _prepare, OWNER: _owner}))
 
 
@@ -89,7 +96,7 @@ def _prepare(options: argparse.Namespace) -> None:
     plan = _plan(options, options.rows)
     arguments = public_arguments(plan, threads=options.threads)
     write_folders(options, agreement_of(arguments, deadline=options.deadline), OWNER, "owners")
-    print(plan.require_possible())
+    print(f"{plan.price()}\n{plan.require_possible()}")
 
 
 def _owner(options: argparse.Namespace) -> None:
@@ -111,7 +118,7 @@ def _owner(options: argparse.Namespace) -> None:
     source = OwnerSource(str(Path(options.data).resolve()), ledger)
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
     print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)
-    print(plan.require_possible(), file=sys.stderr)
+    print(f"{plan.price()}\n{plan.require_possible()}", file=sys.stderr)
     outcome = take_part(options, options.owner, PROGRAM, source, has_sent)
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
     _tell(options, plan, load_releases(folder), spent, out, time.perf_counter() - began)
@@ -152,6 +159,7 @@ def _plan(options: argparse.Namespace, rows: Sequence[int]) -> OwnersPlan:
         alpha=1.0 if options.alpha is None else options.alpha,
         epsilon=options.epsilon,
         delta=options.delta,
+        corrupt=options.corrupt,
         simulation_seed=options.simulation_seed,
     )
     plan.require_possible()
@@ -177,12 +185,12 @@ def _tell(
 
     model = plan.estimator().fit_rounds(SavedReleases(releases, plan.epsilon))
     files = {release_file(number): release for number, release in enumerate(releases)}
-    about = About.of_release(releases[0])
+    named = [f"{name}, {rows:,} rows" for name, rows in zip(plan.owners, plan.rows, strict=True)]
+    about = About("release", f"Release of {releases[0].clients:,} rows of {plan.pooling}", [("Owners", named)])
     report = report_of(releases, model.result(), about, files=list(files), in_rounds=True, guarantee=model.guarantee_)
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
-    named = "; ".join(f"{name} {rows:,}" for name, rows in zip(plan.owners, plan.rows, strict=True))
     said = [
-        f"Rows of the owners: {named}. The guarantee is for a row, not for a person with several rows.",
+        f"{plan.price()}. The guarantee is for a row, not for a person with several rows.",
         f"{owners_spent_text(model.guarantee_)}.",
     ]
     whole = float(math.ceil(wall_s))  # how long an owner's own rows took is told in whole seconds

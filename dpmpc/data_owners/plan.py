@@ -13,7 +13,7 @@ from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.rounds import Releases
 from dpmpc.rounds.newton import AUTO
-from dpmpc.specification import MODELS_IN_ROUNDS, ReleaseSpec
+from dpmpc.specification import MODELS_IN_ROUNDS, OWN_NOISE, ReleaseSpec
 from dpmpc.storage import Record
 from dpmpc.task import Task
 
@@ -39,6 +39,9 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         Penalty of a ridge regression.
     epsilon, delta : float
         Budget of all rounds together.
+    corrupt : int, optional
+        Owners that may pool what they see, t, against all others: from 1 to all but one, which is the default. The
+        noise in a sum has M/(M - t) times the variance that protects a row.
     simulation_seed : int, optional
         Repeatable noise, which protects nobody.
     """
@@ -53,6 +56,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
     alpha: float
     epsilon: float
     delta: float
+    corrupt: int | None = None
     simulation_seed: int | None = None
 
     def __post_init__(self) -> None:
@@ -67,6 +71,13 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         for count in self.rows:
             require_whole("rows", count, 1)
         require_choice("model", self.model, MODELS_IN_ROUNDS)
+        if self.corrupt is not None:
+            require_whole("corrupt", self.corrupt)
+            if not 1 <= self.corrupt < len(self.owners):
+                raise InputError(
+                    f"corrupt: {self.corrupt} given, 1 to {len(self.owners) - 1} expected of {len(self.owners)} owners"
+                    + ("" if self.corrupt else f": {OWN_NOISE}")
+                )
         if self.schema.outside != "clip":  # the others would notice, and no ledger counts it
             raise InputError(
                 f"bounds: outside = {self.schema.outside!r} given, 'clip' expected: no owner refuses because of a row"
@@ -88,8 +99,27 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         releases = Releases(self.specification(), _nobody)
         return releases.promise([releases.task(share) for share in shares])
 
+    @property
+    def pooling(self) -> str:
+        """How many owners there are, and how many of them may pool what they see."""
+        pooling = self.specification().trust.colluding_servers
+        return f"{len(self.owners)} owners, of whom any {pooling} may pool what they see"
+
+    def price(self) -> str:
+        """Say what it costs in noise that so many owners may pool what they see."""
+        trust = self.specification().trust
+        factor = len(self.owners) / trust.honest_servers
+        return (
+            f"{self.pooling}: the noise in a sum has {factor:.3g} times the variance that protects a row, "
+            f"M/(M - t) with M = {len(self.owners)} and t = {trust.colluding_servers}"
+        )
+
     def specification(self) -> ReleaseSpec:
-        """Return the sums that are wanted: the owners are the servers, and each adds noise that suffices alone."""
+        """Return the sums that are wanted: the owners are the servers, and the noise of those who do not pool suffices.
+
+        The noise of M - t owners hides a row of theirs from the t others, who subtract their own (docs/mathematics.md,
+        section 12).
+        """
         return ReleaseSpec.of(
             self.schema,
             sum(self.rows),
@@ -97,6 +127,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
             self.delta,
             servers=len(self.owners),
             noise_by="servers",
+            corrupt_servers=self.corrupt,
             simulation_seed=self.simulation_seed,
         )
 

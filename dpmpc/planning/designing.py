@@ -22,7 +22,15 @@ from dpmpc.proving import bits_for, fewest_present, with_proofs
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
-from dpmpc.specification import COPIES, FRACTIONAL_BITS, SKETCHES, Mechanism, ReleaseSpec, TrustModel
+from dpmpc.specification import (
+    COPIES,
+    FRACTIONAL_BITS,
+    OWN_NOISE,
+    SKETCHES,
+    Mechanism,
+    ReleaseSpec,
+    TrustModel,
+)
 from dpmpc.task import Task
 
 PURPOSES: dict[str, UtilityMetric] = {metric.purpose: metric for metric in (Regression(), LowRank())}
@@ -139,6 +147,10 @@ def _trust(spec: ReleaseSpec) -> TrustModel:
     if shamir and trust.servers < 3:
         raise InputError(
             f"servers: {trust.servers} given, at least 3 expected with Shamir shares: a majority must be honest"
+        )
+    if trust.corrupt_servers == 0 and spec.mechanism.noise_by == "servers":  # a server is an adversary of its own
+        raise InputError(
+            f"corrupt_servers: 0 given, 1 to {trust.servers - 1} expected where servers add the noise: {OWN_NOISE}"
         )
     usual = (trust.servers - 1) // 2 if shamir else trust.servers - 1
     return trust if trust.corrupt_servers is not None else msgspec.structs.replace(trust, corrupt_servers=usual)

@@ -118,6 +118,32 @@ def test_one_owner_alone_hides_its_rows():
     assert not (first == second).any()
 
 
+@pytest.mark.parametrize("corrupt", [1, 2, 3])
+def test_what_remains_against_a_coalition_of_t_has_the_variance_that_protects(corrupt):
+    """Without the coalition's own noise; and the opened sum has M/(M - t) times it.
+
+    860 entries: the variance of the noise has a relative deviation of sqrt(2 / 860), and five of them are left, at a
+    false alarm of 1e-6 each.
+    """
+    schema, owners = Schema(tuple(Column(f"c{number}", -1, 1) for number in range(40))), 4
+    rows = np.random.default_rng(3).uniform(-1, 1, (owners, 5, 40))
+    plan = plan_of(owners=tuple("abcd"), rows=(5,) * owners, schema=schema, model="ridge", delta=1e-3, corrupt=corrupt)
+    task = AgreedReleases(plan, None).task(1.0)
+    ring, noises, dealt = task.encoding.ring, [], []
+    for number, own in enumerate(rows):
+        dealt.append(OwnRound(plan, number, own, Stream.from_os()).shares(task))
+        noisy = ring.lift(task.scheme.combine([share[None] for share in dealt[-1]]))[0]
+        noises.append(noisy - task.statistic.encode(schema.normalise(own), task.encoding).sum(axis=0))
+    assert task.width == 860
+    needed = (task.sensitivity.l2 / task.guarantee.mu) ** 2
+    close, opened = 5 * np.sqrt(2 / task.width), owners / (owners - corrupt)
+    assert np.mean(np.sum(noises[corrupt:], axis=0, dtype=float) ** 2) / needed == pytest.approx(1, abs=close)
+    assert np.mean(np.sum(noises, axis=0, dtype=float) ** 2) / needed == pytest.approx(opened, abs=close * opened)
+    totals = [np.sum([shares[owner : owner + 1] for shares in dealt], axis=0, dtype=np.uint64) for owner in range(4)]
+    said = open_sums(task, totals).noise_variance[0] * 2.0 ** (2 * task.encoding.fractional_bits)
+    assert said / needed == pytest.approx(opened, rel=1e-6)
+
+
 def test_seeded_noise_is_for_simulations():
     plan = plan_of()
     with pytest.raises(SimulationOnly):
@@ -137,6 +163,9 @@ def test_another_number_of_rows_is_refused():
         ({"rows": (5, 6)}, "rows: 2 numbers given"),
         ({"rows": (5, 6, 0)}, "rows: 0 given"),
         ({"model": "probit"}, "model: 'probit' given"),
+        ({"corrupt": 0}, "corrupt: 0 given, 1 to 2 expected of 3 owners: who adds noise knows its own part"),
+        ({"corrupt": 3}, "corrupt: 3 given, 1 to 2 expected of 3 owners"),
+        ({"corrupt": 1.5}, "corrupt: 1.5 given, a whole number"),
         ({"rounds": 9}, "rounds: 9 given"),
         ({"schema": Schema(SCHEMA.columns, "refuse")}, "outside = 'refuse' given, 'clip' expected"),
         ({"model": "poisson", "schema": Schema((*SCHEMA.columns[:2], Column("n", 1, 9)))}, r"\(1, 9\) given"),

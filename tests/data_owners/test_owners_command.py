@@ -55,6 +55,8 @@ def test_owners_on_one_machine(files, capsys):
     assert sorted(path.name for path in out.iterdir())[:2] == ["release-0.dpmpc", "release-1.dpmpc"]
     assert "Logistic regression of ill" in Page((out / "report.html").read_text(encoding="utf-8")).text
     text = " ".join((out / "report.txt").read_text().split())
+    assert "Release of 3,000 rows of 2 owners, of whom any 1 may pool what they see" in text
+    assert "the noise in a sum has 2 times the variance that protects a row" in text
     assert "not for a person with several rows" in text
     assert "recorded only where an owner names one ledger for all fits (--ledger)" in text
     assert "dpmpc fit keeps no ledger" not in text
@@ -103,6 +105,7 @@ def test_prepared_owners_on_their_own(files, capsys):
     status, printed, told = run(capsys, *command)
     assert status == 0, told
     assert "a folder for each of 2 owners" in printed
+    assert "2 owners, of whom any 1 may pool what they see: the noise in a sum has 2 times" in printed
     assert "differential privacy for each of 3,000 clients" in printed
     results = []
     for attempt in range(2):
@@ -144,6 +147,7 @@ PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401"
         ([*PREPARE, "PLAN", "--simulation-seed", "1"], "simulation_seed: 1 given, but --prepare does not use it"),
         (["--owner", "0", "--data", "a.csv"], "folder: none given"),
         (["--owner", "0", "--data", "a.csv", "--folder", "x", "--epsilon", "1"], "epsilon: 1.0 given, but --owner"),
+        ([*PREPARE, "PLAN", "--corrupt", "0"], "corrupt: 0 given, 1 to 1 expected of 2 owners: who adds noise"),
         ([*PREPARE, "PLAN", "--alpha", "1"], "alpha: 1.0 given, but that is for --model ridge"),
         ([*PREPARE, "PLAN", "--model", "ridge"], "rounds: 1 given, 2 or 'auto' expected"),
         ([*PREPARE[:-1], "PLAN"], "owners: 1 given, at least 2 expected"),

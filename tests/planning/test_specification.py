@@ -198,6 +198,14 @@ def test_a_coalition_as_large_as_a_row_is_refused_unless_servers_add_the_noise(s
     )
 
 
+def test_a_server_that_adds_noise_is_never_trusted_not_to_take_it_off():
+    """Against itself a server's noise hides nothing: M sums with 1/M of the noise each leave (M - 1)/M of it."""
+    plan = {"schema": Schema.unit([*"ab"]), "clients": 1000, "epsilon": 1.0, "delta": 1e-6}
+    with pytest.raises(InputError, match=r"corrupt_servers: 0 given, 1 to 2 expected where servers add the noise"):
+        design(ReleaseSpec.of(**plan, noise_by="servers", corrupt_servers=0))
+    assert design(ReleaseSpec.of(**plan, noise_by="clients", corrupt_servers=0)).trust.corrupt_servers == 0
+
+
 @pytest.mark.parametrize("fields", [{"spread": 0}, {"target_spread": 2}, {"explained": 1}, {"explained": 0}])
 def test_bad_populations(fields):
     with pytest.raises(InputError, match=next(iter(fields))):
