@@ -104,11 +104,11 @@ def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release.mixing_parties import PROGRAM, RELEASE_FILE, PartySource, task_of
     from dpmpc.data_release.record import has_sent
     from dpmpc.network.programs import require_prepared
-    from dpmpc.storage.kept import refuse_older
+    from dpmpc.storage.kept import refuse_unusable
 
     out, folder = new_path("out", options.out), Path(options.folder)
     settings = require_prepared(folder, options.party, PROGRAM)
-    refuse_older(folder)
+    refuse_unusable(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
     print(task_of(settings.arguments).verify().guarantee, file=sys.stderr)
     source = PartySource(str(Path(options.data).resolve()), options.key)

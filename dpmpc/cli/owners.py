@@ -105,12 +105,12 @@ def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data_owners.record import has_sent
     from dpmpc.estimators.coded_rows import codebook_of
     from dpmpc.network.programs import require_prepared
-    from dpmpc.storage.kept import refuse_older
+    from dpmpc.storage.kept import refuse_unusable
 
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
     plan = plan_of(require_prepared(folder, options.owner, PROGRAM).arguments)
-    refuse_older(folder)
+    refuse_unusable(folder)
     there = column_names(options.data)
     for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")

@@ -33,7 +33,7 @@ from dpmpc.privacy import BudgetLedger
 from dpmpc.randomness import Stream
 from dpmpc.storage import canonical
 from dpmpc.storage.database import Store
-from dpmpc.storage.kept import as_bytes, has_kept, keep_alone
+from dpmpc.storage.kept import ROUNDS_MARK, as_bytes, has_kept, keep_alone
 from dpmpc.task import Task
 
 LEDGER_FILE = "ledger.json"
@@ -64,11 +64,11 @@ class RoundsRecord(Store):
 
     def __init__(self, folder: Path, plan: str, ledger: Path, limit: tuple[float, float]):
         self._folder, self._plan, self._ledger_file, self._limit = folder, plan, ledger, limit
-        self._kept = keep_alone(folder, plan)
+        self._kept = keep_alone(folder, plan, ROUNDS_MARK)
         try:
             # Tells folders of one plan apart in the ledger.
             self._mark = self._kept.once("folder", lambda: Stream.from_os().bytes(NONCE_BYTES)).hex()
-            self._require_ledger()
+            self._refuse_forgotten(self._require_ledger())
         except BaseException:
             self.close()
             raise
@@ -80,6 +80,19 @@ class RoundsRecord(Store):
     def _require_ledger(self) -> BudgetLedger:
         """Return the ledger as it is now; other folders of this owner may enter rounds of theirs at any time."""
         return BudgetLedger.load(self._ledger_file) if self._ledger_file.exists() else BudgetLedger(*self._limit)
+
+    def _refuse_forgotten(self, ledger: BudgetLedger) -> None:
+        """Refuse a folder whose own ledger has rounds of this plan that its record does not know."""
+        others = f"data owners, plan {self._plan[:16]}, folder "
+        if self._ledger_file.resolve().parent == self._folder.resolve() and any(
+            entry.what.startswith(others) and not entry.what.startswith(others + self._mark[:16])
+            for entry in ledger.entries
+        ):
+            raise InputError(
+                f"folder: {self._folder.name!r} given, whose ledger {self._ledger_file.name} has rounds of this plan "
+                "that its record does not know: the record was removed, and what it has sent cannot be sent again. "
+                "Whoever prepares anew answers about the same rows with other noise, which spends further budget"
+            )
 
     def task(self, number: int) -> dict[str, Any] | None:
         """Return the public facts of a round that was begun, or None."""

@@ -16,8 +16,9 @@ from dpmpc.networked import ids_file, proved_blocks, share_file, stored_reports
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.protocols import proved_reports
 from dpmpc.sharing import FileShare, open_share
-from dpmpc.storage.kept import KEPT_FILE, keep_alone
+from dpmpc.storage.kept import KEPT_FILE
 from support.hostile.servers import meddle
+from support.kept_files import forget_folder, kept_on_disk
 from support.talk import identities, talk
 
 CLIENTS, SERVERS = 70, 3
@@ -148,11 +149,10 @@ def test_the_proofs_of_a_folder_are_checked_once(keys, tmp_path):
     assert not [one for one in checked(folders, plan) if isinstance(one, Exception)]
     points = set()
     for folder in folders:
-        with keep_alone(folder, None) as kept:
-            points.add(kept.get("query point"))
+        points.add(kept_on_disk(folder)["query point"])
     (point,) = points
     assert len(point) == 32
-    (folders[2] / KEPT_FILE).unlink()  # one that was put back does not help
+    forget_folder(folders[2])  # one that was put back does not help
 
     def watch(runtime):
         meddle(lambda sender, receiver, frame: sent.append(frame.kind) or frame, runtime)

@@ -31,10 +31,10 @@ from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.rounds import SavedReleases
 from dpmpc.storage import canonical
-from dpmpc.storage.kept import KEPT_FILE, Kept
+from dpmpc.storage.kept import KEPT_FILE, ROUNDS_MARK, Kept
 from dpmpc.task import Task
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, tell_other_words
-from support.kept_files import kept_on_disk
+from support.kept_files import forget_folder, kept_on_disk
 from support.talk import identities, talk
 
 SCHEMA = Schema((Column("a", -1, 1), Column("b", -1, 1), Column("ill", 0, 1)))
@@ -287,7 +287,8 @@ def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner,
 
 def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
     owners.run({1: before(Kind.SALT, crash)})
-    (owners.folders[1] / KEPT_FILE).unlink()  # an owner that lost its folder, or says so
+    forget_folder(owners.folders[1])
+    (owners.folders[1] / LEDGER_FILE).unlink()  # an owner that lost its folder, or says so
     broken = owners.run()
     assert isinstance(broken[0], BatchMismatch)
     assert broken[0].party == 1
@@ -549,6 +550,18 @@ class TestRecord:
             spent.append(BudgetLedger.load(ledger).epsilon)
         assert len(BudgetLedger.load(ledger).entries) == 2
         assert spent[1] > 1.2 * spent[0]
+
+    def test_a_folder_whose_record_is_gone_is_refused_by_its_own_ledger(self, tmp_path):
+        """All that the folder kept was removed, the mark too, but not the ledger in it."""
+        with self.open(tmp_path) as record:
+            record.keep_shares(0, self.task(), np.zeros((3, 9), np.uint64))
+        for _ in range(2):
+            for name in (KEPT_FILE, ROUNDS_MARK):
+                (tmp_path / name).unlink()
+            with pytest.raises(InputError, match=r"ledger\.json has rounds of this plan that its record does not know"):
+                self.open(tmp_path)
+        with pytest.raises(InputError, match="its record does not know"):
+            self.open(tmp_path)
 
     def test_a_folder_is_for_one_plan_and_one_process(self, tmp_path):
         with self.open(tmp_path), pytest.raises(InputError, match="which another process is using"):

@@ -10,7 +10,7 @@ import pytest
 
 from dpmpc.data_release.record import MOST_COMPARISONS, ReleaseRecord, has_sent
 from dpmpc.errors import BatchMismatch, InputError, SpoolError
-from dpmpc.storage.kept import KEPT_FILE, Kept
+from dpmpc.storage.kept import KEPT_FILE, RELEASE_MARK, Kept
 from support.kept_files import commitments_of, kept_on_disk
 
 AGREEMENT, COIN, TOSS = "ab" * 32, b"c" * 32, b"t" * 32
@@ -42,8 +42,9 @@ def test_files_are_for_their_owner_alone(tmp_path):
             record.keep(TOSS, OWN)
     finally:
         os.umask(before)
-    assert [path.name for path in tmp_path.iterdir()] == [KEPT_FILE]
-    assert stat.S_IMODE((tmp_path / KEPT_FILE).stat().st_mode) == 0o600
+    assert sorted(path.name for path in tmp_path.iterdir()) == [KEPT_FILE, RELEASE_MARK]
+    for path in tmp_path.iterdir():
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def test_neither_the_toss_nor_its_plain_hash_is_kept(tmp_path):

@@ -24,7 +24,7 @@ from dpmpc.network.settings import digest_of, write_source
 from dpmpc.protocols import random_mixing
 from dpmpc.storage.kept import KEPT_FILE
 from support.hostile.servers import meddle, tell_other_words
-from support.kept_files import commitments_of, kept_on_disk
+from support.kept_files import commitments_of, forget_folder, kept_on_disk
 from support.talk import identities, talk
 
 COLUMNS, SUBJECTS = (["x"], ["y", "z"], ["w"]), 8
@@ -235,7 +235,7 @@ def test_an_owner_whose_record_is_damaged_is_refused_by_itself(owners):
 def test_an_owner_that_has_lost_its_folder_gets_no_second_release_from_the_others(owners):
     """It has another coin, so another toss: whoever has made its release refuses."""
     owners.run({1: before(Kind.SHARE, crash)})
-    (owners.folders[1] / KEPT_FILE).unlink()
+    forget_folder(owners.folders[1])
     again = owners.run()
     for number in (0, 2):
         assert isinstance(again[number], InputError)
@@ -292,7 +292,7 @@ def test_whoever_changes_its_coin_has_no_honest_owner_blamed_that_refuses(owners
         ends = {n: lambda party: as_itself(party, patched, keep=lambda record, toss, own: crash(party)) for n in (1, 2)}
         owners.run(ends)
     assert ["release" in kept_on_disk(there) for there in owners.folders] == [True, False, False]
-    (owners.folders[1] / KEPT_FILE).unlink()
+    forget_folder(owners.folders[1])
     refused, _, other = owners.run()
     assert "made under another toss" in str(refused)
     assert isinstance(other, InputError)

@@ -4,7 +4,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from dpmpc.storage.kept import KEPT_FILE, keep_alone
+from dpmpc.storage.database import connect
+from dpmpc.storage.kept import KEPT_FILE, POINT_MARK, RELEASE_MARK, ROUNDS_MARK, Kept
 
 
 def kept_on_disk(folder):
@@ -14,8 +15,15 @@ def kept_on_disk(folder):
             shutil.copy(path, copy)
         if not (Path(copy) / KEPT_FILE).exists():
             return {}
-        with keep_alone(Path(copy), None) as kept:
+        path = Path(copy) / KEPT_FILE
+        with Kept(connect(path, create=False, journal="DELETE"), path) as kept:
             return {name: kept.get(name) for name in kept.names()}
+
+
+def forget_folder(folder):
+    """Remove all that a folder keeps, with its mark: what an owner does that says it has lost its folder."""
+    for name in (KEPT_FILE, RELEASE_MARK, ROUNDS_MARK, POINT_MARK):
+        (Path(folder) / name).unlink(missing_ok=True)
 
 
 def commitments_of(folder, what="release"):
