@@ -32,7 +32,6 @@ from dpmpc.client import Client
 from dpmpc.collection.agreement import Batch, batch_digest
 from dpmpc.collection.certificate import manifest_of
 from dpmpc.collection.designing import CollectionTerms, design_collection
-from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.collection.reports import ReportFormat, make_reports
@@ -149,7 +148,7 @@ class HonestServer:
         collection = self.collection
         task = collection.task(len(ids), toss)
         manifest = manifest_of(collection, task, batch=batch_digest(ids), toss=toss, time=collection.closes + _DAY / 2)
-        with self.folder.open_spool(collection, 0, writer=False) as spool, ReleaseLedger(self.folder.ledger) as ledger:
+        with self.folder.open_spool(collection, 0, writer=False) as spool, self.folder.open_ledger() as ledger:
             server = ReleasingServer(
                 collection=collection,
                 number=0,

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from dpmpc.cli.options import add_release_options, address, release_choices, seconds
+from dpmpc.cli.options import add_release_options, add_take_over, address, release_choices, seconds
 from dpmpc.cli.output import progress
 from dpmpc.cli.waiting import quiet
 from dpmpc.errors import InputError
@@ -121,6 +121,7 @@ def _add_serve(commands: Any) -> None:
         default="text",
         help="lines for people, or a JSON object on each (default %(default)s)",
     )
+    add_take_over(serve)
     serve.set_defaults(run=_serve)
 
 
@@ -337,7 +338,7 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
     serve(
         collection,
         options.server,
-        ServerFolder(Path(options.folder)),
+        ServerFolder(Path(options.folder), options.take_over_ledger),
         host,
         port,
         limits=Limits(**{name: value for name, value in given.items() if value is not None}),

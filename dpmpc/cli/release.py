@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dpmpc.cli.options import address, seconds
+from dpmpc.cli.options import add_take_over, address, seconds
 from dpmpc.untrusted import harmless
 
 
@@ -43,6 +43,7 @@ def add_commands(commands: Any) -> None:
     release.add_argument(
         "--threads", type=int, default=1, metavar="N", help="threads of the transform (default %(default)s)"
     )
+    add_take_over(release)
     release.set_defaults(run=_release)
 
     verify = commands.add_parser("verify", help="check all that a release file claims, offline")
@@ -80,6 +81,7 @@ def _release(options: argparse.Namespace) -> None:
         connect_deadline=CONNECT_SECONDS if options.connect_deadline is None else options.connect_deadline,
         deadline=options.deadline,
         threads=options.threads,
+        take_over=options.take_over_ledger,
         tell=lambda line: print(harmless(line), file=sys.stderr),
     )
     path = Path(f"{options.out}.html")

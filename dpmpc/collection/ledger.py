@@ -77,7 +77,8 @@ class LedgerEntry:
 class ReleaseLedger(Store):
     """The record of all releases of one server."""
 
-    def __init__(self, folder: str | os.PathLike[str]):
+    def __init__(self, folder: str | os.PathLike[str], *, take_over: bool = False):
+        # take_over: also a ledger of version 0.3 or older, in which it has begun what it alone could finish
         self.folder = Path(folder)
         self._turns = threading.Lock()
         with typed_errors(self.folder):
@@ -86,7 +87,7 @@ class ReleaseLedger(Store):
                 raise SpoolError(f"folder: {self.folder} holds a spool, a place of its own expected for the ledger")
             self._database = connect(self.folder / LEDGER_FILE, create=True, journal="DELETE")
             try:
-                self._tables = LedgerTables(self._database, self.folder)
+                self._tables = LedgerTables(self._database, self.folder, take_over=take_over)
                 self._kept = Kept(self._database, self.folder / LEDGER_FILE, ADVICE)
             except BaseException:
                 self._database.close()

@@ -7,13 +7,16 @@ release has a digest of them, which every read of them checks. Dealing seeds and
 
 Up to version 0.3 each id had a row of its own, which is taken over when such a ledger is opened first; one of version
 0.1 is given its chain then. What changed in that one before is noticed only where the digest of the ids of a release
-tells. Those versions refuse the ledger from then on. Versions 0.2 and 0.3 had chains of dealing seeds and query points
-as well: `refuse_older` refuses a collection that stands in one of them, which only they could have finished.
+tells. Those versions refuse the ledger from then on. So one in which they have begun what they alone can finish is
+taken over only where its user gives that up; a collection that still takes reports leaves nothing in a ledger. Versions
+0.2 and 0.3 had chains of dealing seeds and query points as well: `refuse_older` refuses a collection that stands in one
+of them, which only they could have finished.
 """
 
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,7 +26,7 @@ from numpy.typing import NDArray
 
 from dpmpc.collection.openings import OPENINGS_FILE
 from dpmpc.collection.report_ids import ID_TYPE
-from dpmpc.errors import GuaranteeError, SpoolError
+from dpmpc.errors import GuaranteeError, InputError, SpoolError
 from dpmpc.randomness import Label
 from dpmpc.storage.database import CHAIN_START, first_difference, links, transaction
 
@@ -47,6 +50,9 @@ _LINKS = {
     "seeds": "SELECT link FROM seeds ORDER BY number",
     "points": "SELECT link FROM points ORDER BY number",
 }
+_OPENED = "opened"  # the last state of a release (`dpmpc.collection.ledger`)
+_BEGUN_BY = {"seeds": "dealing seed", "points": "query point, or was closed for one"}
+_MOST_NAMED = 3
 _SET_LINK = "UPDATE releases SET link = ? WHERE number = ?"
 ADVICE = (
     "nothing was sent by this run. Do not repair it and do not restore an older copy, which may have forgotten "
@@ -70,7 +76,7 @@ class ReleaseRow(NamedTuple):
 class LedgerTables:
     """The tables of one ledger, on a connection to its database."""
 
-    def __init__(self, database: sqlite3.Connection, folder: Path):
+    def __init__(self, database: sqlite3.Connection, folder: Path, *, take_over: bool = False):
         self._database, self._folder = database, folder
         with transaction(database):
             (version,) = database.execute("PRAGMA user_version").fetchone()
@@ -94,6 +100,8 @@ class LedgerTables:
                     f"folder: a ledger of version {version} in {folder}, version {_VERSION} or older expected; "
                     "use the dpmpc that wrote it, or, if it is damaged, " + ADVICE
                 )
+            if version in (_FIRST_VERSION, _ROWS_VERSION) and not take_over:
+                self._refuse_unfinished()  # an error undoes what was taken over
 
     def _make(self, *statements: str) -> None:
         for statement in statements:
@@ -105,14 +113,26 @@ class LedgerTables:
         """Return all releases, the earliest first, once their chain shows that they are as they were recorded."""
         return [ReleaseRow(*row) for row in self._checked("releases")]
 
+    def _refuse_unfinished(self) -> None:
+        """Refuse a ledger in which an older version has begun what it alone can finish."""
+        known = self.releases()
+        left = [f"release {one.digest.hex()[:16]}... is {one.state}" for one in known if one.state != _OPENED]
+        done = {json.loads(one.manifest).get("collection") for one in known if one.state == _OPENED}
+        for table in ("seeds", "points"):
+            found = {collection.hex() for collection in self._begun_in(table)}
+            left += [f"collection {one[:16]}... has its {_BEGUN_BY[table]}" for one in sorted(found - done)]
+        if left:
+            more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
+            raise InputError(
+                f"folder: the ledger in {self._folder} is of version 0.3 or older, which has begun what it alone can "
+                f"finish: {', '.join(left[:_MOST_NAMED])}{more}. Nothing was changed. Finish it with that version, at "
+                "all its servers, or give --take-over-ledger if it is given up for good; what was opened stays opened"
+            )
+
     def refuse_older(self, collection: bytes) -> None:
         """Refuse a collection whose dealing seed or query point version 0.2 or 0.3 has recorded here."""
         for table in ("seeds", "points"):
-            tables = self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-            heads = self._database.execute("SELECT count(*) FROM heads WHERE name = ?", (table,)).fetchone()
-            if tables != heads:
-                raise self.damaged(f"the table of its {table}")
-            if tables == (1,) and collection in [row[1] for row in self._checked(table)]:
+            if collection in self._begun_in(table):
                 raise GuaranteeError(
                     f"collection: {collection.hex()} given, whose release was begun by version 0.3 or older, which "
                     "alone could finish it, before a later version had taken over this ledger: collect anew "
@@ -157,6 +177,14 @@ class LedgerTables:
     def damaged(self, what: str) -> SpoolError:
         """Return the error that says what has changed, and what to do."""
         return SpoolError(f"{self._folder}: the ledger is damaged: {what} changed since it was recorded. " + ADVICE)
+
+    def _begun_in(self, table: str) -> set[bytes]:
+        """Return the collections that a table of version 0.2 or 0.3 names, if there is one."""
+        tables = self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (table,)).fetchone()
+        heads = self._database.execute("SELECT count(*) FROM heads WHERE name = ?", (table,)).fetchone()
+        if tables != heads:
+            raise self.damaged(f"the table of its {table}")
+        return {collection for _, collection, _ in self._checked(table)} if tables == (1,) else set()
 
     def _rows(self, table: str) -> list[tuple[Any, ...]]:
         return self._database.execute(_ROWS[table]).fetchall()

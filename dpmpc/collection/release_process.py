@@ -62,10 +62,11 @@ def run_release(
     connect_deadline: float = CONNECT_SECONDS,
     deadline: float | None = None,
     threads: int = 1,
+    take_over: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Released:
     """Take part in the release of a collection as one of its servers; call it once in a process."""
-    own, target = ServerFolder(Path(folder)), Path(out)
+    own, target = ServerFolder(Path(folder), take_over), Path(out)
     own.require_server(collection, number)
     require_quorum(collection, without)
     if threads < 1:
@@ -113,7 +114,7 @@ def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
 
 @contextlib.contextmanager
 def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, ReleaseLedger]]:
-    with folder.open_spool(collection, number, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
+    with folder.open_spool(collection, number, writer=False) as spool, folder.open_ledger() as ledger:
         if collection.proved:  # before the others are there: one store may have been put back
             with contextlib.suppress(SpoolError):  # of what is damaged the others are told when they are there
                 PointKeeper(collection.digest, spool, ledger).heal()

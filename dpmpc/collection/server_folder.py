@@ -20,6 +20,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from dpmpc.arguments import require_whole
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
@@ -49,6 +50,7 @@ class ServerFolder:
     """The folder of one server."""
 
     path: Path  # must exist; mode 0700
+    take_over: bool = False  # whether its user gives up what version 0.3 or older has begun in its ledger
 
     def __post_init__(self) -> None:
         if not self.path.is_dir():
@@ -102,6 +104,10 @@ class ServerFolder:
             file.write(f"{os.getpid()}\n")
             file.flush()
             yield
+
+    def open_ledger(self) -> ReleaseLedger:
+        """Open the record of what this server has ever opened."""
+        return ReleaseLedger(self.ledger, take_over=self.take_over)
 
     def open_spool(self, collection: Collection, server: int, *, writer: bool) -> Spool:
         """Open the shares, which must be of this collection and server."""

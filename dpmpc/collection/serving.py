@@ -18,7 +18,6 @@ from typing import Any
 
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import LINGER_SECONDS, IdleTimeout, LimitedListener, connections_allowed, listen
-from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.server_folder import ServerFolder
@@ -80,7 +79,7 @@ def serve(
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
     with folder.open_spool(collection, server, writer=True) as spool:
         if collection.proved:  # one store that was put back learns from the other
-            with ReleaseLedger(folder.ledger) as ledger:
+            with folder.open_ledger() as ledger:
                 PointKeeper(collection.digest, spool, ledger).heal()
 
         LOGGER.info("server %d of collection %s, %d reports stored", server, collection.digest.hex(), len(spool))

@@ -1,6 +1,7 @@
 """Ledgers and spools whose bits change on the disk, and those that version 0.1 has written."""
 
 import contextlib
+import json
 import random
 import shutil
 import sqlite3
@@ -13,7 +14,8 @@ from dpmpc.collection import spool, spool_index
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.report_ids import ID_TYPE
 from dpmpc.collection.segments import checksums
-from dpmpc.errors import AlreadyReleased, GuaranteeError, SpoolError
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.errors import AlreadyReleased, GuaranteeError, InputError, SpoolError
 from dpmpc.randomness import Label
 from dpmpc.storage.database import CHAIN_START, first_difference, link, links
 from support.collection_processes import DIGEST, batch, digest, open_spool, upload_of
@@ -165,7 +167,7 @@ def test_a_collection_has_one_dealing_seed_for_ever(tmp_path):
 def test_a_ledger_of_version_0_1_is_given_its_chain(tmp_path):
     folder = copied("ledger", tmp_path)
     for _ in range(2):
-        with ReleaseLedger(folder) as ledger:
+        with ReleaseLedger(folder, take_over=True) as ledger:
             ledger.scrub()
             assert [entry.state for entry in ledger.releases()] == [State.OPENED, State.OPENING, State.SEALED]
             assert [entry.manifest for entry in ledger.releases()][:2] == ['{"name": "opened"}', '{"name": "opening"}']
@@ -259,14 +261,66 @@ def of_version_0_3(tmp_path):
 
 def test_a_ledger_of_version_0_3_is_taken_over(tmp_path):
     folder = of_version_0_3(tmp_path)
-    for _ in range(2):
-        with ReleaseLedger(folder) as ledger:
+    for again in range(2):
+        with ReleaseLedger(folder, take_over=not again) as ledger:
             ledger.scrub()
             assert [entry.state for entry in ledger.releases()] == [State.OPENED, State.OPENING, State.SEALED]
             np.testing.assert_array_equal(ledger.batch(digest("opening")), batch(*range(10, 15)))
             with pytest.raises(AlreadyReleased, match=r"of 30 reports, none expected .*: 10 in"):
                 ledger.seal(digest("other"), "{}", batch(*range(30)))
             assert ledger.begun(batch(*range(30))).sum() == 15
+
+
+def finish_releases(folder):
+    """Let all releases of a ledger of version 0.3 be opened, by the collections that their manifests name."""
+    with contextlib.closing(sqlite3.connect(folder / "ledger.sqlite")) as database, database:
+        for number, collection in ((1, bytes(32)), (2, DIGEST), (3, digest("proved"))):
+            manifest = json.dumps({"collection": collection.hex()})
+            database.execute("UPDATE releases SET state = 'opened', manifest = ? WHERE number = ?", (manifest, number))
+        fields = "number, digest, manifest, state, since, ids_digest, shape, sums"
+        chain = links(Label.LEDGER, database.execute(f"SELECT {fields} FROM releases ORDER BY number").fetchall())
+        for number, one in enumerate(chain, 1):
+            database.execute("UPDATE releases SET link = ? WHERE number = ?", (one, number))
+        database.execute("UPDATE heads SET head = ? WHERE name = 'releases'", (chain[-1],))
+
+
+@pytest.mark.parametrize("version", ["0.1", "0.3"])
+def test_an_older_ledger_with_releases_under_way_is_left_to_its_version(tmp_path, version):
+    """Taken over, they could be finished by nobody, and only the older version would say so."""
+    folder = copied("ledger", tmp_path) if version == "0.1" else of_version_0_3(tmp_path)
+    before = (folder / "ledger.sqlite").read_bytes()
+    said = r"release [0-9a-f]{16}\.\.\. is opening, release [0-9a-f]{16}\.\.\. is sealed\. .* give --take-over-ledger"
+    with pytest.raises(InputError, match=said):
+        ReleaseLedger(folder)
+    assert (folder / "ledger.sqlite").read_bytes() == before
+    server = ServerFolder(folder.parent, take_over=True)
+    with pytest.raises(InputError, match=said):
+        ServerFolder(folder.parent).open_ledger()
+    server.open_ledger().close()
+    ReleaseLedger(folder).close()
+
+
+def test_an_older_ledger_with_collections_under_way_is_left_to_its_version_until_they_are_released(tmp_path):
+    folder = of_version_0_3(tmp_path)
+    older_ledger(folder)
+    finish_releases(folder)
+    with contextlib.closing(sqlite3.connect(folder / "ledger.sqlite")) as database, database:
+        row = (1, digest("another"), None)
+        database.execute("UPDATE points SET collection = ?, link = ?", (row[1], link(Label.LEDGER, CHAIN_START, row)))
+        database.execute("UPDATE heads SET head = ? WHERE name = 'points'", (link(Label.LEDGER, CHAIN_START, row),))
+    before = (folder / "ledger.sqlite").read_bytes()
+    said = rf"finish: collection {digest('another').hex()[:16]}\.\.\. has its query point, or was closed for one\. N"
+    with pytest.raises(InputError, match=said):
+        ReleaseLedger(folder)
+    assert (folder / "ledger.sqlite").read_bytes() == before
+
+
+def test_an_older_ledger_whose_releases_are_all_opened_is_taken_over_by_itself(tmp_path):
+    folder = of_version_0_3(tmp_path)
+    older_ledger(folder)
+    finish_releases(folder)
+    with ReleaseLedger(folder) as ledger:
+        assert ledger.begun(batch(*range(30))).sum() == 18
 
 
 @pytest.mark.parametrize(
