@@ -12,6 +12,7 @@ the schema that the row came through; only accuracy depends on the two belonging
 from collections.abc import Mapping
 from typing import Any
 
+from dpmpc.contributions.clipped_scores import ClippedScores, ClippedSums
 from dpmpc.contributions.contribution import (
     Contribution,
     Rows,
@@ -28,6 +29,8 @@ from dpmpc.storage import rebuilt
 __all__ = [
     "CONTRIBUTIONS",
     "MOST_GROUPS",
+    "ClippedScores",
+    "ClippedSums",
     "Contribution",
     "GroupedMoments",
     "Identity",
@@ -58,6 +61,7 @@ CONTRIBUTIONS: dict[str, type[Contribution]] = {
         PowerSum,
         ItemSketch,
         Scores,
+        ClippedScores,
     )
 }
 """What a saved task may name; whoever adds a contribution adds it here."""

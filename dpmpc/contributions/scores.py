@@ -95,9 +95,7 @@ class Scores(Contribution):
             raise InputError("matrix: first row (1, 0, ..., 0) expected: the intercept is not whitened away")
         if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
             raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
-        self.theta = np.array(theta, dtype=np.float64)
-        if self.theta.shape != (side,) or not np.all(np.abs(self.theta) <= _LARGEST_COEFFICIENT):
-            raise InputError(f"theta: {side} numbers of magnitude at most {_LARGEST_COEFFICIENT:g} expected")
+        self.theta = require_theta(theta, side)
         self.ball = require_positive("radius", radius, _LARGEST_WEIGHT)
         if self.ball < 1:
             raise InputError(f"radius: {radius} given, at least 1 expected: no whitened row is shorter")
@@ -133,10 +131,7 @@ class Scores(Contribution):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return that of Theorem 2 or 3 in units of 2^-f, plus what rounding each entry can add."""
-        if encoding.fractional_bits > MOST_FRACTIONAL_BITS:
-            raise InputError(
-                f"fractional_bits: {encoding.fractional_bits} given, at most {MOST_FRACTIONAL_BITS} expected of scores"
-            )
+        require_few_bits(encoding)
         width = self.width(columns)
         l2 = math.sqrt(self.link.squared_sensitivity) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
         linf = min(l2, 2.0 * self.largest_entry(encoding))
@@ -174,6 +169,22 @@ class Scores(Contribution):
         return max(1.0, self.link.curvature_weight * self.link.steepest)
 
 
+def require_theta(theta: ArrayLike, side: int) -> Reals:
+    """Return public coefficients, or refuse them."""
+    found = np.array(theta, dtype=np.float64)
+    if found.shape != (side,) or not np.all(np.abs(found) <= _LARGEST_COEFFICIENT):  # a NaN fails too
+        raise InputError(f"theta: {side} numbers of magnitude at most {_LARGEST_COEFFICIENT:g} expected")
+    return found
+
+
+def require_few_bits(encoding: FixedPoint) -> None:
+    """Refuse an encoding whose units are as small as the errors of floats."""
+    if encoding.fractional_bits > MOST_FRACTIONAL_BITS:
+        raise InputError(
+            f"fractional_bits: {encoding.fractional_bits} given, at most {MOST_FRACTIONAL_BITS} expected of scores"
+        )
+
+
 def _symmetric(entries: Reals, side: int) -> Reals:
     """Return the symmetric matrix whose upper triangle is given, off-diagonal entries times sqrt(2)."""
     upper = np.zeros((side, side))
@@ -209,6 +220,10 @@ class Link(Described):
     slope: float = 1.0
 
     @abc.abstractmethod
+    def residual(self, target: Reals, eta: Reals) -> Reals:
+        """Return target less mean (m,) in the target's units, for targets in [-1, 1], within what the link allows."""
+
+    @abc.abstractmethod
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
         """Return both (m,), within their bounds, for targets in [-1, 1]."""
 
@@ -237,10 +252,13 @@ class Logistic(Link):
     curvature_weight = math.sqrt(21)
     steepest = 0.25
 
+    def residual(self, target: Reals, eta: Reals) -> Reals:
+        """Return y - q."""
+        return np.asarray(np.clip((target + 1) / 2, 0.0, 1.0) - sigmoid(eta))
+
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
         """Return y - q and q (1 - q)."""
-        q = sigmoid(eta)
-        return np.clip((target + 1) / 2, 0.0, 1.0) - q, q * (1 - q)
+        return self.residual(target, eta), self.expected_curvature(eta)
 
     def expected_curvature(self, eta: Reals) -> Reals:
         """Return q (1 - q)."""
@@ -266,9 +284,13 @@ class Identity(Link):
         """Return the limit."""
         return {"limit": self.limit}
 
+    def residual(self, target: Reals, eta: Reals) -> Reals:
+        """Return t - eta, clipped."""
+        return np.clip(target - eta, -self.limit, self.limit)
+
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
-        """Return the clipped residual and ones."""
-        return np.clip((target - eta) / self.limit, -1.0, 1.0), np.ones_like(eta)
+        """Return the clipped residual, in units of the limit, and ones."""
+        return self.residual(target, eta) / self.limit, np.ones_like(eta)
 
     def expected_curvature(self, eta: Reals) -> Reals:
         """Return ones."""
@@ -301,12 +323,16 @@ class Poisson(Link):
         """Return the upper bound and the limit."""
         return {"top": self.top, "limit": self.limit}
 
+    def residual(self, target: Reals, eta: Reals) -> Reals:
+        """Return y - m, clipped."""
+        means = np.exp(np.clip(eta, math.log(_LEAST_MEAN), math.log(self.top)))
+        return np.clip(self.top * (target + 1) / 2 - means, -self.limit, self.limit)
+
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
         """Return the centred, clipped residual and Cov(clip(y - m), y), in units of their bounds."""
         grid, mean, covariance = self._table
         logarithm = np.clip(eta, grid[0], grid[-1])
-        residual = np.clip(self.top * (target + 1) / 2 - np.exp(logarithm), -self.limit, self.limit)
-        residual -= np.interp(logarithm, grid, mean)
+        residual = self.residual(target, eta) - np.interp(logarithm, grid, mean)
         curvature = np.interp(logarithm, grid, covariance)
         return np.clip(residual / self.reach, -1.0, 1.0), np.clip(curvature / self.slope, 0.0, 1.0)
 

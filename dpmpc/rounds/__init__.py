@@ -14,6 +14,7 @@ from dpmpc.rounds.newton import RoundsFit, fit_in_rounds, fit_start
 from dpmpc.rounds.outlook import Assumed, Outlook, outlook
 from dpmpc.rounds.releases import CORRUPT, FRESH, Ask, Releases
 from dpmpc.rounds.saved import SavedReleases
+from dpmpc.rounds.steering import Steering
 
 __all__ = [
     "CORRUPT",
@@ -28,6 +29,7 @@ __all__ = [
     "RoundModel",
     "RoundsFit",
     "SavedReleases",
+    "Steering",
     "fit_in_rounds",
     "fit_start",
     "outlook",

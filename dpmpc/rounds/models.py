@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import math
 import operator
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +24,24 @@ from dpmpc.rounds.start import (
 
 Reals = NDArray[np.float64]
 
+_LEAST_CHANCE, _LEAST_COUNT = 0.02, 0.05  # of a mean: below, steering would start far out
 _CHEAP = 0.05  # a larger ball is taken where noise adds at most so much to the variance of sampling
 _CHEAP_RISK = 1e-4  # the same of a linear regression, as a part of its risk
 _CLEARLY = 2.0  # standard errors by which residuals have to exceed those of the law before that is said
+
+
+class Response(NamedTuple):
+    """How a target depends on the linear predictor, as far as a released mean of it tells: what steering goes by."""
+
+    link: Link  # of the steering rounds
+    level: float | None = None  # the linear predictor at the mean, to start from; None where the first sum says more
+    bend: float = 1.0  # the slope of the mean there
+    # where scores are clipped in all rounds, for features of norm 1; None where the clip follows the residuals
+    clip: float | None = None
+    kept: float = 1.0  # what a clip that stays leaves of the curvature
+    largest: float = 1.0  # residual
+    spread: float = 2.0  # standard deviation of the predictor in the prior, at its largest scale
+    intercept_spread: float = 3.0  # the same of the intercept
 
 
 class RoundModel(abc.ABC):
@@ -56,6 +71,10 @@ class RoundModel(abc.ABC):
     @abc.abstractmethod
     def usual(self) -> int:
         """Number of rounds that "auto" begins with."""
+
+    @abc.abstractmethod
+    def response(self, mean: float) -> Response:
+        """Return what steering goes by, for a released mean of the target on the scale [-1, 1]."""
 
     @abc.abstractmethod
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
@@ -99,6 +118,12 @@ class LogisticModel(RoundModel):
     shares: ClassVar = {0: (1.0,), **_SHARES}
     usual = 2
 
+    def response(self, mean: float) -> Response:
+        """Return that of a chance; clips stay, since one at the median would shorten just the rarer class."""
+        chance = min(max((1 + mean) / 2, _LEAST_CHANCE), 1 - _LEAST_CHANCE)
+        level = math.log(chance / (1 - chance))
+        return Response(Logistic(), level, chance * (1 - chance), clip=max(chance, 1 - chance), kept=0.75)
+
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return the scaled least-squares fit."""
         return logistic_start(whitened), Logistic()
@@ -141,6 +166,11 @@ class PoissonModel(RoundModel):
 
     def __init__(self, top: int):
         self.top = Poisson(top, 1.0).top
+
+    def response(self, mean: float) -> Response:
+        """Return that of a mean count."""
+        count = max(self.top * (1 + mean) / 2, _LEAST_COUNT)
+        return Response(Poisson(self.top, float(self.top)), math.log(count), count, largest=self.top)
 
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return the fit to Gaussian features; residuals are clipped at three standard deviations and one count."""
@@ -188,6 +218,10 @@ class LeastSquares(RoundModel):
         "(rounds=1, dpmpc fit --rounds 1) has intervals"
     )
     usual = 1
+
+    def response(self, mean: float) -> Response:
+        """Return that of a number; 2 is the public range of residuals."""
+        return Response(Identity(2.0), spread=1.0, intercept_spread=1.0)
 
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return lifted least squares; residuals are clipped at four standard deviations."""

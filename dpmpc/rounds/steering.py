@@ -1,0 +1,195 @@
+"""What a steering round sends, and what all of them together say of the coefficients.
+
+A steering round releases the mean s of scores that are clipped as a whole (`dpmpc.contributions.clipped_scores`), at
+the coefficients theta that the rounds before have led to. In coordinates in which the first sum's noisy Gram matrix is
+near the identity, s = H (b* - b) + noise for the coefficients b* that are looked for and a curvature H that the first
+sum shows: every round is a linear observation of the same b*, and counts by its precision. What the curvature may be
+wrong by counts as noise, so that early, long steps weigh little. Coefficients are the posterior mean under a normal
+prior, whose scale is averaged over by likelihood: where nothing is to be learned they tend to the mean of the target
+(docs/mathematics.md, section 12).
+
+Promised: everything is read from releases. `noise_part` is what noise adds to the expected excess; clipping and a wrong
+curvature add more that no release tells, so that it says when little can be learned, and never that a fit is good.
+"""
+
+from __future__ import annotations
+
+import math
+from statistics import NormalDist
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.contributions import ClippedScores
+from dpmpc.release import GramSource, Release
+from dpmpc.rounds.models import Response
+
+Reals = NDArray[np.float64]
+
+_NORMAL = NormalDist()
+_MEDIAN = _NORMAL.inv_cdf(0.75)  # of |N(0, 1)|
+_RIDGE = 0.3  # norms of the first sum's noise that are added to the eigenvalues of its Gram matrix
+_LEAST_CURVATURE = 0.25  # of a direction in which they were added
+_MODEL_ERROR = 0.25  # part of a step that the curvature may be wrong by
+_FORGOTTEN = 0.01  # weight that an observation loses with each later one
+_LARGEST_CLIP = 6.0  # in units of the median gradient
+_CLIP_GROWS = 0.15  # how fast the clip grows where noise is small
+_FIRST_CLIP = 0.3  # deviation of residuals that the first clip is made for
+_LEAST_CLIP = 1e-3
+_SCALES = np.geomspace(1e-4, 1.0, 9)  # of the prior
+
+
+class Posterior(NamedTuple):
+    """Coefficients after all observations, averaged over the scales of the prior."""
+
+    mean: Reals  # (p,)
+    variance: Reals  # of each
+    weights: Reals  # of the scales, from the least to the largest
+
+
+def posterior(weighted: Reals, precision: Reals, prior: Reals, intercept: Reals) -> Posterior:
+    """Return what observations say under normal priors of covariance g diag(prior) + intercept intercept^T.
+
+    Given are the sums of the observations times their precisions, and of the precisions.
+    """
+    error = 1 / np.maximum(precision, 1e-12)
+    observed = weighted * error
+    means, variances, logs = [], [], []
+    for scale in _SCALES:
+        total = scale * prior + error
+        across = intercept / total
+        one = 1 + float(intercept @ across)
+        along = float(across @ observed) / one
+        means.append(observed - error * (observed / total - across * along))
+        variances.append(error - error**2 * (1 / total - across**2 / one))
+        squared = float(observed @ (observed / total)) - one * along**2
+        logs.append(-0.5 * (squared + float(np.log(total).sum()) + math.log(one)))
+    weights = np.exp(np.array(logs) - max(logs))
+    weights /= weights.sum()
+    mean = weights @ np.array(means)
+    between = weights @ (np.array(means) - mean) ** 2
+    return Posterior(mean, weights @ np.array(variances) + between, weights)
+
+
+def clip_multiple(clients: int, side: int, mu: float) -> float:
+    """Return the clip of all rounds of this mu together in units of the median gradient: a public number."""
+    return min(_LARGEST_CLIP, max(1.0, _CLIP_GROWS * clients * mu / (2 * math.sqrt(2) * side)))
+
+
+def aim(multiple: float) -> float:
+    """Return the mean of min(1, |N| / (multiple median |N|)): the mean length that the clip is steered to."""
+    end = multiple * _MEDIAN
+    return 2 * (_NORMAL.pdf(0) - _NORMAL.pdf(end)) / end + 2 * (1 - _NORMAL.cdf(end))
+
+
+class Steering:
+    """The steering rounds of one fit: what the next one asks for, and what they have shown so far.
+
+    Parameters
+    ----------
+    first : GramSource
+        The release of second moments, the target last.
+    response : Response
+        How the target depends on the linear predictor, as the first release shows it.
+    mu : float
+        What the steering rounds cost together, as the parameter of a Gaussian mechanism.
+    """
+
+    def __init__(self, first: GramSource, response: Response, mu: float):
+        clients, side = first.clients, len(first.columns)
+        noise = math.sqrt(float(first.noise_variance[0]))
+        gram = first.gram().matrix
+        eigenvalues, self._vectors = np.linalg.eigh(gram[:side, :side])
+        seen = np.maximum(eigenvalues, 0.0)
+        raised = seen + _RIDGE * noise * math.sqrt(side)
+        self._scales = np.sqrt(clients / raised)  # b = coefficients of (1, z), in the eigenvectors, over these
+        self._curvature = np.maximum(seen / raised, _LEAST_CURVATURE)
+        self._rank = max(1.0, float((seen / raised).sum()))
+        self._prior = np.sqrt(raised) / float(self._curvature @ np.sqrt(raised)) * response.spread**2
+        self._level = self._vectors[0] / self._scales  # the intercept 1
+        self._mean = self._scales * (self._vectors.T @ gram[0, :side]) / clients  # of the rows in these coordinates
+        self._response = response
+        self._multiple = clip_multiple(clients, side, mu)
+        self._precision, self._weighted = np.zeros(side), np.zeros(side)
+        self._clips: list[float] = []
+        root_rank = math.sqrt(self._rank)
+        if response.clip is None:
+            self._kept = 1 - 0.5**self._multiple
+            self._clip = _FIRST_CLIP * self._multiple * root_rank * math.sqrt(response.bend)
+        else:
+            self._kept, self._clip = response.kept, response.clip * root_rank
+        self._largest = self._multiple * math.sqrt(side) * response.largest
+        if response.level is None:
+            b = np.zeros(side)
+            score = self._scales * (self._vectors.T @ gram[:side, side]) / clients
+            self._take(b, score, noise**2 / (2 * clients * raised), self._curvature)
+        else:
+            self._posterior = Posterior(response.level * self._level, self._prior, np.zeros(len(_SCALES)))
+
+    def contribution(self) -> ClippedScores:
+        """Return what clients send in the next round."""
+        root = (self._vectors * self._scales) @ self._vectors.T
+        return ClippedScores((root + root.T) / 2, self.coefficients, self._clip, self._response.link)
+
+    def observe(self, release: Release) -> None:
+        """Take in a round."""
+        scores = release.task.statistic
+        assert isinstance(scores, ClippedScores)
+        deviation = math.sqrt(float(release.noise_variance[0]))
+        sums = scores.read(release.sketch[0], deviation, release.clients)
+        b = self._vectors.T @ scores.theta / self._scales  # of files: as it was on the machine that asked for it
+        noise = np.full(len(b), sums.score_sd**2)
+        self._take(b, self._vectors.T @ sums.score, noise, self._kept * self._response.bend * self._curvature)
+        self._clips.append(scores.clip)
+        if self._response.clip is None:
+            longer = min(max(sums.length / aim(self._multiple), 0.5), 2.0) ** (1 / (1 + 10 * sums.length_sd))
+            self._clip = min(max(scores.clip * longer, _LEAST_CLIP), self._largest)
+
+    def _take(self, b: Reals, score: Reals, noise: Reals, curvature: Reals) -> None:
+        """Count the score at b as an observation of the coefficients."""
+        wrong = np.maximum((score**2 + np.mean(score**2)) / 2 - noise, 0.0)
+        precision = curvature / (noise + _MODEL_ERROR**2 * wrong)
+        self._precision = self._precision / (1 + _FORGOTTEN) + precision * curvature
+        self._weighted = self._weighted / (1 + _FORGOTTEN) + precision * (score + curvature * b)
+        self._posterior = posterior(
+            self._weighted, self._precision, self._prior, self._response.intercept_spread * self._level
+        )
+
+    @property
+    def coefficients(self) -> Reals:
+        """Intercept and weights (p,) of the normalised features."""
+        return np.asarray(self._vectors @ (self._scales * self._posterior.mean))
+
+    @property
+    def residual_scale(self) -> float:
+        """The deviation of residuals that the clips of the later half of the rounds stand for; NaN before any."""
+        if not self._clips:
+            return math.nan
+        later = self._clips[len(self._clips) // 2 :]
+        return float(np.median(later)) / (self._multiple * _MEDIAN * math.sqrt(self._rank))
+
+    def why_nothing(self, variance: float) -> str | None:
+        """Return why nothing can be learned of a target of this noisy variance; None where something may be.
+
+        Nothing is learned where noise alone makes up more than half of what there is to predict, or where the least
+        effects are the likeliest and noise is more than what is predicted.
+        """
+        if self.noise_part > variance / 2:
+            return (
+                f"noise alone adds {self.noise_part:.2g} to the expected squared error of a prediction, and the "
+                f"target varies by {max(variance, 0.0):.2g} about its mean, at most half of it expected"
+            )
+        b, bend = self._posterior.mean, self._response.bend
+        predicted = bend**2 * (float(self._curvature @ b**2) - float(self._mean @ b) ** 2)
+        if self._posterior.weights[0] <= 0.5 or predicted > self.noise_part:
+            return None
+        return (
+            f"no effect is the likeliest reading: predictions vary by {max(predicted, 0.0):.2g} about their mean, and "
+            f"noise adds {self.noise_part:.2g} to their squared error"
+        )
+
+    @property
+    def noise_part(self) -> float:
+        """What noise adds to the expected squared error of a prediction, in squared units of the target."""
+        return float(self._curvature @ self._posterior.variance) * self._response.bend**2
