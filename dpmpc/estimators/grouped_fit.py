@@ -18,7 +18,7 @@ from dpmpc.estimators.release_parts import Blocks, selection
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.scikit import name_features
 from dpmpc.estimators.summary import EVEN
-from dpmpc.planning.advice import people_needed
+from dpmpc.planning.prediction import people_needed
 from dpmpc.release import Release
 from dpmpc.results import Result
 

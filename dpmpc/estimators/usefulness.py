@@ -15,8 +15,7 @@ from dpmpc.data import Codebook
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.release_parts import is_grouped
-from dpmpc.planning.advice import Forecast, error_of, people_needed, release_of
-from dpmpc.planning.prediction import Regression
+from dpmpc.planning.prediction import Regression, Scenario, error_of, people_needed, release_of, useful_from
 from dpmpc.release import GramSource
 
 MOST_EPSILON = 10.0
@@ -63,10 +62,10 @@ def too_few(release: GramSource) -> list[str]:
     task, metric = release.task, Regression()
     if is_grouped(release):
         return too_few_in_group(release)
-    found = Forecast(task, metric)
-    if error_of(release_of(task), found.scenario, metric) < found.trivial:
+    kind, scenario = release_of(task), Scenario.of(task)
+    if error_of(kind, scenario, metric) < metric.trivial(scenario):
         return []
-    when = _from(found.useful_from)
+    when = _from(useful_from(kind, scenario, metric))
     return [
         f"{release.clients:,} people given: a release like this is expected to beat predicting the mean {when} "
         "(dpmpc plan)"

@@ -11,7 +11,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable
 
 from dpmpc.contributions import GroupedMoments, SecondMoments, moment_sensitivity
 from dpmpc.errors import InputError
@@ -22,7 +21,12 @@ from dpmpc.planning.prediction import (
     Scenario,
     UtilityMetric,
     best_rows,
+    error_of,
     expected_of,
+    people_needed,
+    release_of,
+    smallest_batch,
+    useful_from,
 )
 from dpmpc.privacy import NoisePlacement
 from dpmpc.specification import NOISED_BY, Mechanism
@@ -127,8 +131,7 @@ class Forecast:
 
         A sketch is given its best number of rows at every batch size.
         """
-        release, metric = release_of(self.task), self.metric
-        return smallest_batch(self.scenario, lambda at: error_of(release, at, metric) < metric.trivial(at))
+        return useful_from(release_of(self.task), self.scenario, self.metric)
 
     @functools.cached_property
     def options(self) -> tuple[ReleaseOption, ...]:
@@ -198,34 +201,6 @@ class Forecast:
     def _rivals(self) -> str:
         text = self.metric.text
         return f"{self.metric.nothing} has {text(self.trivial)} and the local model {text(self.local)}"
-
-
-def smallest_batch(scenario: Scenario, useful: Callable[[Scenario], bool]) -> int | None:
-    """Return the smallest number of clients from which on a release is useful; None if there is none below 1/delta.
-
-    The search starts at 2 p: below, no sketch has enough rows, and no model is determined.
-    """
-
-    def useful_for(clients: int) -> bool:
-        return useful(dataclasses.replace(scenario, clients=clients))
-
-    low, high = 2 * scenario.columns - 1, scenario.largest_batch
-    if high <= low or not useful_for(high):
-        return None
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if useful_for(middle) else (middle, high)
-    return high
-
-
-def error_of(release: str, scenario: Scenario, metric: UtilityMetric) -> float:
-    """Return the expected phi or psi of a sum, or of the best sketch."""
-    return metric.sum(scenario) if release == "sum" else metric.sketch(scenario, best_rows(scenario, metric))
-
-
-def release_of(task: Task) -> str:
-    """Return "sum" or "sketch"."""
-    return "sum" if isinstance(task.statistic, SecondMoments) else "sketch"
 
 
 def verdict(task: Task, population: Population | None = None) -> tuple[bool, str]:
@@ -314,15 +289,3 @@ def groups_outlook(task: Task, population: Population | None = None) -> GroupsOu
         one_hot=one_hot,
         trivial=metric.trivial(scenario),
     )
-
-
-def people_needed(task: Task, columns: int, variance: float, population: Population | None = None) -> int | None:
-    """Return how many people sums with this noise have to be of, for a regression that beats predicting the mean."""
-    return _needed(dataclasses.replace(Scenario.of(task, population), columns=columns), variance)
-
-
-@functools.lru_cache(maxsize=64)
-def _needed(scenario: Scenario, variance: float) -> int | None:
-    """Find the least number, once for all groups of a release."""
-    metric = Regression()
-    return smallest_batch(scenario, lambda at: metric.of_moments(at, variance) < metric.trivial(at))

@@ -158,7 +158,7 @@ def _trust(spec: ReleaseSpec) -> TrustModel:
 
 def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicMatrix]:
     """Return what clients contribute, and the public matrix that it is multiplied by."""
-    sketch, noise = spec.sketch, spec.mechanism.noise
+    sketch = spec.sketch
     if spec.contribution is not None:
         _expect_plain_sum(spec)
         return spec.contribution, Sum(columns=spec.clients)
@@ -168,33 +168,48 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
         return _weighted(spec)
     metric = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
     kind = _resolved(sketch.kind, len(spec.schema))
-    places = sketch.sparsity or (DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1)
-    scenario = Scenario(
-        len(spec.schema),
-        spec.clients,
-        spec.budget.epsilon,
-        spec.budget.delta,
-        noise,
-        places,
-        _radius(spec),
-        spec.mechanism.noise_by,
-        trust,
-    )
-    rows, sparsity = _shape(kind, sketch.rows, sketch.sparsity, metric, scenario)
-    return _matrix(spec, kind, rows, sparsity)
+    if kind != "sum":
+        return Rows(_radius(spec)), _of_several_rows(spec, kind, metric, trust)
+    if sketch.rows not in (None, 1) or sketch.sparsity not in (None, 1):
+        raise InputError(
+            f"rows, sparsity: {sketch.rows}, {sketch.sparsity} given, but a sum has one row that everybody hits"
+        )
+    return SecondMoments(_radius(spec)), Sum(columns=spec.clients)
 
 
-def _shape(
-    sketch: str, rows: int | None, sparsity: int | None, metric: UtilityMetric, scenario: Scenario
-) -> tuple[int | None, int | None]:
-    """Return k and s with their defaults filled in, where the public matrix has a choice of them."""
-    if rows is None and sketch == "rademacher":
-        raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
-    if rows is None and sketch != "sum":
+def _of_several_rows(spec: ReleaseSpec, kind: str, metric: UtilityMetric, trust: TrustModel) -> PublicMatrix:
+    """Draw a public matrix, with the usual k and s where none are given."""
+    rows, sparsity, noise, columns = spec.sketch.rows, spec.sketch.sparsity, spec.mechanism.noise, len(spec.schema)
+    usual = DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1
+    if rows is None:
+        if kind == "rademacher":
+            raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
+        scenario = Scenario(
+            columns,
+            spec.clients,
+            spec.budget.epsilon,
+            spec.budget.delta,
+            noise,
+            sparsity or usual,
+            _radius(spec),
+            spec.mechanism.noise_by,
+            trust,
+        )
         rows = metric.default_rows(scenario)
-    if sparsity is None and sketch == "osnap":
-        sparsity = min(scenario.sparsity, rows or scenario.sparsity)
-    return rows, sparsity
+    if rows <= columns:
+        raise InputError(
+            f"rows: {rows} given, more than the {columns} columns expected: the sketch would not be solvable"
+        )
+    seed, balanced = public_seed(spec.simulation_seed), spec.sketch.balanced
+    if kind == "countsketch":
+        if sparsity not in (None, 1):
+            raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
+        return CountSketch(rows, spec.clients, seed, balanced=balanced)
+    if kind == "rademacher":
+        if sparsity not in (None, rows):
+            raise InputError(f"sparsity: {sparsity} given, {rows} expected with a Rademacher matrix of {rows} rows")
+        return Rademacher(rows, spec.clients, seed)
+    return OSNAP(rows, spec.clients, min(usual, rows) if sparsity is None else sparsity, seed, balanced=balanced)
 
 
 def _noising(mechanism: Mechanism, matrix: PublicMatrix, trust: TrustModel) -> NoisePlacement:
@@ -309,28 +324,3 @@ def _resolved(sketch: str, columns: int) -> str:
     if require_choice("sketch", sketch, SKETCHES) != "auto":
         return sketch
     return "sum" if SecondMoments().width(columns) <= AUTO_WIDTH else "osnap"
-
-
-def _matrix(
-    spec: ReleaseSpec, sketch: str, rows: int | None, sparsity: int | None
-) -> tuple[Contribution, PublicMatrix]:
-    if sketch == "sum":
-        if rows not in (None, 1) or sparsity not in (None, 1):
-            raise InputError(f"rows, sparsity: {rows}, {sparsity} given, but a sum has one row that everybody hits")
-        return SecondMoments(_radius(spec)), Sum(columns=spec.clients)
-    assert rows is not None
-    if rows <= len(spec.schema):
-        raise InputError(
-            f"rows: {rows} given, more than the {len(spec.schema)} columns expected: the sketch would not be solvable"
-        )
-    seed, contribution = public_seed(spec.simulation_seed), Rows(_radius(spec))
-    if sketch == "countsketch":
-        if sparsity not in (None, 1):
-            raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
-        return contribution, CountSketch(rows, spec.clients, seed, balanced=spec.sketch.balanced)
-    if sketch == "rademacher":
-        if sparsity not in (None, rows):
-            raise InputError(f"sparsity: {sparsity} given, {rows} expected with a Rademacher matrix of {rows} rows")
-        return contribution, Rademacher(rows, spec.clients, seed)
-    assert sparsity is not None
-    return contribution, OSNAP(rows, spec.clients, sparsity, seed, balanced=spec.sketch.balanced)

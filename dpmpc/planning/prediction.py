@@ -4,8 +4,9 @@ A `Scenario` is what is known before any data: sizes, budget, trust, an assumed 
 from them to first order, without a public matrix at hand. `expected_of` uses the exact noise of a task.
 
 A `UtilityMetric` compares a sketch, the sum of second moments, the local model and the trivial predictor by first-order
-formulas (docs/mathematics.md, sections 4 and 5.1), so that nobody ships a sketch that is worse than nothing. Not
-promised: more than the order of magnitude for data unlike the assumed population.
+formulas (docs/mathematics.md, sections 4 and 5.1), so that nobody ships a sketch that is worse than nothing, and so
+that it is known from how many people on a release is useful. Not promised: more than the order of magnitude for data
+unlike the assumed population.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import abc
 import dataclasses
 import functools
 import math
+from collections.abc import Callable
 from typing import ClassVar
 
 from dpmpc.arguments import require_choice, require_fraction, require_whole
@@ -330,6 +332,51 @@ def best_rows(scenario: Scenario, metric: UtilityMetric) -> int:
     candidates = {round(2 ** (exponent / 4)) for exponent in range(4 * 24)}
     usable = [rows for rows in sorted(candidates) if least <= rows <= max(least, scenario.clients // 8)]
     return min(usable or [least], key=lambda rows: metric.sketch(scenario, rows))
+
+
+def release_of(task: Task) -> str:
+    """Return "sum" or "sketch"."""
+    return "sum" if isinstance(task.statistic, SecondMoments) else "sketch"
+
+
+def error_of(release: str, scenario: Scenario, metric: UtilityMetric) -> float:
+    """Return the expected phi or psi of a sum, or of the best sketch."""
+    return metric.sum(scenario) if release == "sum" else metric.sketch(scenario, best_rows(scenario, metric))
+
+
+def useful_from(release: str, scenario: Scenario, metric: UtilityMetric) -> int | None:
+    """Return the smallest number of clients at which a release of this kind beats ignoring the data, or None."""
+    return smallest_batch(scenario, lambda at: error_of(release, at, metric) < metric.trivial(at))
+
+
+def smallest_batch(scenario: Scenario, useful: Callable[[Scenario], bool]) -> int | None:
+    """Return the smallest number of clients from which on a release is useful; None if there is none below 1/delta.
+
+    The search starts at 2 p: below, no sketch has enough rows, and no model is determined.
+    """
+
+    def useful_for(clients: int) -> bool:
+        return useful(dataclasses.replace(scenario, clients=clients))
+
+    low, high = 2 * scenario.columns - 1, scenario.largest_batch
+    if high <= low or not useful_for(high):
+        return None
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (low, middle) if useful_for(middle) else (middle, high)
+    return high
+
+
+def people_needed(task: Task, columns: int, variance: float, population: Population | None = None) -> int | None:
+    """Return how many people sums with this noise have to be of, for a regression that beats predicting the mean."""
+    return _needed(dataclasses.replace(Scenario.of(task, population), columns=columns), variance)
+
+
+@functools.lru_cache(maxsize=64)
+def _needed(scenario: Scenario, variance: float) -> int | None:
+    """Find the least number, once for all groups of a release."""
+    metric = Regression()
+    return smallest_batch(scenario, lambda at: metric.of_moments(at, variance) < metric.trivial(at))
 
 
 def _linear_model(assumed: Population) -> tuple[float, float]:

@@ -1,10 +1,10 @@
 """The only place that turns epsilon into noise, and noise into a promise.
 
 `gaussian` holds the tight curve of the Gaussian mechanism, `accountants` one family of noise each, `exposure` who may
-collude and what integers cost, `calibration` who adds the noise, how much, and what it guarantees, `guarantee` the
-words, `composition` what several releases promise together, `budget` the ledger of them. What these compute is bounded
-from the safe side (`rigorous`). Noise and words for owners of different columns are in
-`dpmpc.data_release.mixing_guarantee`.
+collude and what integers cost (`one_copy` the same where noise reaches several rows), `calibration` who adds the noise,
+how much, and what it guarantees, `guarantee` the words, `composition` what several releases promise together, `budget`
+the ledger of them. What these compute is bounded from the safe side, whatever floating point does. Noise and words for
+owners of different columns are in `dpmpc.data_release.mixing_guarantee`.
 """
 
 from dpmpc.privacy.accountants import (

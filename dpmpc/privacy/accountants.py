@@ -21,8 +21,8 @@ import numpy as np
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, family_named
-from dpmpc.privacy import gaussian, rigorous
-from dpmpc.privacy.exposure import ROUNDING_WIDTH, EffectiveNoise, IndependentRowNoise
+from dpmpc.privacy import gaussian
+from dpmpc.privacy.exposure import ROUNDING_WIDTH, EffectiveNoise, IndependentRowNoise, square_root_above
 from dpmpc.sketching import PublicMatrix
 from dpmpc.specification import TrustModel
 
@@ -350,7 +350,7 @@ def _mu_above(l2: float, leverage: float, variance: Fraction) -> float:
     """Return l2 sqrt(leverage / variance), computed as a rational and rounded upwards."""
     if variance <= 0 or not math.isfinite(leverage):
         return math.inf
-    return rigorous.square_root_above(Fraction(l2) ** 2 * Fraction(leverage) / variance)
+    return square_root_above(Fraction(l2) ** 2 * Fraction(leverage) / variance)
 
 
 ACCOUNTANTS: dict[str, type[Accountant]] = {

@@ -59,8 +59,9 @@ from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
-from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise, OneCopyNoise
+from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.privacy.guarantee import CHECKERS, CUT_OFF_DELTA, MISSING_CLIENTS, NOISE_DEALT, Guarantee, Preconditions
+from dpmpc.privacy.one_copy import OneCopyNoise
 from dpmpc.sketching import PublicMatrix
 from dpmpc.specification import CALIBRATIONS, MATRICES, NOISED_BY, TrustModel
 

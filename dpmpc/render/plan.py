@@ -10,9 +10,9 @@ from rich import box
 from rich.console import RenderableType
 from rich.table import Table as Grid
 
-from dpmpc.planning.advice import Forecast, ReleaseOption, release_of
+from dpmpc.planning.advice import Forecast, ReleaseOption
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
-from dpmpc.planning.prediction import Population, UtilityMetric, best_rows
+from dpmpc.planning.prediction import Population, UtilityMetric, best_rows, release_of
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.render.guarantee_prose import guarantee_text
 from dpmpc.render.released import byte_fields, task_fields

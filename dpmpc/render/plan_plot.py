@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.planning.advice import Forecast, ReleaseOption, error_of
-from dpmpc.planning.prediction import Population, Scenario, UtilityMetric
+from dpmpc.planning.advice import Forecast, ReleaseOption
+from dpmpc.planning.prediction import Population, Scenario, UtilityMetric, error_of
 from dpmpc.results.drawing import COLOURS, figure, figures, save
 from dpmpc.task import Task
 

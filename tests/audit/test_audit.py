@@ -30,7 +30,7 @@ from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise
 from dpmpc.privacy import IndependentRowNoise
-from dpmpc.privacy.exposure import OneCopyNoise
+from dpmpc.privacy.one_copy import OneCopyNoise
 from dpmpc.randomness import Stream
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()

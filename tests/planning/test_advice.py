@@ -7,8 +7,8 @@ import pytest
 
 from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.planning.advice import Forecast, error_of, smallest_batch, verdict
-from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows
+from dpmpc.planning.advice import Forecast, verdict
+from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows, error_of, smallest_batch
 
 NAMES = Schema.unit([*"abcdef"])
 

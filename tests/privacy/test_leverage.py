@@ -13,9 +13,10 @@ from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.privacy import TrustModel, delta_of_mu
-from dpmpc.privacy import exposure as module
+from dpmpc.privacy import one_copy as module
 from dpmpc.privacy.accountants import accountant_of
-from dpmpc.privacy.exposure import ROUNDING_WIDTH, OneCopyNoise, smoothing_slack
+from dpmpc.privacy.exposure import ROUNDING_WIDTH, smoothing_slack
+from dpmpc.privacy.one_copy import OneCopyNoise
 from dpmpc.sketching import OSNAP, PIECE, CountSketch, Sum
 
 FAMILIES = [

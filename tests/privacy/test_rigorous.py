@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmpc.errors import GuaranteeError
-from dpmpc.privacy import IndependentRowNoise, TrustModel, rigorous
-from dpmpc.privacy.exposure import OneCopyNoise
+from dpmpc.privacy import IndependentRowNoise, TrustModel, exposure, one_copy
+from dpmpc.privacy.one_copy import OneCopyNoise
 from dpmpc.sketching import OSNAP, CountSketch, Sum
 
 RATIONALS = st.fractions(min_value=0, max_value=10**30, max_denominator=10**20)
@@ -43,10 +43,10 @@ def sketch_of(shape):
 
 @given(RATIONALS)
 def test_floats_beside_a_rational(value):
-    over, under = rigorous.above(value), rigorous.below(value)
+    over, under = exposure.above(value), one_copy.below(value)
     assert Fraction(under) <= value <= Fraction(over)
     assert over == under or math.nextafter(under, math.inf) == over
-    root = rigorous.square_root_above(value)
+    root = exposure.square_root_above(value)
     assert Fraction(root) ** 2 >= value
     assert root == 0 or Fraction(math.nextafter(math.nextafter(root, 0), 0)) ** 2 < value
 
@@ -54,15 +54,15 @@ def test_floats_beside_a_rational(value):
 @given(st.lists(st.floats(0, 1e10), min_size=1, max_size=50))
 def test_sums_are_not_below(values):
     exact = sum(Fraction(value) for value in values)
-    assert Fraction(rigorous.sum_above(values)) >= exact
-    assert Fraction(rigorous.sum_of_rounded_above(float(np.sum(values)), len(values))) >= exact
+    assert Fraction(one_copy.sum_above(values)) >= exact
+    assert Fraction(exposure.sum_of_rounded_above(float(np.sum(values)), len(values))) >= exact
 
 
 @settings(max_examples=60)
 @given(SHAPES)
 def test_an_inverse_is_as_near_as_it_is_proven_to_be(shape):
     G = sketch_of(shape).overlaps()
-    R, error = rigorous.inverse_within(G)
+    R, error = one_copy.inverse_within(G)
     exact = inverse(G)
     assert np.array_equal(R, R.T)
     furthest = max(
@@ -78,7 +78,7 @@ def test_an_eigenvalue_is_proven_whatever_the_guess(shape, off):
     """G - b I has positive pivots in exact arithmetic, for b just below what is proven, also with too large a guess."""
     G = sketch_of(shape).overlaps()
     guess = float(np.linalg.eigvalsh(G)[0])
-    proven = rigorous.smallest_eigenvalue_below(G, guess * (1 + off))
+    proven = one_copy.smallest_eigenvalue_below(G, guess * (1 + off))
     if off <= 1e-13:
         assert proven >= guess * (1 - 1e-10)
     if proven > 0:
@@ -114,8 +114,8 @@ def test_leverages_of_rows_and_servers_are_not_below_the_exact_ones():
     S = OSNAP(7, 100, 3, 5)
     unknown = [int(count) - 4 for count in S.occupancy()]
     hit = [rows.tolist() for rows in S.entries(0, S.columns)[0]]
-    exposure = IndependentRowNoise.of_clients(S, TrustModel(corrupt_clients=3, dropouts=1))
-    for power, found in ((1, exposure.leverage), (2, exposure.leverage_of_squares)):
+    measured = IndependentRowNoise.of_clients(S, TrustModel(corrupt_clients=3, dropouts=1))
+    for power, found in ((1, measured.leverage), (2, measured.leverage_of_squares)):
         exact = max(sum(Fraction(1, unknown[row] ** power) for row in rows) for rows in hit)
         assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 10**14))
     served = IndependentRowNoise.of_servers(S, TrustModel(servers=5, corrupt_servers=2))
@@ -131,10 +131,10 @@ def test_what_cannot_be_proven_is_refused():
     ill = np.array([[float(math.comb(a + b, a)) for a in range(k)] for b in range(k)])  # Pascal's matrix
     scaled = ill @ ill
     with pytest.raises(GuaranteeError, match=r"rows: a matrix of 12 rows given, whose inverse is known within .* only"):
-        rigorous.inverse_within(scaled)
-    assert rigorous.smallest_eigenvalue_below(scaled, 1e-9) == 0.0
+        one_copy.inverse_within(scaled)
+    assert one_copy.smallest_eigenvalue_below(scaled, 1e-9) == 0.0
     for wrong in (np.eye(2) / 3, np.eye(2) * 2.0**53):
         with pytest.raises(GuaranteeError, match=r"integers below 2\^53 expected"):
-            rigorous.inverse_within(wrong)
+            one_copy.inverse_within(wrong)
         with pytest.raises(GuaranteeError, match=r"integers below 2\^53 expected"):
-            rigorous.smallest_eigenvalue_below(wrong, 1.0)
+            one_copy.smallest_eigenvalue_below(wrong, 1.0)
