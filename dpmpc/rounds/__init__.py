@@ -3,7 +3,8 @@
 `releases` divides one budget among the sums, `start` reads a start and a whitening from second moments, `models` says
 what a logistic, a Poisson and a linear regression differ in, `newton` iterates and says how far off the result may be
 (docs/mathematics.md, section 12). `saved` computes a fit again from its files, `outlook` says
-what to expect before any data.
+what to expect before any data. `last_round` estimates without shrinkage, with errors that assume nothing of the law of
+the target, and says what cannot be told apart.
 
 Everybody who takes part is asked in every round, with fresh noise and fresh shares. Who answers is an argument: clients
 simulated in this process, or servers that are processes.

@@ -55,11 +55,18 @@ class RoundModel(abc.ABC):
         Whether the curvature that Gaussian features would have is mixed in where the released one is noisy.
     no_interval : str or None
         Why no fit of this model has intervals; None where its releases decide.
+    curved : bool
+        Whether the mean is no linear function of the linear predictor.
+    largest : float
+        What the sum of the sizes of the coefficients of (1, normalised features) is taken to be at most, where a
+        direction of them is not seen: by so much predictions differ within the bounds.
     """
 
     shares: ClassVar[dict[int, tuple[float, ...]]]
     relies_on_features: ClassVar[bool] = True
     no_interval: ClassVar[str | None] = None
+    curved: ClassVar[bool] = True
+    largest: ClassVar[float] = 4.0  # a probability of 2 to 98 %; a rate of 55
 
     def shares_of(self, rounds: int | str) -> tuple[float, ...]:
         """Return the shares of the start and of the rounds."""
@@ -79,6 +86,10 @@ class RoundModel(abc.ABC):
     @abc.abstractmethod
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return coefficients of the whitened rows to start from, and the link of all rounds."""
+
+    @abc.abstractmethod
+    def unclipped(self, coefficients: Reals) -> Link:
+        """Return the link whose residuals no row has clipped, at coefficients (p,) of (1, normalised features)."""
 
     def refuse(self, whitened: Whitened) -> str | None:
         """Return why nothing can be learned from these moments; None where something may."""
@@ -127,6 +138,10 @@ class LogisticModel(RoundModel):
     def begin(self, whitened: Whitened) -> tuple[Reals, Link]:
         """Return the scaled least-squares fit."""
         return logistic_start(whitened), Logistic()
+
+    def unclipped(self, coefficients: Reals) -> Link:
+        """Return the link: a residual is at most 1."""
+        return Logistic()
 
     def start_error(self, whitened: Whitened, theta: Reals) -> float:
         """Return the first-order error of scaled least squares."""
@@ -177,6 +192,10 @@ class PoissonModel(RoundModel):
         limit = self.limit(self.top * (1 + whitened.mean) / 2, self.top)
         return poisson_start(whitened, self.top), Poisson(self.top, limit)
 
+    def unclipped(self, coefficients: Reals) -> Link:
+        """Return a link of residuals up to the largest count."""
+        return Poisson(self.top, self.top)
+
     @staticmethod
     def limit(mean: float, top: int) -> float:
         """Return where residuals are clipped, for a mean count: at three standard deviations and one count."""
@@ -212,6 +231,8 @@ class LeastSquares(RoundModel):
     shares: ClassVar = {1: (0.3, 0.7)}
     CLIPPED_AT: ClassVar = 4.0  # standard deviations of the residuals
     relies_on_features = False
+    curved = False
+    largest = 1.0  # the target is within [-1, 1]
     no_interval = (
         "residuals are clipped at four of their standard deviations, which moves slopes by more than standard errors "
         "tell where errors are skewed and uneven, the more so the more people there are; a fit of one release "
@@ -227,6 +248,10 @@ class LeastSquares(RoundModel):
         """Return lifted least squares; residuals are clipped at four standard deviations."""
         theta, deviation = linear_start(whitened)
         return theta, Identity(self.CLIPPED_AT * deviation)
+
+    def unclipped(self, coefficients: Reals) -> Link:
+        """Return a link of residuals up to 1 + sum |coefficients|: target and features are within [-1, 1]."""
+        return Identity(1 + float(np.abs(coefficients).sum()))
 
     def radius_factor(self, whitened: Whitened, theta: Reals, link: Link, mu: float) -> float:
         """Return the largest of 3, 2, 1.5 at which noise is negligible beside the risk, else 1."""
