@@ -19,7 +19,7 @@ from PIL import Image
 
 from dpmpc.cli.main import main as dpmpc
 from dpmpc.collection import front_page
-from dpmpc.collection.designing import CollectionTerms, design_collection
+from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.status import Status
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.data import schema as schema_of

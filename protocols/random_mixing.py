@@ -22,9 +22,10 @@ Promised: what leaves a party is commitments, coins, digests, its part in the co
 and its noisy release. No party's release depends on another's, in whichever run it was shown: from a party that has
 shown its own, nobody gets a file with another release than was committed to before that. From before anything of a
 party's rows is sent its folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin
-and sends the same bytes: nothing is mixed or drawn again (`dpmpc.data_release.record`). No file is written before all
-parties hold the same one. Not promised: protection against a party that hands in other rows than it has, or none; that
-all parties end with a file if one of them leaves when it has read the releases of the others. The budget is spent then.
+and sends the same bytes: nothing is mixed or drawn again (`dpmpc.data_release.release_record`). No file is written
+before all parties hold the same one. Not promised: protection against a party that hands in other rows than it has, or
+none; that all parties end with a file if one of them leaves when it has read the releases of the others. The budget is
+spent then.
 
 Three parties, each a process of this machine, and generated people whose columns they divide among them::
 
@@ -56,7 +57,7 @@ from dpmpc.data import Table, read_labels, read_table, write_csv
 from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
 from dpmpc.data_release.alignment import align, check_unique
 from dpmpc.data_release.mixing_parties import RELEASE_FILE, SEED, PartySource, public_arguments, run
-from dpmpc.data_release.record import ReleaseRecord
+from dpmpc.data_release.release_record import ReleaseRecord
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.announcing import announce, explained, settle
 from dpmpc.network.conversation import confirm, reveal, together, toss

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.ports import HOST, free_ports
-from dpmpc.collection.designing import CollectionTerms, design_collection
+from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool

@@ -31,7 +31,7 @@ from dpmpc.audit.views import Reals, exact_epsilon, signs_of
 from dpmpc.client import Client
 from dpmpc.collection.agreement import Batch, batch_digest
 from dpmpc.collection.certificate import manifest_of
-from dpmpc.collection.designing import CollectionTerms, design_collection
+from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.collection.reports import ReportFormat, make_reports

@@ -173,7 +173,7 @@ def _identity(options: argparse.Namespace) -> None:
 
 
 def _collection(options: argparse.Namespace) -> None:
-    from dpmpc.collection.designing import CollectionTerms, design_collection
+    from dpmpc.collection.collection_design import CollectionTerms, design_collection
     from dpmpc.collection.task_file import ServerEntry
     from dpmpc.data import Schema
     from dpmpc.network.identity import valid_until
@@ -244,7 +244,7 @@ def _inspect(options: argparse.Namespace) -> None:
 
 def _described(collection: Any, path: str) -> Iterator[str]:
     """Yield what a task file holds, line by line."""
-    from dpmpc.collection.designing import noise_promise, omission, soundness
+    from dpmpc.collection.collection_design import noise_promise, omission, soundness
     from dpmpc.network.identity import fingerprint, valid_until
 
     yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"

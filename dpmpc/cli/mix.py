@@ -102,7 +102,7 @@ def _party(options: argparse.Namespace) -> None:
     from dpmpc.data import column_names, position_of
     from dpmpc.data_release import MixedRelease
     from dpmpc.data_release.mixing_parties import PROGRAM, RELEASE_FILE, PartySource, task_of
-    from dpmpc.data_release.record import has_sent
+    from dpmpc.data_release.release_record import has_sent
     from dpmpc.network.programs import require_prepared
     from dpmpc.storage.kept import refuse_unusable
 

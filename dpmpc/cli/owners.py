@@ -102,7 +102,7 @@ def _prepare(options: argparse.Namespace) -> None:
 def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data import column_names, position_of
     from dpmpc.data_owners.owner_parties import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
-    from dpmpc.data_owners.record import has_sent
+    from dpmpc.data_owners.rounds_record import has_sent
     from dpmpc.estimators.coded_rows import codebook_of
     from dpmpc.network.programs import require_prepared
     from dpmpc.storage.kept import refuse_unusable

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from dpmpc.collection.designing import noise_promise
+from dpmpc.collection.collection_design import noise_promise
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import VerificationFailed
 from dpmpc.proving import fewest_present

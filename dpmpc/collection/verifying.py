@@ -28,7 +28,7 @@ from dpmpc.collection.certificate import (
     same_variances,
     sums_digest,
 )
-from dpmpc.collection.designing import omission, soundness
+from dpmpc.collection.collection_design import omission, soundness
 from dpmpc.collection.shamir_claims import blame, check_dealers, check_odd, opening_condition
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import VerificationFailed

@@ -13,7 +13,7 @@ another setting, which this is not.
 """
 
 from dpmpc.data_owners.own_rounds import AgreedReleases, OwnRound
-from dpmpc.data_owners.plan import OwnersPlan
-from dpmpc.data_owners.record import RoundsRecord
+from dpmpc.data_owners.owners_plan import OwnersPlan
+from dpmpc.data_owners.rounds_record import RoundsRecord
 
 __all__ = ["AgreedReleases", "OwnRound", "OwnersPlan", "RoundsRecord"]

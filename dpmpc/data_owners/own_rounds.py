@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from dpmpc.client import BLOCK, Client
 from dpmpc.contributions import Contribution
-from dpmpc.data_owners.plan import OwnersPlan
+from dpmpc.data_owners.owners_plan import OwnersPlan
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
 from dpmpc.release import Release

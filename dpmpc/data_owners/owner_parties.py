@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.data import Codebook, Schema, Table, read_cells, read_table
-from dpmpc.data_owners.plan import OwnersPlan
-from dpmpc.data_owners.record import LEDGER_FILE
+from dpmpc.data_owners.owners_plan import OwnersPlan
+from dpmpc.data_owners.rounds_record import LEDGER_FILE
 from dpmpc.errors import InputError
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.programs import Agreement, Callbacks, here

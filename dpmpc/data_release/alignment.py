@@ -12,9 +12,9 @@ computed from ids is ever sent**, but for that number, encrypted under a key tha
 
 What each party learns: whether all have the same ids, one bit. A party that breaks the protocol learns the same bit for
 a set of ids of its choice: whether all others have just *that* set. This is one guess of a whole set for each
-comparison, and a party begins at most `dpmpc.data_release.record.MOST_COMPARISONS` of them in one agreement. How many
-ids differ, and which, is not computed at all: a count, which parties could ask for again and again with files of their
-making, tells who is in somebody's file.
+comparison, and a party begins at most `dpmpc.data_release.release_record.MOST_COMPARISONS` of them in one agreement.
+How many ids differ, and which, is not computed at all: a count, which parties could ask for again and again with files
+of their making, tells who is in somebody's file.
 """
 
 from __future__ import annotations

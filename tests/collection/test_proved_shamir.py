@@ -8,7 +8,7 @@ import pytest
 
 from dpmpc.collection import dealing_checks, proof_checks, release_protocol
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, Manifest, require_quorum
-from dpmpc.collection.designing import soundness
+from dpmpc.collection.collection_design import soundness
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd, opening_condition
 from dpmpc.collection.verifying import check_refused, verify

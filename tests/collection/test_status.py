@@ -19,7 +19,7 @@ from bench.system.collection_servers import Servers
 from dpmpc.cli import collection as commands
 from dpmpc.cli.main import main, parser
 from dpmpc.collection import front_page, service
-from dpmpc.collection.designing import CollectionTerms, design_collection
+from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.release_process import in_words_of_servers
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.server_folder import open_spool

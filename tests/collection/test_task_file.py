@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from dpmpc.cli.main import main
 from dpmpc.client import Client
-from dpmpc.collection.designing import CollectionTerms, design_collection
+from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
 from dpmpc.collection.serving import serve

@@ -13,7 +13,7 @@ from dpmpc.analyst import open_sums
 from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments, run
-from dpmpc.data_owners.record import LEDGER_FILE, has_sent
+from dpmpc.data_owners.rounds_record import LEDGER_FILE, has_sent
 from dpmpc.errors import (
     BatchMismatch,
     Equivocation,

@@ -9,7 +9,7 @@ from dpmpc.data_release import design
 from dpmpc.data_release.alignment import align, keyed_hashes, number_of_set
 from dpmpc.data_release.mixing_parties import PartySource, public_arguments
 from dpmpc.data_release.p256 import GENERATOR, combine, encode
-from dpmpc.data_release.record import MOST_COMPARISONS
+from dpmpc.data_release.release_record import MOST_COMPARISONS
 from dpmpc.errors import BatchMismatch, InputError, PartyLost
 from dpmpc.network.frames import Kind
 from dpmpc.network.settings import digest_of, write_source

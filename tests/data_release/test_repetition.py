@@ -8,7 +8,7 @@ import pytest
 
 from dpmpc.data_release import MixedRelease, design
 from dpmpc.data_release.mixing_parties import RELEASE_FILE, PartySource, public_arguments
-from dpmpc.data_release.record import MOST_COMPARISONS, ReleaseRecord
+from dpmpc.data_release.release_record import MOST_COMPARISONS, ReleaseRecord
 from dpmpc.errors import (
     BatchMismatch,
     DpmpcError,

@@ -14,7 +14,7 @@ import pytest
 from dpmpc import privacy
 from dpmpc.analyst import open_sums
 from dpmpc.client import share_batch
-from dpmpc.collection.designing import CollectionTerms, design_collection, omission
+from dpmpc.collection.collection_design import CollectionTerms, design_collection, omission
 from dpmpc.collection.task_file import ServerEntry
 from dpmpc.data import Schema
 from dpmpc.encoding import Sensitivity

@@ -17,7 +17,7 @@ from bench.system.ports import free_ports
 from dpmpc.cli import main as cli
 from dpmpc.client import Client
 from dpmpc.collection import agreement, dealing_checks, noise_dealing, proof_checks, release_protocol, releasing
-from dpmpc.collection.designing import CollectionTerms, design_collection
+from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper

@@ -16,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.data_release import equality
-from dpmpc.data_release.record import ReleaseRecord
+from dpmpc.data_release.release_record import ReleaseRecord
 from dpmpc.network import conversation
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.settings import read_settings, write_source

@@ -8,7 +8,7 @@ import stat
 import numpy as np
 import pytest
 
-from dpmpc.data_release.record import MOST_COMPARISONS, ReleaseRecord, has_sent
+from dpmpc.data_release.release_record import MOST_COMPARISONS, ReleaseRecord, has_sent
 from dpmpc.errors import BatchMismatch, InputError, SpoolError
 from dpmpc.storage.kept import KEPT_FILE, RELEASE_MARK, Kept
 from support.kept_files import commitments_of, kept_on_disk
