@@ -8,7 +8,9 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 
 1. owner 0 proposes the task: what is summed, at which public coefficients, with how much noise. Every owner has
    computed the same from the same earlier sums, refuses a task that is not that, recomputes its guarantee, and enters
-   it in its own ledger. What owner 0 says is announced: all have received the same task, or it is named.
+   it in its own ledger. What owner 0 says is announced: all have received the same task, or it is named. It says the
+   digest of the task, and of its fields those that machines may compute differently: a matrix of the round before is
+   not said again, and all else follows from the plan.
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
    shares, puts them on its disk, and sends one to each owner (`dpmpc.data_owners.OwnRound`).
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
@@ -39,9 +41,9 @@ from __future__ import annotations
 import asyncio
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 import numpy as np
@@ -70,11 +72,19 @@ from dpmpc.release import Release
 from dpmpc.rounds.saved import require_alike
 from dpmpc.storage import canonical
 from dpmpc.task import Task
-from dpmpc.untrusted import printable, read_json
+from dpmpc.untrusted import read_json
 
 LARGEST_TASK = 1 << 24  # bytes of a proposal
 PROPOSER = 0
-COMPUTED = {"statistic", "noise", "epsilon"}  # what machines may differ in; `require_alike` compares them
+
+
+class Proposal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A task by its digest, with what machines may compute differently; all else follows from the plan."""
+
+    task: Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
+    epsilon: float
+    noise: dict[str, Any]
+    statistic: dict[str, Any]  # without what it had in the round before
 
 
 def prepare(settings: PartySettings) -> None:
@@ -100,24 +110,23 @@ async def take_part(party: Party) -> dict[str, Any]:
 
         def ask(number: int, asked: Task) -> Release:
             """Take part in a round from the thread of the fit, whose loop goes on noticing when a peer is lost."""
-            allowed = releases.require_within_budget
-            one = one_round(party, number, asked, own, record, allowed)
-            return asyncio.run_coroutine_threadsafe(one, loop).result()
+            one = one_round(party, number, asked, own, record, releases)
+            release = asyncio.run_coroutine_threadsafe(one, loop).result()
+            release.save(release_file(party.folder, number))  # at once: what is opened can be read if others leave
+            return release
 
         releases = AgreedReleases(plan, ask)
         await asyncio.to_thread(plan.estimator().fit_rounds, releases)
         await settle(party)
         await party.runtime.shutdown()
-    for number, release in enumerate(releases.made):
-        release.save(release_file(party.folder, number))
     return {"sums": len(releases.made)}
 
 
 async def one_round(
-    party: Party, number: int, asked: Task, own: OwnRound, record: RoundsRecord, allowed: Callable[[Task], None]
+    party: Party, number: int, asked: Task, own: OwnRound, record: RoundsRecord, releases: AgreedReleases
 ) -> Release:
-    """Steps 1 to 3: make one release; `allowed` refuses a task that exceeds the budget of all rounds."""
-    task = await agree(party, number, asked, record, allowed)
+    """Steps 1 to 3: make one release, which follows on those so far."""
+    task = await agree(party, number, asked, record, releases)
     shape = (task.sketch.rows, task.width)
     with party.meter.phase("transform"):
         shares = record.shares(number, (party.servers, task.width))
@@ -139,33 +148,57 @@ async def one_round(
     return open_sums(task, list(shown.values()))
 
 
-async def agree(party: Party, number: int, asked: Task, record: RoundsRecord, allowed: Callable[[Task], None]) -> Task:
+async def agree(party: Party, number: int, asked: Task, record: RoundsRecord, releases: AgreedReleases) -> Task:
     """Step 1: return the task that all answer: nearly the one that this owner asks for, or that of an earlier run."""
-    own = canonical(record.task(number) or asked.to_dict()) if party.pid == PROPOSER else b""
+    before = releases.made[-1].task.to_dict()["statistic"] if releases.made else {}
+    begun = record.task(number)
+    own = proposal_of(asked if begun is None else Task.from_dict(begun), before) if party.pid == PROPOSER else b""
     proposal = (await announce(party, Kind.STATEMENT, own, largest=LARGEST_TASK))[PROPOSER]
 
     def judge() -> Task:
-        task = proposed_task(proposal, number, asked, allowed)
+        task = proposed_task(proposal, number, asked, before, releases.require_within_budget)
         record.require(number, task)
         return task
 
     return await together(party, judge)
 
 
-def proposed_task(proposal: bytes, number: int, asked: Task, allowed: Callable[[Task], None]) -> Task:
-    """Read the task that the proposer has sent, which is nearly the one that this owner has computed by itself."""
+def proposal_of(task: Task, before: Mapping[str, Any]) -> bytes:
+    """Write the proposal of a task; `before` is the statistic of the round before, of which nothing is repeated."""
+    facts = task.to_dict()
+    known = _known(before, facts["statistic"])
+    new = {name: value for name, value in facts["statistic"].items() if name == "name" or known.get(name) != value}
+    return canonical(Proposal(task.digest.hex(), facts["epsilon"], facts["noise"], new))
+
+
+def proposed_task(
+    content: bytes, number: int, asked: Task, before: Mapping[str, Any], allowed: Callable[[Task], None]
+) -> Task:
+    """Read the task that the proposer has sent, which is nearly the one that this owner has computed by itself.
+
+    `allowed` refuses a task that exceeds the budget of all rounds.
+    """
     try:
-        given: dict[str, Any] = read_json(proposal, dict, largest=LARGEST_TASK)
-        expected: dict[str, Any] = read_json(canonical(asked.to_dict()), dict, largest=LARGEST_TASK)
-        for name in sorted((given.keys() | expected.keys()) - COMPUTED):  # first: to verify any task may take hours
-            if name not in expected or name not in given or given[name] != expected[name]:
-                raise InputError(f"{printable(name)}: another given in round {number} than the plan has")
-        task = Task.from_dict(given).verify()
-        require_alike(task, asked, number)
+        given = read_json(content, Proposal, largest=LARGEST_TASK)
+        if given.statistic.get("name") != asked.statistic.name:  # first: to verify any task may take hours
+            raise InputError(f"statistic: another given, {asked.statistic.name} expected by the plan")
+        statistic = {**_known(before, given.statistic), **given.statistic}
+        facts = {**asked.to_dict(), "epsilon": given.epsilon, "noise": given.noise, "statistic": statistic}
+        task = Task.from_dict(facts)
+        if task.digest.hex() != given.task:
+            raise InputError(
+                f"task: {given.task} given, {task.digest.hex()} expected by the plan and the rounds so far"
+            )
+        require_alike(task.verify(), asked, number)
         allowed(task)
     except ValueError as error:
         raise MalformedFrame(f"party {PROPOSER} proposed no task of round {number}: {error}", PROPOSER) from error
     return task
+
+
+def _known(before: Mapping[str, Any], statistic: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what the round before says of the next one's statistic: all or nothing."""
+    return before if before.get("name") == statistic.get("name") else {}
 
 
 def _agreed_plan(settings: PartySettings) -> OwnersPlan:

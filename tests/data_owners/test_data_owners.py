@@ -10,6 +10,7 @@ import pytest
 
 from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
+from dpmpc.contributions import Logistic, Scores
 from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments, run
@@ -30,7 +31,6 @@ from dpmpc.privacy import BudgetLedger
 from dpmpc.protocols import data_owners
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.rounds import SavedReleases
-from dpmpc.storage import canonical
 from dpmpc.storage.kept import KEPT_FILE, Kept
 from dpmpc.task import Task
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, tell_other_words
@@ -295,15 +295,27 @@ def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
     assert "commits to another share of round 0 than in an earlier run" in str(broken[0])
 
 
-def proposal(change):
-    """What owner 0 announces in place of the plan's task."""
+def said(change):
+    """What owner 0 says in place of its proposal."""
 
     def altered(content):
-        task = msgspec.json.decode(content)
-        change(task)
-        return msgspec.json.encode(task)
+        proposal = msgspec.json.decode(content)
+        change(proposal)
+        return msgspec.json.encode(proposal)
 
     return altered
+
+
+def proposing(monkeypatch, change):
+    """Let owner 0 propose another task than the plan's, whole and with its digest."""
+    honest = data_owners.proposal_of
+
+    def proposal_of(task, before):
+        facts = task.to_dict()
+        change(facts)
+        return honest(Task.from_dict(facts), before)
+
+    monkeypatch.setattr(data_owners, "proposal_of", proposal_of)
 
 
 def announcing(monkeypatch, kind, altered, liar=0):
@@ -324,16 +336,34 @@ def announcing(monkeypatch, kind, altered, liar=0):
         lambda task: task["noise"].update(sigma=1.0),
         lambda task: task.update(epsilon=30.0),
         lambda task: task["sketch"].update(columns=5),
-        lambda task: task.update(sketch={"family": "countsketch", "rows": 5, "columns": 2800, "sparsity": 1}),
         lambda task: task["trust"].update(corrupt_servers=1),
-        lambda task: task.clear(),
         lambda task: task["statistic"].update(theta=[5.0, 5.0, 5.0]) if "theta" in task["statistic"] else None,
     ],
-    ids=["noise", "epsilon", "clients", "sketch", "trust", "nothing", "coefficients"],
+    ids=["noise", "epsilon", "clients", "trust", "coefficients"],
 )
 def test_no_owner_answers_another_task_than_the_one_that_it_wants(owners, monkeypatch, change):
     """A proposal with less noise, more budget or other coefficients: who gets it names owner 0 and sends nothing."""
-    announcing(monkeypatch, Kind.STATEMENT, proposal(change))
+    proposing(monkeypatch, change)
+    refused_by_both(owners)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda proposal: proposal.clear(),
+        lambda proposal: proposal.update(task="0" * 64),
+        lambda proposal: proposal["noise"].update(sigma=1.0),
+        lambda proposal: proposal["statistic"].update(bound=2.0),
+        lambda proposal: proposal.update(sketch={"family": "countsketch", "rows": 5, "columns": 2800, "sparsity": 1}),
+    ],
+    ids=["nothing", "another digest", "other noise than in the digest", "unknown field", "sketch"],
+)
+def test_what_is_no_proposal_is_refused(owners, monkeypatch, change):
+    announcing(monkeypatch, Kind.STATEMENT, said(change))
+    refused_by_both(owners)
+
+
+def refused_by_both(owners):
     broken = owners.run()
     for number in (1, 2):
         assert isinstance(broken[number], MalformedFrame), broken[number]
@@ -345,21 +375,49 @@ def test_no_owner_answers_another_task_than_the_one_that_it_wants(owners, monkey
 @pytest.mark.parametrize(
     "change",
     [
-        lambda task: task["sketch"].update(family="countsketch", rows=(1 << 31) - 1, columns=1 << 34),
-        lambda task: task["trust"].update(servers=4),
-        lambda task: task.pop("delta"),
-        lambda task: task.update({"\x1b[2K": 1}),
+        lambda proposal: proposal.update(sketch={"family": "countsketch", "rows": (1 << 31) - 1, "columns": 1 << 34}),
+        lambda proposal: proposal.update(trust={"servers": 4}),
+        lambda proposal: proposal["statistic"].update(name="item-sketch"),
+        lambda proposal: proposal.update(task="0" * 64),
+        lambda proposal: proposal.pop("noise"),
+        lambda proposal: proposal.update({"\x1b[2K": 1}),
     ],
-    ids=["sketch", "trust", "missing", "more"],
+    ids=["sketch", "trust", "statistic", "digest", "missing", "more"],
 )
 def test_a_task_that_another_plan_would_have_is_refused_before_time_or_memory_is_spent_on_it(monkeypatch, change):
     _, (release, _) = in_process(plan_of(), [Stream.from_os()] * 3)
-    proposed = proposal(change)(canonical(release.task.to_dict()))
+    proposed = said(change)(data_owners.proposal_of(release.task, {}))
     monkeypatch.setattr(Task, "verify", lambda task: pytest.fail("a task of any size was verified"))
-    with pytest.raises(MalformedFrame, match="another given in round 0 than the plan has") as failure:
-        data_owners.proposed_task(proposed, 0, release.task, lambda task: None)
+    with pytest.raises(MalformedFrame, match="party 0 proposed no task of round 0") as failure:
+        data_owners.proposed_task(proposed, 0, release.task, {}, lambda task: None)
     assert failure.value.party == 0
     assert str(failure.value).isprintable()
+
+
+def test_a_matrix_is_said_once_and_is_the_same_for_all():
+    """A later round names it by the digest of the task alone; who has computed another one is refused."""
+    releases = AgreedReleases(plan_of(), None)
+    matrix = np.eye(3) + 0.1
+    matrix[0] = [1, 0, 0]
+    first, second = (releases.task(0.3, Scores(matrix, [0.1, 0.2, 0.3 * one], 2.0, Logistic())) for one in (1, 2))
+    before = first.to_dict()["statistic"]
+    said = data_owners.proposal_of(second, before)
+    assert b"matrix" in data_owners.proposal_of(first, {})
+    assert b"matrix" not in said
+    assert b"link" not in said
+    allowed = []
+    assert data_owners.proposed_task(said, 2, second, before, allowed.append).digest == second.digest
+    assert [task.digest for task in allowed] == [second.digest]
+
+    matrix[1:] *= 1 + 1e-9  # as another machine may compute it: the proposer's is answered
+    nearly = releases.task(0.3, Scores(matrix, [0.1, 0.2, 0.6], 2.0, Logistic()))
+    assert data_owners.proposed_task(said, 2, nearly, before, allowed.append).digest == second.digest
+    matrix[1:] *= 1 + 1e-4
+    another = releases.task(0.3, Scores(matrix, [0.1, 0.2, 0.6], 2.0, Logistic()))
+    with pytest.raises(MalformedFrame, match="another contribution than the fit would have asked for"):
+        data_owners.proposed_task(said, 2, another, before, allowed.append)
+    with pytest.raises(MalformedFrame, match=f"task: {second.digest.hex()} given"):
+        data_owners.proposed_task(said, 2, nearly, nearly.to_dict()["statistic"], allowed.append)
 
 
 def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, monkeypatch):
@@ -369,12 +427,11 @@ def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, mon
         write_source(there, OwnerSource(str(there / "rows.csv"), str(there / "large.json")))
 
     def more(task):
-        if task["statistic"]["name"] != "scores":
-            return msgspec.json.encode(task)
-        noise = {**task["noise"], "sigma": 0.996 * task["noise"]["sigma"]}
-        return msgspec.json.encode({**task, "noise": noise, "epsilon": 1.008 * task["epsilon"]})
+        if task["statistic"]["name"] == "scores":
+            task["noise"]["sigma"] *= 0.996
+            task["epsilon"] *= 1.008
 
-    monkeypatch.setattr(data_owners, "canonical", more)  # what owner 0 proposes
+    proposing(monkeypatch, more)
     broken = owners.run()
     for error in broken:
         assert isinstance(error, MalformedFrame), error
