@@ -309,19 +309,23 @@ class Poisson(Link):
         Public upper bound of the counts.
     limit : float
         c, at least 1.
+    slope : float, optional
+        The largest curvature that counts: larger means count as this one there. By default 4 c, at most `top`.
     """
 
     name = "poisson"
 
-    def __init__(self, top: int, limit: float):
+    def __init__(self, top: int, limit: float, slope: float | None = None):
         self.top = require_whole("top", top, 1, MOST_COUNTS)
         self.limit = require_positive("limit", limit, float(MOST_COUNTS))
-        self.slope = min(float(self.top), 4 * self.limit)
+        self._slope = None if slope is None else require_positive("slope", slope, float(MOST_COUNTS))
+        self.slope = min(float(self.top), 4 * self.limit) if self._slope is None else self._slope
         self.reach = float(self.limit + np.abs(self._table[1]).max())
 
     def parameters(self) -> dict[str, Any]:
-        """Return the upper bound and the limit."""
-        return {"top": self.top, "limit": self.limit}
+        """Return the upper bound, the limit, and the slope where it is given."""
+        given = {} if self._slope is None else {"slope": self._slope}
+        return {"top": self.top, "limit": self.limit, **given}
 
     def residual(self, target: Reals, eta: Reals) -> Reals:
         """Return y - m, clipped."""

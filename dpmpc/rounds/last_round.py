@@ -86,7 +86,7 @@ def last_rounds(
     if not model.curved:
         theta = _nearer_the_mean(model, releases, whitened, theta, radius, shares[-1])
     for place, share in enumerate(shares, 1):
-        release = releases.make(share, Scores(matrix, theta, radius, model.unclipped(matrix.T @ theta)))
+        release = releases.make(share, Scores(matrix, theta, radius, model.unclipped(matrix.T @ theta, whitened.mean)))
         if place < len(shares):
             scores = _scores(release)
             step = _step(release, scores, CLEAR * math.sqrt(share / shares[-1]))
@@ -139,11 +139,11 @@ def _nearer_the_mean(
     (noise in units of the bound)^2 (bound at a)^2 + (1 - a)^2 |slopes|^2 (n + noise of the curvature) in a direction.
     """
     mean = np.append(theta[0], np.zeros(len(theta) - 1))
-    near, far = (model.unclipped(whitened.matrix.T @ each).reach for each in (mean, theta))
-    noise = model.unclipped(mean).squared_sensitivity * (radius / releases.mu_of(share)) ** 2
-    wider, squared = far - near, float(theta[1:] @ theta[1:])
+    near, far = (model.unclipped(whitened.matrix.T @ each, whitened.mean) for each in (mean, theta))
+    noise = near.squared_sensitivity * (radius / releases.mu_of(share)) ** 2
+    wider, squared = far.reach - near.reach, float(theta[1:] @ theta[1:])
     cost = squared * (releases.clients + 8 * radius**2 * noise)
-    part = (cost - noise * near * wider) / max(cost + noise * wider**2, 1e-300)
+    part = (cost - noise * near.reach * wider) / max(cost + noise * wider**2, 1e-300)
     return np.append(theta[0], min(max(part, 0.0), 1.0) * theta[1:])
 
 
@@ -176,7 +176,7 @@ def _why_no_interval(
     model: RoundModel, scores: Scores, step: _LastStep, covariance: Reals, hidden: Reals
 ) -> str | None:
     """Say why no coefficient has an interval; None where one has."""
-    needed = model.unclipped(scores.matrix.T @ scores.theta).reach
+    needed = model.unclipped(scores.matrix.T @ scores.theta, 1.0).reach
     if scores.link.reach < needed * (1 - _ROUNDING):
         return (
             f"residuals were clipped at {scores.link.reach:.3g}, at least {needed:.3g} expected: what is clipped off "

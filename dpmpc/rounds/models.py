@@ -25,6 +25,7 @@ from dpmpc.rounds.start import (
 Reals = NDArray[np.float64]
 
 _LEAST_CHANCE, _LEAST_COUNT = 0.02, 0.05  # of a mean: below, steering would start far out
+_STEEPEST = 8.0  # mean counts: rows of a larger one, of which there are few, count as this in the curvature
 _CHEAP = 0.05  # a larger ball is taken where noise adds at most so much to the variance of sampling
 _CHEAP_RISK = 1e-4  # the same of a linear regression, as a part of its risk
 _CLEARLY = 2.0  # standard errors by which residuals have to exceed those of the law before that is said
@@ -88,8 +89,11 @@ class RoundModel(abc.ABC):
         """Return coefficients of the whitened rows to start from, and the link of all rounds."""
 
     @abc.abstractmethod
-    def unclipped(self, coefficients: Reals) -> Link:
-        """Return the link whose residuals no row has clipped, at coefficients (p,) of (1, normalised features)."""
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
+        """Return the link whose residuals no row has clipped, at coefficients (p,) of (1, normalised features).
+
+        The mean of the target, on the scale [-1, 1], is what a bound of the curvature may go by.
+        """
 
     def refuse(self, whitened: Whitened) -> str | None:
         """Return why nothing can be learned from these moments; None where something may."""
@@ -139,7 +143,7 @@ class LogisticModel(RoundModel):
         """Return the scaled least-squares fit."""
         return logistic_start(whitened), Logistic()
 
-    def unclipped(self, coefficients: Reals) -> Link:
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
         """Return the link: a residual is at most 1."""
         return Logistic()
 
@@ -192,9 +196,9 @@ class PoissonModel(RoundModel):
         limit = self.limit(self.top * (1 + whitened.mean) / 2, self.top)
         return poisson_start(whitened, self.top), Poisson(self.top, limit)
 
-    def unclipped(self, coefficients: Reals) -> Link:
-        """Return a link of residuals up to the largest count."""
-        return Poisson(self.top, self.top)
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
+        """Return a link of residuals up to the largest count, and curvatures up to some times the mean."""
+        return Poisson(self.top, self.top, min(_STEEPEST * max(self.top * (1 + mean) / 2, _LEAST_COUNT), self.top))
 
     @staticmethod
     def limit(mean: float, top: int) -> float:
@@ -249,7 +253,7 @@ class LeastSquares(RoundModel):
         theta, deviation = linear_start(whitened)
         return theta, Identity(self.CLIPPED_AT * deviation)
 
-    def unclipped(self, coefficients: Reals) -> Link:
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
         """Return a link of residuals up to 1 + sum |coefficients|: target and features are within [-1, 1]."""
         return Identity(1 + float(np.abs(coefficients).sum()))
 

@@ -21,7 +21,7 @@ from dpmpc.randomness import Stream
 from dpmpc.simulation import run
 from dpmpc.task import Task
 
-LINKS = [Logistic(), Identity(0.5), Poisson(30, 4.0), Poisson(1, 1.0)]
+LINKS = [Logistic(), Identity(0.5), Poisson(30, 4.0), Poisson(1, 1.0), Poisson(30, 30.0, 2.5)]
 STEPS = 41
 COSINES = np.linspace(-1, 1, 81)
 

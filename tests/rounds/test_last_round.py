@@ -14,7 +14,7 @@ from dpmpc.rounds import LeastSquares, LogisticModel, PoissonModel, Releases
 from dpmpc.rounds.last_round import identified, last_rounds, read_last_round
 from dpmpc.rounds.start import Whitened
 
-ONE, TWO = (0.5,), (0.1, 0.4)  # shares of the last rounds: of a linear model, of a curved one
+ONE, TWO = (0.5,), (0.2, 0.3)  # shares of the last rounds: of a linear model, of a curved one
 
 
 def releases(rows, seed=0, epsilon=3.0, answer=opened):
@@ -88,7 +88,7 @@ def test_no_residual_is_clipped(model):
     for size in (0.01, 1.0, 30.0):
         b = size * rng.normal(size=4)
         z, (low, high) = rng.choice([-1.0, 1.0], (500, 3)), np.sort(rng.uniform(-1, 1, (2, 500)), axis=0)
-        link, eta = model.unclipped(b), b[0] + z @ b[1:]
+        link, eta = model.unclipped(b, 0.0), b[0] + z @ b[1:]
         for less, more in ((low, high), (np.full(500, -1.0), np.full(500, 1.0))):
             first, second = (link.residual_and_curvature(t, eta)[0] * link.reach for t in (less, more))
             assert second - first == pytest.approx(unit * (more - less), abs=1e-9)
@@ -108,7 +108,7 @@ def test_the_start_is_shrunk_as_far_as_the_smaller_bound_pays():
         part = scores.theta[1:] @ theta[1:] / (theta[1:] @ theta[1:])
         assert scores.theta == pytest.approx([theta[0], *(part * theta[1:])])
         noise = 17 / 4 * (scores.ball / made.mu_of(0.5)) ** 2
-        ends = [LeastSquares().unclipped(whitened.matrix.T @ [theta[0], *(a * theta[1:])]).reach for a in (0, 1)]
+        ends = [LeastSquares().unclipped(whitened.matrix.T @ [theta[0], *(a * theta[1:])], 0.0).reach for a in (0, 1)]
         parts = np.linspace(0, 1, 1001)
         squared = theta[1:] @ theta[1:]
         costs = noise * (ends[0] + parts * (ends[1] - ends[0])) ** 2
