@@ -42,6 +42,10 @@ class GuaranteeError(InputError):
     """The privacy guarantee that was asked for cannot be met; the message holds the numbers."""
 
 
+class BudgetExceeded(GuaranteeError):
+    """A ledger has no room for a release; other parties are told that, and not what the ledger holds."""
+
+
 class OverflowRisk(InputError):
     """The sum of all encoded rows and their noise might wrap around in the ring or field."""
 

@@ -11,13 +11,14 @@ sequences or characters that reorder text. Not promised: that the values make se
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import reprlib
 import stat
 import tomllib
-from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from collections.abc import Callable, Iterator
+from typing import Any, BinaryIO, Protocol, TypeVar
 
 import msgspec
 
@@ -162,6 +163,24 @@ def read_toml(content: bytes, *, largest: int = LARGEST_FILE, deepest: int = DEE
         raise ReadError(printable(str(error))) from None
 
 
+@contextlib.contextmanager
+def open_regular(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Open a file for reading; a device has no end, and a pipe may have no writer.
+
+    Raises
+    ------
+    OSError
+        If it cannot be opened.
+    ReadError
+        If it is no regular file.
+    """
+    # A pipe that nobody writes to is opened at once with O_NONBLOCK, and not waited for.
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ReadError("no regular file")
+        yield file
+
+
 def read_bytes(path: str | os.PathLike[str], *, largest: int = LARGEST_FILE) -> bytes:
     """Read a file that is not longer than it may be.
 
@@ -170,12 +189,9 @@ def read_bytes(path: str | os.PathLike[str], *, largest: int = LARGEST_FILE) -> 
     OSError
         If it cannot be read.
     ReadError
-        If it is longer, or no regular file: a pipe may never end.
+        If it is longer, or no regular file.
     """
-    # A pipe that nobody writes to is opened at once with O_NONBLOCK, and not waited for.
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise ReadError("no regular file")
+    with open_regular(path) as file:
         content = file.read(largest + 1)
     require_length(len(content), largest)
     return content

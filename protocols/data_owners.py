@@ -12,7 +12,7 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
    digest of the task, and of its fields those that machines may compute differently: a matrix of the round before is
    not said again, and all else follows from the plan.
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
-   shares, puts them on its disk, and sends one to each owner (`dpmpc.data_owners.OwnRound`).
+   shares, and puts them on its disk (`dpmpc.data_owners.OwnRound`); when all have, it sends one to each owner.
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
    theirs; when all have, each puts the commitments on its disk, and all show theirs: the noisy sum is opened, the same
    at every owner, and nothing else is.
@@ -39,6 +39,7 @@ The same on files of your own, or one owner on its own machine::
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -47,6 +48,7 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.analyst import open_sums
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
@@ -105,7 +107,11 @@ async def take_part(party: Party) -> dict[str, Any]:
         rows = await asyncio.to_thread(own_rows, source, plan, party.pid)
     own = OwnRound(plan, party.pid, rows, stream_for(plan.simulation_seed).substream(party.pid))
     limit = (plan.epsilon, plan.delta)
-    with RoundsRecord(party.folder, party.runtime.settings.task, ledger_of(party.folder, source), limit) as record:
+    plan_digest, ledger = party.runtime.settings.task, ledger_of(party.folder, source)
+    with contextlib.ExitStack() as opened:  # others are told of a folder or a ledger that cannot be used
+        record = await together(
+            party, lambda: opened.enter_context(RoundsRecord(party.folder, plan_digest, ledger, limit))
+        )
         loop = asyncio.get_running_loop()
 
         def ask(number: int, asked: Task) -> Release:
@@ -128,11 +134,15 @@ async def one_round(
     """Steps 1 to 3: make one release, which follows on those so far."""
     task = await agree(party, number, asked, record, releases)
     shape = (task.sketch.rows, task.width)
-    with party.meter.phase("transform"):
-        shares = record.shares(number, (party.servers, task.width))
-        if shares is None:
-            fresh = await asyncio.to_thread(own.shares, task, threads=party.arguments["threads"])
-            shares = record.keep_shares(number, task, fresh)
+
+    def answer() -> NDArray[np.uint64]:
+        with party.meter.phase("transform"):
+            kept = record.shares(number, (party.servers, task.width))
+            if kept is not None:
+                return kept
+            return record.keep_shares(number, task, own.shares(task, threads=party.arguments["threads"]))
+
+    shares = await together(party, answer)  # where the ledger of one has no room, nobody sends anything
     with party.meter.phase("open"):
         dealt = await exchange(party, Kind.SHARE, {owner: shares[owner : owner + 1].copy() for owner in party.present})
         opened = record.opened(number, shape)

@@ -43,6 +43,7 @@ Whoever has the file goes on with ``dpmpc learn release.dpmpc --target COLUMN``,
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -89,20 +90,25 @@ async def take_part(party: Party) -> dict[str, Any]:
         ids, rows = await asyncio.to_thread(own_rows, party.folder, task, party.pid)
     randomness = stream_for(party.runtime.settings.simulation.get(SEED))
     coin = randomness.substream(party.pid, Label.COIN).bytes(SEED_BYTES)
-    with ReleaseRecord(party.folder, party.runtime.settings.task, coin) as record:
+    agreement = party.runtime.settings.task
+    with contextlib.ExitStack() as opened:  # others are told of a folder that cannot be used
+        record = await together(party, lambda: opened.enter_context(ReleaseRecord(party.folder, agreement, coin)))
         tossed = await toss(party, "key and signs", record.coin)
-        own = await together(party, lambda: record.own_release(tossed, (task.released_rows, rows.shape[1])))
-        if not await all_have_released(party, own is not None):
+        kept = await together(party, lambda: record.own_release(tossed, (task.released_rows, rows.shape[1])))
+        if not await all_have_released(party, kept is not None):
             with party.meter.phase("align"):
                 await together(party, record.begin_comparison)
                 order = await align(party, derive(tossed, Label.ALIGNMENT, length=SEED_BYTES), ids)
-        if own is None:
+
+        def release_own() -> NDArray[np.int64]:
+            if kept is not None:
+                return kept
             with party.meter.phase("mix"):
                 mixing = mixing_of(task, derive(tossed, Label.SKETCH_SEED, length=SEED_BYTES))
                 owner = DataOwner(task, party.pid, mixing, randomness.substream(party.pid))
-                own = record.keep(
-                    tossed, await asyncio.to_thread(owner.release, rows[order], threads=party.arguments["threads"])
-                )
+                return record.keep(tossed, owner.release(rows[order], threads=party.arguments["threads"]))
+
+        own = await together(party, release_own)
         with party.meter.phase("join"):
             release = await join(party, task, own, record)
         await settle(party)

@@ -17,15 +17,21 @@ import pytest
 
 from dpmpc import simulation as model
 from dpmpc.cli.main import main
+from dpmpc.collection.roster import Roster
+from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.task_file import Collection
 from dpmpc.contributions import Rows
 from dpmpc.data import Schema, read_cells, read_table
 from dpmpc.data.csv_files import LONGEST_LINE
 from dpmpc.data_release import MixedRelease
 from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import GuaranteeError, InputError, OverflowRisk
+from dpmpc.network.identity import Authority, dialling_context, listening_context
 from dpmpc.noise import DiscreteGaussian
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
+from dpmpc.render.fit_folder import FitFolder
+from dpmpc.sharing import open_share
 from dpmpc.sketching import OSNAP, Sum
 from dpmpc.task import LONGEST_CHECK
 from support.hostile import files
@@ -154,7 +160,40 @@ def test_a_file_without_an_end_is_refused(command, tmp_path, capsys):
     os.mkfifo(tmp_path / "pipe")
     for path in ("/dev/zero", str(tmp_path / "pipe")):
         assert main([command, path]) == 2
-        assert "not a regular file" in capsys.readouterr().err
+        assert "no regular file" in capsys.readouterr().err
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["release.dpmpc", "roster", "identity/party.crt", "share.npy", "fit/result.json"])
+def test_no_reader_waits_for_a_pipe_in_place_of_a_file(tmp_path, name):
+    path = tmp_path / name
+    path.parent.mkdir(exist_ok=True)
+    os.mkfifo(path)
+    tmp_path.chmod(0o700)
+    collection = Collection.load(TESTS / "vectors" / "version_0_1" / "collected_servers.toml")
+    readers = {
+        "release.dpmpc": lambda: Release.load(path),
+        "roster": lambda: Roster(path, collection, 0),
+        "identity/party.crt": lambda: ServerFolder(tmp_path).require_server(collection, 0),
+        "share.npy": lambda: open_share(path),
+        "fit/result.json": lambda: FitFolder.open(path.parent),
+    }
+    with pytest.raises(InputError, match="no regular file"):
+        readers[name]()
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.parametrize("name", ["ca.crt", "party.crt", "party.key"])
+def test_a_pipe_among_the_certificates_of_a_party_is_refused(tmp_path, name):
+    folder = tmp_path / "party-0"
+    folder.mkdir(mode=0o700)
+    Authority().issue(folder, 0)
+    listening_context(folder)
+    (folder / name).unlink()
+    os.mkfifo(folder / name, 0o600)
+    for context in (listening_context, dialling_context):
+        with pytest.raises(InputError, match="no regular file"):
+            context(folder)
 
 
 def test_the_text_of_a_file_is_escaped_in_its_error(sound, tmp_path):

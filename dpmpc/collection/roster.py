@@ -29,12 +29,13 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.randomness import Label, Stream, derive
 from dpmpc.storage import write_private
-from dpmpc.untrusted import read_bytes
+from dpmpc.untrusted import ReadError, read_bytes
 
 MAGIC = b"dpmpc roster v1\n"
 SECRET_BYTES = TOKEN_BYTES = 32
 _ENTRY_BYTES = ID_BYTES + hashlib.sha256().digest_size
 _LARGEST_TICKETS = 1 << 30  # bytes of a file of tickets, those of some five million clients
+_LARGEST_ROSTER = 1 << 30  # bytes, of some twenty million clients
 _HEADINGS = ["client", "report", "secret"]
 
 
@@ -55,9 +56,11 @@ class Roster:
 
     def __init__(self, path: Path, collection: Collection, server: int):
         try:
-            content = path.read_bytes()
+            content = read_bytes(path, largest=_LARGEST_ROSTER)
         except OSError as error:
             raise InputError(f"roster: {path} cannot be read: {error.strerror}") from error
+        except ReadError as error:
+            raise InputError(f"roster: {path} cannot be read: {error}") from error
         header = _header(collection, server)
         if not content.startswith(header) or (len(content) - len(header)) % _ENTRY_BYTES:
             raise InputError(f"roster: {path} given, that of server {server} for this collection expected")

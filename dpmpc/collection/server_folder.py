@@ -27,7 +27,7 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
 from dpmpc.storage import require_private
-from dpmpc.untrusted import printable
+from dpmpc.untrusted import ReadError, printable, read_bytes
 
 
 def refused_file(folder: Path, collection: Collection) -> Path:
@@ -82,9 +82,9 @@ class ServerFolder:
         require_whole("server", server, 0, len(collection.servers) - 1)
         path = self.identity / CERTIFICATE_FILE
         try:
-            own = path.read_bytes()
-        except OSError as error:
-            raise InputError(f"folder: {path} cannot be read: {error.strerror}") from error
+            own = read_bytes(path)
+        except (OSError, ReadError) as error:
+            raise InputError(f"folder: {path} cannot be read: {error}") from error
         if not same_certificate(own, collection.servers[server].certificate.encode()):
             raise InputError(f"folder: {path} is not the certificate that the collection gives server {server}")
 

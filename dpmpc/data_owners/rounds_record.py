@@ -32,7 +32,7 @@ from dpmpc.errors import InputError
 from dpmpc.privacy import BudgetLedger
 from dpmpc.randomness import Stream
 from dpmpc.storage import canonical
-from dpmpc.storage.database import Store
+from dpmpc.storage.database import Store, typed_errors
 from dpmpc.storage.kept import ROUNDS_MARK, as_bytes, has_kept, keep_alone
 from dpmpc.task import Task
 
@@ -100,7 +100,7 @@ class RoundsRecord(Store):
         return None if kept is None else msgspec.json.decode(kept, type=dict[str, Any])
 
     def require(self, number: int, task: Task) -> None:
-        """Refuse another task for a round that was begun, or a round out of turn."""
+        """Refuse another task for a round that was begun, a round out of turn, or one beyond the ledger's limit."""
         begun = sum(name.startswith(_task("")) for name in self._kept.names())
         if number > begun:
             raise InputError(f"round: {number} given, {begun} expected next in folder {self._folder.name!r}")
@@ -109,6 +109,9 @@ class RoundsRecord(Store):
                 f"task: another given for round {number} than the one that this folder has answered, which would show "
                 "the difference of two sums with the same noise"
             )
+        ledger, what = self._require_ledger(), self._entry(number, task)
+        if not _entered(ledger, what):
+            ledger.spend(task.guarantee, what)  # nothing is written: before any owner has entered the round
 
     def shares(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
         """Return the shares of the own noisy sum of a round, or None while there are none."""
@@ -122,10 +125,10 @@ class RoundsRecord(Store):
         self.require(number, task)
         if self._kept.get(_task(number)) is not None:
             raise InputError(f"round: {number} given, which has its shares, {number + 1} expected")
-        where = f"plan {self._plan[:16]}, folder {self._mark[:16]}"
-        what = f"data owners, {where}, round {number}, task {task.digest.hex()[:16]}"
-        if all(entry.what != what for entry in self._require_ledger().entries):  # else it was entered before a crash
-            BudgetLedger.spend_in(self._ledger_file, task.guarantee, what, limit=self._limit)
+        what = self._entry(number, task)
+        if not _entered(self._require_ledger(), what):  # else it was entered before a crash
+            with typed_errors(self._ledger_file):
+                BudgetLedger.spend_in(self._ledger_file, task.guarantee, what, limit=self._limit)
         self._kept.put(
             {
                 _task(number): canonical(task.to_dict()),
@@ -134,6 +137,11 @@ class RoundsRecord(Store):
             }
         )
         return shares
+
+    def _entry(self, number: int, task: Task) -> str:
+        """Return what a ledger calls a round of this folder."""
+        where = f"plan {self._plan[:16]}, folder {self._mark[:16]}"
+        return f"data owners, {where}, round {number}, task {task.digest.hex()[:16]}"
 
     def opened(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
         """Return the own share of the sum of all, or None while it is not known."""
@@ -158,6 +166,10 @@ class RoundsRecord(Store):
 def has_sent(folder: Path) -> bool:
     """Return whether a folder has stored shares that others may have seen."""
     return has_kept(folder, _shares(0))
+
+
+def _entered(ledger: BudgetLedger, what: str) -> bool:
+    return any(entry.what == what for entry in ledger.entries)
 
 
 def _task(number: int | str) -> str:

@@ -50,7 +50,7 @@ from dpmpc.network.frames import ContentType, Disputed, Frame, Kind, malformed_f
 from dpmpc.network.identity import LONGEST_SIGNATURE, sign, verify_signature
 from dpmpc.network.party import Party
 from dpmpc.randomness import Label, Stream
-from dpmpc.untrusted import LARGEST_MESSAGE, ReadError, printable, read_json
+from dpmpc.untrusted import LARGEST_MESSAGE, ReadError, printable, read_bytes, read_json
 
 Result = TypeVar("Result")
 
@@ -211,7 +211,7 @@ class Conversation:
         """Return the certificate (PEM) that a party has shown on its link; this party's own comes from its folder."""
         if party not in self._certificates:
             if party == self._party.pid:
-                content = (self._party.folder / "party.crt").read_bytes()
+                content = read_bytes(self._party.folder / "party.crt")
             else:
                 session: ssl.SSLObject = self._party.runtime.links[party].transport.get_extra_info("ssl_object")
                 content = ssl.DER_cert_to_PEM_cert(session.getpeercert(binary_form=True) or b"").encode()

@@ -219,7 +219,8 @@ async def toss(party: Party, what: str, coin: bytes | None = None) -> bytes:
 def _describe(error: DpmpcError) -> bytes:
     blamed = error.party if isinstance(error, ProtocolFailure) else None
     kind = next(base.__name__ for base in type(error).__mro__ if base.__name__ in _REASONS)
-    reason = str(error) if kind in _TOLD else "the reason is in its own log: it may hold words of that machine"
+    own = type(error).__name__
+    reason = str(error) if own in _TOLD else f"the reason is in its own log ({own}): it may hold words of that machine"
     return msgspec.json.encode(_Refusal(kind, reason[:_LONGEST_REASON], blamed))
 
 

@@ -34,6 +34,7 @@ from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.randomness import Label
 from dpmpc.storage import require_private, write_private
+from dpmpc.untrusted import ReadError, open_regular, read_bytes
 
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
 CLOCK_SKEW = datetime.timedelta(minutes=5)
@@ -232,8 +233,8 @@ def _context(folder: Path, protocol: int) -> ssl.SSLContext:
     # A pinned certificate is trusted as it stands; older OpenSSL would look for an authority above it.
     context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
     try:
-        context.load_verify_locations(folder / AUTHORITY_FILE)
-    except (OSError, ssl.SSLError) as error:
+        context.load_verify_locations(cadata=read_bytes(folder / AUTHORITY_FILE).decode("ascii"))
+    except (OSError, ValueError) as error:
         raise InputError(f"identity: {AUTHORITY_FILE} expected in {folder}: {error}") from error
     _load_pair(context, folder)
     return context
@@ -242,8 +243,9 @@ def _context(folder: Path, protocol: int) -> ssl.SSLContext:
 def _load_pair(context: ssl.SSLContext, folder: Path) -> None:
     _require_private(folder)
     try:
-        context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
-    except (OSError, ssl.SSLError) as error:
+        with open_regular(folder / CERTIFICATE_FILE), open_regular(folder / KEY_FILE):
+            context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
+    except (OSError, ReadError) as error:
         raise InputError(f"identity: {CERTIFICATE_FILE}, {KEY_FILE} expected in {folder}: {error}") from error
 
 
@@ -258,7 +260,7 @@ def _require_private(folder: Path) -> None:
 def _load_key(folder: Path) -> ec.EllipticCurvePrivateKey:
     _require_private(folder)
     try:
-        key = serialization.load_pem_private_key((folder / KEY_FILE).read_bytes(), password=None)
+        key = serialization.load_pem_private_key(read_bytes(folder / KEY_FILE), password=None)
     except (OSError, ValueError, TypeError) as error:
         raise InputError(f"identity: an unencrypted PEM key expected in {folder / KEY_FILE}: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):

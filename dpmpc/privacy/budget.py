@@ -26,7 +26,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.errors import BudgetExceeded, GuaranteeError, InputError
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
@@ -107,9 +107,10 @@ class BudgetLedger:
 
         Raises
         ------
+        BudgetExceeded
+            If the limit would be exceeded; nothing is entered then.
         GuaranteeError
-            If the limit would be exceeded, or if clients made the noise and reports without a name or of the same name
-            were opened before; nothing is entered then.
+            If clients made the noise and reports without a name or of the same name were opened before.
         """
         promise = getattr(release, "guarantee", release)
         name = _reports_of(promise, reports)
@@ -117,7 +118,7 @@ class BudgetLedger:
         total = self.epsilon_with(release)
         if not total <= self.limit:
             together = f"{total:.6g}" if math.isfinite(total) else "no finite epsilon"
-            raise GuaranteeError(
+            raise BudgetExceeded(
                 f"epsilon: {what} with the {len(self.entries)} releases before it costs {together} at delta = "
                 f"{self.delta:g}, at most {self.limit:g} expected; {self.epsilon:.6g} is spent"
             )
@@ -209,7 +210,7 @@ class BudgetLedger:
         ------
         InputError
             If the file is not a ledger.
-        GuaranteeError
+        BudgetExceeded
             If its entries cost more than its limit.
         """
         where = f"path: {os.fspath(path)}"
@@ -228,7 +229,7 @@ class BudgetLedger:
         except (InputError, ReadError) as error:
             raise InputError(f"{where} is not a ledger ({error})") from error
         if not ledger.epsilon <= ledger.limit:
-            raise GuaranteeError(
+            raise BudgetExceeded(
                 f"{where} holds releases that cost {ledger.epsilon:.6g} at delta = {ledger.delta:g}, at most "
                 f"{ledger.limit:g} expected"
             )

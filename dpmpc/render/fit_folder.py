@@ -20,6 +20,7 @@ from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.render.released import ONE_RELEASE, release_file
 from dpmpc.task import LONGEST_CHECK
+from dpmpc.untrusted import read_bytes
 
 RESULT_FILE = "result.json"
 EVERYBODY = ""  # the one group of a model without groups
@@ -39,8 +40,7 @@ class FitFolder:
         """Read what a fit has found."""
         path = Path(folder) / RESULT_FILE
         try:
-            with path.open("rb") as file:
-                content = json.loads(file.read(_LARGEST_RESULT))
+            content = json.loads(read_bytes(path, largest=_LARGEST_RESULT))
         except OSError as error:
             raise InputError(f"model: {path} cannot be read: {error.strerror}") from error
         except ValueError as error:

@@ -34,7 +34,7 @@ from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES, Label, Stream, fill_key_streams
 from dpmpc.storage import MAGIC, MOST_AXES
 from dpmpc.system import drop_from_cache, reserve
-from dpmpc.untrusted import ReadError, read_json
+from dpmpc.untrusted import ReadError, open_regular, read_json
 
 BLOCK = 1 << 16  # elements that are split at once: a block of every share stays in the cache
 
@@ -337,10 +337,12 @@ def open_share(path: str | os.PathLike[str], ring: Ring | type[Ring] | str = "ri
     """
     path, expected = Path(path), ring_named(ring)
     try:
-        with path.open("rb") as file:
+        with open_regular(path) as file:
             start = file.read(_LONGEST_SEEDED_FILE + 1)
     except OSError as error:
         raise InputError(f"path: {path} cannot be read: {error.strerror}") from error
+    except ReadError as error:
+        raise InputError(f"path: {path} cannot be read: {error}") from error
     if start.startswith(MAGIC):
         return _open_array(path, expected)
     return _read_seeded(path, start, expected)

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import errno
 import hashlib
 import os
 import sqlite3
@@ -35,6 +36,8 @@ Field = int | float | str | bytes | None
 
 CHAIN_START = bytes(32)
 _PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
+_DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CACHE_KIB = 32 << 10
 _LOG_PAGES = 8192  # of 4 KiB: pages that many commits touch are written back once
 
@@ -111,9 +114,24 @@ def typed_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise SpoolError(f"{place}: {error}") from error
+        raise SpoolError(f"{place}: {error}{_remedy(place, error)}") from error
     except (UnicodeDecodeError, OverflowError, MemoryError) as error:  # as Python reads what a damaged file holds
         raise SpoolError(f"{place}: the database is damaged: {printable(str(error))}") from error
+
+
+def _remedy(place: Path, error: sqlite3.Error | OSError) -> str:
+    """Return what to do where a disk is full or fails, with how much of it is free; else nothing."""
+    # The system's numbers have less than 8 bits too; SQLite adds in higher bits what it was doing.
+    if getattr(error, "sqlite_errorcode", 0) & 0xFF not in _DISK and getattr(error, "errno", None) not in _NO_ROOM:
+        return ""
+    try:
+        disk = os.statvfs(place if place.exists() else place.parent)
+    except OSError:  # the disk fails, as it says already
+        return ""
+    return (
+        f"; {disk.f_bavail * disk.f_frsize:,} bytes are free on its disk: make room if these are few, else look at the "
+        "disk, and then run the same again; what was kept before is still there"
+    )
 
 
 def link(label: Label, previous: bytes, fields: Iterable[Field]) -> bytes:

@@ -15,7 +15,6 @@ import json
 import math
 import os
 import re
-import stat
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
@@ -28,7 +27,7 @@ from numpy.typing import DTypeLike, NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.storage.records import MALFORMED, plain
-from dpmpc.untrusted import ReadError, printable, read_json
+from dpmpc.untrusted import ReadError, open_regular, printable, read_json
 
 MAGIC = b"\x93NUMPY"
 MOST_AXES = 8
@@ -222,9 +221,7 @@ def open_members(path: str | os.PathLike[str]) -> Iterator[Members]:
     ReadError
         If it is not a zip file that `write` could have made.
     """
-    if not stat.S_ISREG(Path(path).stat().st_mode):  # a device has no end, and a pipe may have no writer
-        raise ReadError("not a regular file")
-    with Path(path).open("rb") as file:
+    with open_regular(path) as file:
         length = _require_short_directory(file)
         try:
             archive = zipfile.ZipFile(file)

@@ -4,6 +4,8 @@ All owners run in this process, each with its folder on the disk; a crash is an 
 Seeds are fixed wherever an answer is judged.
 """
 
+import errno
+
 import msgspec
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_a
 from dpmpc.data_owners.rounds_record import LEDGER_FILE, has_sent
 from dpmpc.errors import (
     BatchMismatch,
+    BudgetExceeded,
     Equivocation,
     GuaranteeError,
     InputError,
@@ -471,7 +474,7 @@ def test_whoever_proposes_two_tasks_is_named_by_both_others(owners, nth, words):
 @pytest.mark.parametrize("kind", ["COMMITMENT", "VERDICT", "ECHO"])
 @pytest.mark.parametrize(("liar", "victim"), [(1, 0), (2, 1), (0, 1)])
 def test_whoever_commits_or_agrees_towards_one_and_not_the_other_is_named_by_both(owners, kind, liar, victim):
-    nth = 1 if kind == "VERDICT" else 0  # that all have kept the commitments
+    nth = 3 if kind == "VERDICT" else 0  # that all have kept the commitments
     broken = owners.run({liar: two_stories(kind, victim, nth)})
     honest = [one for number, one in enumerate(broken) if number != liar]
     assert all(isinstance(one, Equivocation | MalformedFrame) for one in honest), broken
@@ -499,7 +502,7 @@ def test_whoever_shows_another_share_than_it_committed_to_is_named_by_whom_it_sh
 
 
 @pytest.mark.parametrize(
-    ("liar", "kind", "nth"), [(0, "STATEMENT", 1), (2, "COMMITMENT", 0), (2, "VERDICT", 1)], ids=lambda one: str(one)
+    ("liar", "kind", "nth"), [(0, "STATEMENT", 1), (2, "COMMITMENT", 0), (2, "VERDICT", 3)], ids=lambda one: str(one)
 )
 def test_a_liar_among_three_processes_is_named(tmp_path, monkeypatch, liar, kind, nth):
     """Over TLS, with the rounds in a thread beside the links: the run ends, with the liar's name."""
@@ -535,9 +538,51 @@ def test_a_ledger_that_is_full_answers_no_round(owners, tmp_path):
     ledger.save(tmp_path / "rows.json")
     write_source(owners.folders[1], OwnerSource(str(owners.folders[1] / "rows.csv"), str(tmp_path / "rows.json")))
     broken = owners.run()
-    assert isinstance(broken[1], GuaranteeError)
-    assert isinstance(broken[0], ProtocolFailure)
-    assert BudgetLedger.load(tmp_path / "rows.json").epsilon <= 3.0
+    assert isinstance(broken[1], BudgetExceeded)
+    for other in (0, 2):
+        assert isinstance(broken[other], GuaranteeError)
+        assert str(broken[other]).startswith("party 1 refuses: the reason is in its own log (BudgetExceeded)")
+    assert BudgetLedger.load(tmp_path / "rows.json").epsilon == ledger.epsilon
+    assert not any(one.exists() for one in (owners.folders[0] / LEDGER_FILE, owners.folders[2] / LEDGER_FILE))
+    assert owners.words() == [[], [], []]
+
+
+@pytest.mark.parametrize("full", ["its ledger", "its record"])
+def test_an_owner_whose_disk_is_full_says_so_to_the_others_and_nobody_sends_anything(owners, monkeypatch, full):
+    write, put = BudgetLedger._write, Kept.put
+
+    def write_of_most(self, target):
+        if target.parent == owners.folders[1]:
+            raise OSError(errno.ENOSPC, "No space left on device", str(target))
+        write(self, target)
+
+    def put_of_most(self, values):
+        if self._place.parent == owners.folders[1]:
+            raise SpoolError(f"{self._place}: No space left on device")
+        put(self, values)
+
+    with monkeypatch.context() as patched:
+        if full == "its ledger":
+            patched.setattr(BudgetLedger, "_write", write_of_most)
+        else:
+            patched.setattr(Kept, "put", put_of_most)
+        broken = owners.run()
+    assert isinstance(broken[1], SpoolError)
+    assert "No space left" in str(broken[1])
+    for other in (0, 2):
+        assert isinstance(broken[other], SpoolError)
+        assert str(broken[other]).startswith("party 1 refuses: the reason is in its own log (SpoolError)")
+    assert owners.words() == [[], [], []]
+    assert owners.run() == [{"sums": 2}] * 3
+    assert owners.spent() == [2, 2, 2]
+
+
+def test_an_owner_whose_folder_was_used_for_another_plan_says_so_to_the_others(owners):
+    RoundsRecord(owners.folders[1], "b" * 64, owners.folders[1] / LEDGER_FILE, (3.0, 1e-6)).close()
+    broken = owners.run()
+    assert "which was used for bbbb" in str(broken[1])
+    for other in (0, 2):
+        assert str(broken[other]).startswith("party 1 refuses: the reason is in its own log (InputError)")
 
 
 def test_a_file_that_is_not_what_the_plan_says_is_refused_before_anything_is_sent(owners):

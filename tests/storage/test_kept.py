@@ -1,5 +1,6 @@
 """dpmpc.storage.kept: what was sent is sent again, through crashes, damage and other processes."""
 
+import errno
 import hashlib
 import os
 import random
@@ -13,7 +14,7 @@ import numpy as np
 import pytest
 
 from dpmpc.errors import BatchMismatch, InconsistentShares, InputError, SpoolError
-from dpmpc.storage.database import connect, transaction
+from dpmpc.storage.database import connect, transaction, typed_errors
 from dpmpc.storage.kept import (
     KEPT_FILE,
     MARK,
@@ -264,12 +265,23 @@ def test_a_full_disk_keeps_nothing_of_a_call(tmp_path):
     with kept_in(tmp_path) as kept:
         (pages,) = kept._database.execute("PRAGMA page_count").fetchone()
         kept._database.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(SpoolError, match="full"):
+        with pytest.raises(
+            SpoolError, match=r"full; [0-9,]+ bytes are free on its disk: make room .* run the same again"
+        ):
             kept.put({"a": b"1", "b": bytes(100_000)})
         assert kept.names() == ["purpose"]
         kept._database.execute("PRAGMA max_page_count = 1000000")
         kept.put({"a": b"1"})
     assert content_of(tmp_path)["a"] == b"1"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EACCES])
+def test_an_error_of_the_disk_says_how_much_of_it_is_free_and_what_to_do(tmp_path, number):
+    for place in (tmp_path, tmp_path / "not there yet"):
+        with pytest.raises(SpoolError) as failed, typed_errors(place):
+            raise OSError(number, os.strerror(number))
+        assert os.strerror(number) in str(failed.value)
+        assert ("bytes are free on its disk: make room" in str(failed.value)) == (number != errno.EACCES)
 
 
 def test_an_older_copy_is_sound_and_knows_nothing_of_what_was_sent_since(tmp_path):
