@@ -132,18 +132,12 @@ def _name(finding: AuditResult) -> str:
 
 def _print_table(findings: Sequence[AuditResult], confidence: float) -> None:
     from rich.console import Console
-    from rich.table import Table as Grid
 
-    from dpmpc.render.plan import TABLE_STYLE
+    from dpmpc.render.grids import grid
 
-    grid = Grid(title=_title(findings, confidence), **TABLE_STYLE)
-    grid.add_column("mechanism")
-    for heading in HEADINGS:
-        grid.add_column(heading, justify="right")
-    for finding in findings:
-        grid.add_row(_name(finding), *_cells(finding))
+    rows = ((_name(finding), *_cells(finding)) for finding in findings)
     console = Console(highlight=False, width=max(NARROWEST, Console().width))
-    console.print(grid)
+    console.print(grid(_title(findings, confidence), ("mechanism", *HEADINGS), rows))
     for finding in findings:
         if finding.note:
             console.print(f"{finding.mechanism}: {printable(finding.note)}", soft_wrap=True)

@@ -9,7 +9,6 @@ from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
-from rich.table import Table as Grid
 
 from dpmpc.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, NotPrivate, RidgeFitModel
 from dpmpc.cli.options import add_simulation_seed, option_of
@@ -22,8 +21,8 @@ from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegress
 from dpmpc.networked import NetworkedRun, Run
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
+from dpmpc.render.grids import grid
 from dpmpc.render.guarantee_prose import guarantee_text
-from dpmpc.render.plan import TABLE_STYLE
 from dpmpc.render.released import byte_fields, release_text
 from dpmpc.render.servers import servers_table
 from dpmpc.results import NumberTable, Report
@@ -157,22 +156,20 @@ def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> NumberTable:
     return NumberTable("Coefficients", columns, best.estimator.feature_names_)
 
 
-def _comparison(runs: Mapping[str, DemonstratedRelease]) -> Grid:
+def _comparison(runs: Mapping[str, DemonstratedRelease]) -> RenderableType:
     """Return error, upload and server time of each release."""
-    grid = Grid(title="Side by side", **TABLE_STYLE)
-    grid.add_column()
-    results = {name: run.compared.data for name, run in runs.items()}
-    for name in runs:
-        grid.add_column(name, justify="right")
-    grid.add_row("cost / optimal cost (phi)", *(f"{result['approximation_factor']:.5g}" for result in results.values()))
-    grid.add_row("  trivial predictor", *(f"{result['trivial_factor']:.4g}" for result in results.values()))
-    grid.add_row("coefficients off the truth", *(f"{_ridge(run).error():.2%}" for run in runs.values()))
+    results = [run.compared.data for run in runs.values()]
     sizes = [byte_fields(run.networked.release.task) for run in runs.values()]
-    grid.add_row("a client sends, bytes", *(f"{size['client_to_all_servers']:,}" for size in sizes))
-    grid.add_row("all clients, s", *(f"{run.networked.clients_s:.2f}" for run in runs.values()))
     slowest = [max(spent.total_s for spent in run.networked.servers) for run in runs.values()]
-    grid.add_row("slowest server, s, set-up apart", *(f"{seconds:.3f}" for seconds in slowest))
-    return grid
+    rows = {
+        "cost / optimal cost (phi)": [f"{result['approximation_factor']:.5g}" for result in results],
+        "  trivial predictor": [f"{result['trivial_factor']:.4g}" for result in results],
+        "coefficients off the truth": [f"{_ridge(run).error():.2%}" for run in runs.values()],
+        "a client sends, bytes": [f"{size['client_to_all_servers']:,}" for size in sizes],
+        "all clients, s": [f"{run.networked.clients_s:.2f}" for run in runs.values()],
+        "slowest server, s, set-up apart": [f"{seconds:.3f}" for seconds in slowest],
+    }
+    return grid("Side by side", ("", *runs), ((name, *texts) for name, texts in rows.items()))
 
 
 def _ridge(run: DemonstratedRelease) -> RidgeFitModel:

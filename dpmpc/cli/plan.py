@@ -112,7 +112,7 @@ def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
     """Plan a regression for each group."""
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.planning.prediction import Population
-    from dpmpc.render.plan_groups import groups_plan_fields, groups_plan_parts
+    from dpmpc.render.plan import groups_plan_fields, groups_plan_parts
 
     if options.model != "ridge":
         raise InputError(f"by: {options.by!r} given, but that is for --model ridge, not {options.model}")

@@ -1,4 +1,7 @@
-"""What `dpmpc plan` says before any data: noise, modulus, bytes, cost, error, advice; as JSON and for a person."""
+"""What `dpmpc plan` says before any data: noise, modulus, bytes, cost, error, advice; as JSON and for a person.
+
+Of a release by group it says what to expect of groups of several sizes.
+"""
 
 from __future__ import annotations
 
@@ -6,14 +9,16 @@ import dataclasses
 import math
 from typing import Any
 
-from rich import box
 from rich.console import RenderableType
-from rich.table import Table as Grid
+from rich.markup import escape
+from rich.table import Table
 
-from dpmpc.planning.advice import Forecast, ReleaseOption
+from dpmpc.contributions import GroupedMoments
+from dpmpc.planning.advice import Forecast, ReleaseOption, groups_outlook
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
-from dpmpc.planning.prediction import Population, UtilityMetric, best_rows, release_of
+from dpmpc.planning.prediction import Population, Regression, UtilityMetric, best_rows, release_of
 from dpmpc.randomness import KEY_BYTES
+from dpmpc.render.grids import facts_grid, grid
 from dpmpc.render.guarantee_prose import guarantee_text
 from dpmpc.render.released import byte_fields, task_fields
 from dpmpc.render.servers import MEGABYTE
@@ -26,13 +31,6 @@ NOT_KNOWN = (
     "larger than it says, and may leave a fit without intervals."
 )
 
-TABLE_STYLE: dict[str, Any] = {
-    "title_justify": "left",
-    "title_style": "bold",
-    "box": box.SIMPLE_HEAD,
-    "pad_edge": False,
-    "padding": (0, 1, 0, 0),
-}
 _MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
 
 
@@ -50,7 +48,7 @@ def plan_fields(
     return {
         **task_fields(task, len(task.schema) - (metric.purpose == "ridge")),
         "model": metric.purpose,
-        **release_fields(task, prices or Prices(), days),
+        **_release_fields(task, prices or Prices(), days),
         f"expected_{metric.symbol}": {
             "this_release": found.expected,
             "sum": finite_or_none(metric.sum(scenario)),
@@ -73,16 +71,54 @@ def plan_parts(
     advice = fields["recommendation"]
     chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
     return [
-        release_grid(fields),
+        _release_grid(fields),
         _errors_grid(fields, metric),
-        assumed_text(metric, population),
+        _assumed_text(metric, population),
         _options_grid(fields, metric),
         f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n{_as_fitted(metric.purpose, advice['fit_options'])}",
         guarantee_text(task.guarantee),
     ]
 
 
-def release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
+def groups_plan_fields(
+    task: Task, by: str, population: Population, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> dict[str, Any]:
+    """Return everything that the plan of a release by group says; what is impossible is null."""
+    assert isinstance(task.statistic, GroupedMoments)
+    found = groups_outlook(task, population)
+    return {
+        **task_fields(task, len(task.statistic.analysed(task.schema)) - 1),
+        "model": "grouped-ridge",
+        "by": by,
+        **_release_fields(task, prices or Prices(), days),
+        **{name: value for name, value in dataclasses.asdict(found).items() if name != "expected"},
+        "expected_phi": {str(people): phi for people, phi in found.expected.items()},
+    }
+
+
+def groups_plan_parts(task: Task, fields: dict[str, Any], population: Population) -> list[RenderableType]:
+    """Return the same for a person."""
+    metric, by, groups = Regression(), escape(fields["by"]), fields["groups"]
+    smallest = fields["smallest"]
+    facts = {
+        **{f"a group of {int(people):,}": metric.text(phi) for people, phi in fields["expected_phi"].items()},
+        f"everybody, from all {groups} blocks": metric.text(fields["pooled"]),
+        "predicting the mean": metric.text(fields["trivial"]),
+        "beats predicting the mean from": "no size" if smallest is None else f"{smallest:,} in a group",
+        "people of a group are counted to": f"± {fields['size_error']:.3g} (standard error)",
+    }
+    return [
+        _release_grid(fields),
+        facts_grid(f"Expected phi (1 = optimal) of the regressions by {by}", facts),
+        _assumed_text(metric, population),
+        f"The guarantee is that of one release. If all that is wanted is an intercept for each {by} and slopes in "
+        f"common, leave out --by, which makes it a category among the features: the noise in those slopes then has "
+        f"{_times(fields['one_hot'])} variance.\n",
+        guarantee_text(task.guarantee),
+    ]
+
+
+def _release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
     """Describe the release of a task, whatever is read from it: noise, modulus, bytes and cost."""
     modulus = task.modulus_plan
     return {
@@ -151,7 +187,7 @@ def _as_fitted(model: str, options: str | None) -> str:
     return f"{told}\n"
 
 
-def release_grid(fields: dict[str, Any]) -> Grid:
+def _release_grid(fields: dict[str, Any]) -> Table:
     """Return the facts of the release as it would be run."""
     noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
     other, share = size["client_to_other_servers"], size["client_to_last_server"]
@@ -172,10 +208,7 @@ def release_grid(fields: dict[str, Any]) -> Grid:
         + ("" if checked is None else f", {checked / MEGABYTE:,.6g} MB to each other server to check proofs"),
         "servers cost": _money(fields["cost"]),
     }
-    grid = Grid(title="Plan", **TABLE_STYLE, show_header=False)
-    for name, text in rows.items():
-        grid.add_row(name, text)
-    return grid
+    return facts_grid("Plan", rows)
 
 
 def _money(cost: dict[str, Any]) -> str:
@@ -197,21 +230,22 @@ def _coalition(fields: dict[str, Any]) -> str:
     return f"the analyst, {privacy['corrupt_servers']} of {fields['servers']} servers, {clients}{lost}"
 
 
-def _errors_grid(fields: dict[str, Any], metric: UtilityMetric) -> Grid:
+def _errors_grid(fields: dict[str, Any], metric: UtilityMetric) -> Table:
     """Return the expected phi or psi of this release and of what it is compared with."""
     expected = fields[f"expected_{metric.symbol}"]
     useful = fields["smallest_useful_batch"]
-    grid = Grid(title=f"Expected {_MEANING[metric.symbol]}", **TABLE_STYLE, show_header=False)
-    grid.add_row("this release", _text(metric, expected["this_release"]))
-    grid.add_row("  second moments summed", _text(metric, expected["sum"]))
-    grid.add_row(f"  best sketch (k = {expected['sketch_rows']})", _text(metric, expected["sketch"]))
-    grid.add_row("  the local model", _text(metric, expected["local"]))
-    grid.add_row(f"  {metric.nothing}", _text(metric, expected["trivial"]))
-    grid.add_row(f"beats {metric.nothing} from", "no batch size" if useful is None else f"{useful:,} clients")
-    return grid
+    facts = {
+        "this release": _text(metric, expected["this_release"]),
+        "  second moments summed": _text(metric, expected["sum"]),
+        f"  best sketch (k = {expected['sketch_rows']})": _text(metric, expected["sketch"]),
+        "  the local model": _text(metric, expected["local"]),
+        f"  {metric.nothing}": _text(metric, expected["trivial"]),
+        f"beats {metric.nothing} from": "no batch size" if useful is None else f"{useful:,} clients",
+    }
+    return facts_grid(f"Expected {_MEANING[metric.symbol]}", facts)
 
 
-def assumed_text(metric: UtilityMetric, population: Population) -> str:
+def _assumed_text(metric: UtilityMetric, population: Population) -> str:
     """Say what the errors rest on."""
     return (
         f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
@@ -220,9 +254,8 @@ def assumed_text(metric: UtilityMetric, population: Population) -> str:
     )
 
 
-def _options_grid(fields: dict[str, Any], metric: UtilityMetric) -> Grid:
+def _options_grid(fields: dict[str, Any], metric: UtilityMetric) -> Table:
     """Return a row for each option: sketch and sum, noise by clients and by servers."""
-    grid = Grid(title="Ways to release", **TABLE_STYLE)
     beaten = [metric.nothing.removeprefix("the ").removeprefix("a "), "local model"]
     headings = (
         "release",
@@ -232,21 +265,21 @@ def _options_grid(fields: dict[str, Any], metric: UtilityMetric) -> Grid:
         f"expected {metric.symbol}",
         *(f"beats {name} from" for name in beaten),
     )
-    for heading in headings:
-        grid.add_column(heading, justify="left" if heading in headings[:2] else "right")
-    for option in fields["options"]:
-        batches = (_clients(option[name]) for name in ("beats_trivial_from", "beats_local_from"))
-        grid.add_row(
+    rows = (
+        (
             option["release"],
             option["noise_by"],
             str(option["rows"]),
             f"{option['client_bytes']:,}",
             _text(metric, option["expected"]),
-            *batches,
+            _clients(option["beats_trivial_from"]),
+            _clients(option["beats_local_from"]),
         )
+        for option in fields["options"]
+    )
     most = f"{fields['largest_batch']:,}"
-    grid.caption = f"bytes: what one client sends; from: number of clients; never: not with up to {most} clients"
-    return grid
+    caption = f"bytes: what one client sends; from: number of clients; never: not with up to {most} clients"
+    return grid("Ways to release", headings, rows, left=2, caption=caption)
 
 
 def _text(metric: UtilityMetric, value: float | None) -> str:
@@ -255,3 +288,7 @@ def _text(metric: UtilityMetric, value: float | None) -> str:
 
 def _clients(batch: int | None) -> str:
     return "never" if batch is None else f"{batch:,}"
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:.2g} times less" if ratio >= 1 else f"{1 / ratio:.2g} times more"

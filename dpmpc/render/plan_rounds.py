@@ -5,11 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import RenderableType
-from rich.table import Table as Grid
+from rich.table import Table
 
 from dpmpc.estimators.round_fits import APPROXIMATION
+from dpmpc.render.grids import facts_grid, grid
 from dpmpc.render.guarantee_prose import guarantee_text
-from dpmpc.render.plan import NOT_KNOWN, TABLE_STYLE
+from dpmpc.render.plan import NOT_KNOWN
 from dpmpc.render.released import byte_fields, task_fields
 from dpmpc.rounds import Assumed, LeastSquares, Outlook
 from dpmpc.rounds.newton import HOPELESS
@@ -85,13 +86,10 @@ def _why(found: Outlook) -> str:
     return "noise is the smaller error"
 
 
-def _sums_grid(fields: dict[str, Any]) -> Grid:
+def _sums_grid(fields: dict[str, Any]) -> Table:
     """Return a row for each sum: its part of the budget, and the noise in what it tells."""
-    grid = Grid(title="Sums, all within one budget", **TABLE_STYLE)
-    for heading in ("sum", "share of mu^2", "epsilon alone", "noise sd", "in curvature", "words"):
-        grid.add_column(heading, justify="left" if heading == "sum" else "right", no_wrap=heading == "sum")
-    for number, one in enumerate(fields["sums"]):
-        grid.add_row(
+    rows = (
+        (
             f"round {number}" if number else "second moments",
             f"{one['share']:.0%}",
             f"{one['epsilon_alone']:.3g}",
@@ -99,25 +97,26 @@ def _sums_grid(fields: dict[str, Any]) -> Grid:
             "" if one["curvature_sd"] is None else f"{one['curvature_sd']:.4g}",
             f"{one['words']:,}",
         )
+        for number, one in enumerate(fields["sums"])
+    )
+    headings = ("sum", "share of mu^2", "epsilon alone", "noise sd", "in curvature", "words")
     sent = fields["bytes"]["client_to_all_servers"]
-    grid.caption = f"noise in sums over all clients, scores of whitened rows; a client sends {sent:,} bytes in all"
-    return grid
+    caption = f"noise in sums over all clients, scores of whitened rows; a client sends {sent:,} bytes in all"
+    sums = grid("Sums, all within one budget", headings, rows, caption=caption)
+    sums.columns[0].no_wrap = True
+    return sums
 
 
-def _errors_grid(found: Outlook) -> Grid:
+def _errors_grid(found: Outlook) -> Table:
     """Return the expected errors, and from how many clients on they are small."""
     unit = "standard deviations of the target" if found.model == "ridge" else "log odds"
     unit = "log rates" if found.model == "poisson" else unit
-    grid = Grid(
-        title=f"Expected error of a typical row's linear predictor, in {unit}", **TABLE_STYLE, show_header=False
-    )
-    grid.add_row("noise", f"{found.noise_error:.3g}")
-    grid.add_row("sampling", f"{found.sampling_error:.3g}")
+    facts = {"noise": f"{found.noise_error:.3g}", "sampling": f"{found.sampling_error:.3g}"}
     if found.phi is not None:
-        grid.add_row("phi, cost over the least cost", f"1 + {found.phi - 1:.2g}")
-    grid.add_row("something can be learned from", f"about {found.learns_from:,} clients")
-    grid.add_row("noise is the smaller error from", f"about {found.noise_is_small_from:,} clients")
-    return grid
+        facts["phi, cost over the least cost"] = f"1 + {found.phi - 1:.2g}"
+    facts["something can be learned from"] = f"about {found.learns_from:,} clients"
+    facts["noise is the smaller error from"] = f"about {found.noise_is_small_from:,} clients"
+    return facts_grid(f"Expected error of a typical row's linear predictor, in {unit}", facts)
 
 
 def _assumed_text(model: str, assumed: Assumed) -> str:
