@@ -29,7 +29,7 @@ from numpy.typing import NDArray
 from dpmpc.baselines import symmetric_noise
 from dpmpc.contributions import moment_sensitivity
 from dpmpc.data_release import choose_rows
-from dpmpc.data_release.mixing_guarantee import party_noise_sd
+from dpmpc.data_release.mixing_guarantee import PartyCalibration
 from dpmpc.linear_algebra import solve_ridge
 from dpmpc.randomness import Stream
 from dpmpc.sketching import BernoulliMixing
@@ -90,7 +90,7 @@ def sum_moments(moments: Matrix, subjects: int, mu: float, seed: int) -> Matrix:
 
 def noise_sd(sizes: Sequence[int], epsilon: float) -> float:
     """Return tau = 2 sqrt(d_max) sqrt(2 ln(1.25/delta)) / epsilon, the paper's, for parties of d_j columns."""
-    return party_noise_sd(sizes, epsilon, DELTA, "party", "paper")
+    return PartyCalibration(columns=sizes, epsilon=epsilon, delta=DELTA, rule="paper").sd
 
 
 def subject_mu(sizes: Sequence[int], epsilon: float) -> float:

@@ -20,12 +20,13 @@ program `dpmpc.protocols.random_mixing` tells one bit for each comparison.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Sequence
 from typing import ClassVar
 
 from dpmpc.arguments import require_choice
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import GuaranteeError
 from dpmpc.noise import DiscreteGaussian, Gaussian, Noise
 from dpmpc.privacy import gaussian
@@ -35,6 +36,7 @@ from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
 from dpmpc.specification import MIXING_CALIBRATIONS, MIXING_PROTECTS
 from dpmpc.storage import Record
 
+FRACTIONAL_BITS = 16
 PARTY_NOISES: dict[str, type[DiscreteGaussian] | type[Gaussian]] = {
     noise.name: noise for noise in (DiscreteGaussian, Gaussian)
 }
@@ -107,120 +109,108 @@ _NEIGHBOURING = {
 }
 
 
-def party_noise_sd(columns: Sequence[int], epsilon: float, delta: float, protects: str, calibration: str) -> float:
-    """Return the standard deviation of the noise in a released entry, for columns in [-1, 1] and B / sqrt(k)."""
-    return 2 * math.sqrt(_protected_columns(columns, protects)) * _sigma(epsilon, delta, calibration)
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class PartyCalibration:
+    """What the noise of each party has to be enough for: a budget, and what one subject moves."""
 
+    columns: Sequence[int]  # d_j of each party
+    epsilon: float
+    delta: float
+    protects: str = "party"
+    rule: str = "analytic"  # how noise is chosen
+    rows: int = 1  # s, the rows of the release that one subject reaches: k, or 1 without mixing
+    fractional_bits: int = FRACTIONAL_BITS
 
-def calibrate_parties(
-    columns: Sequence[int],
-    rows: int,
-    encoding: FixedPoint,
-    epsilon: float,
-    delta: float,
-    *,
-    protects: str = "party",
-    calibration: str = "analytic",
-    noise: str = "discrete-gaussian",
-) -> Noise:
-    """Find the noise that each party adds to each entry of B D^j, in integer units.
+    def __post_init__(self) -> None:
+        require_choice("guarantee", self.protects, MIXING_PROTECTS)
+        require_choice("calibration", self.rule, MIXING_CALIBRATIONS)
 
-    Parameters are those of `party_noise_sd`, and
+    @property
+    def sd(self) -> float:
+        """Standard deviation of the noise in a released entry, for columns in [-1, 1] and B / sqrt(k)."""
+        return 2 * math.sqrt(_protected_columns(self.columns, self.protects)) * self._sigma()
 
-    rows : int
-        s, the rows of the release that one subject reaches: k, or 1 without mixing.
-    encoding : FixedPoint
-        How columns become integers.
-    noise : {"discrete-gaussian", "gaussian"}
-        The family; "gaussian" is for simulations only.
-    """
-    require_choice("noise", noise, PARTY_NOISES)
-    sensitivity = encoding.sensitivity(_protected_columns(columns, protects))
-    if calibration == "paper":
-        return PARTY_NOISES[noise](math.sqrt(rows) * sensitivity.l2 * _sigma(epsilon, delta, calibration))
-    require_choice("calibration", calibration, MIXING_CALIBRATIONS)
-    return accountant_of(noise).least(_exposure(rows), sensitivity, epsilon, delta)
+    def least(self, noise: str = "discrete-gaussian") -> Noise:
+        """Find the noise that each party adds to each entry of B D^j, in integer units.
 
+        The family "gaussian" is for simulations only.
+        """
+        require_choice("noise", noise, PARTY_NOISES)
+        sensitivity = self._sensitivity(self.protects)
+        if self.rule == "paper":
+            return PARTY_NOISES[noise](math.sqrt(self.rows) * sensitivity.l2 * self._sigma())
+        return accountant_of(noise).least(_exposure(self.rows), sensitivity, self.epsilon, self.delta)
 
-def account_parties(
-    noise: Noise,
-    columns: Sequence[int],
-    subjects: int,
-    rows: int,
-    encoding: FixedPoint,
-    epsilon: float,
-    delta: float,
-    *,
-    protects: str = "party",
-    calibration: str = "analytic",
-    simulation: bool = False,
-) -> MixingGuarantee:
-    """Return what `noise` guarantees, recomputed from public facts alone; parameters as for `calibrate_parties`."""
-    gaussian.check_budget(epsilon, delta)
-    require_choice("calibration", calibration, MIXING_CALIBRATIONS)
-    require_choice("noise", noise.name, PARTY_NOISES)
-    accountant, exposure = accountant_of(noise.name), _exposure(rows)
-    achieved, mu = {}, {}
-    for whose in MIXING_PROTECTS:
-        sensitivity = encoding.sensitivity(_protected_columns(columns, whose))
-        achieved[whose] = accountant.epsilon(noise, exposure, sensitivity, delta)
-        mu[whose] = accountant.mu(noise, exposure, sensitivity) or 0.0
-    require_choice("guarantee", protects, MIXING_PROTECTS)
-    if achieved[protects] > epsilon:
-        raise GuaranteeError(
-            f"epsilon: {epsilon:g} promised for each {protects}, but {noise.name} noise of variance "
-            f"{noise.variance:g} gives epsilon = {achieved[protects]:.6g} at delta = {delta:g}"
+    def guarantee(self, noise: Noise, subjects: int, *, simulation: bool = False) -> MixingGuarantee:
+        """Say what noise guarantees to so many subjects, recomputed from public facts; too little is refused."""
+        gaussian.check_budget(self.epsilon, self.delta)
+        require_choice("noise", noise.name, PARTY_NOISES)
+        accountant, exposure = accountant_of(noise.name), _exposure(self.rows)
+        achieved, mu = {}, {}
+        for whose in MIXING_PROTECTS:
+            sensitivity = self._sensitivity(whose)
+            achieved[whose] = accountant.epsilon(noise, exposure, sensitivity, self.delta)
+            mu[whose] = accountant.mu(noise, exposure, sensitivity) or 0.0
+        if achieved[self.protects] > self.epsilon:
+            raise GuaranteeError(
+                f"epsilon: {self.epsilon:g} promised for each {self.protects}, but {noise.name} noise of variance "
+                f"{noise.variance:g} gives epsilon = {achieved[self.protects]:.6g} at delta = {self.delta:g}"
+            )
+        return MixingGuarantee(
+            epsilon=self.epsilon,
+            delta=self.delta,
+            protects=self.protects,
+            party_epsilon=achieved["party"],
+            subject_epsilon=achieved["subject"],
+            party_mu=mu["party"],
+            subject_mu=mu["subject"],
+            mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
+            "counted in the integers that are shared, from each party in "
+            "every entry that it releases",
+            subjects=subjects,
+            columns=tuple(self.columns),
+            slack=accountant.slack(noise, exposure, self._sensitivity("subject")),
+            calibration=self.rule,
+            assumptions=(
+                *(
+                    ["the signs do not depend on the columns that are protected; they may be known"]
+                    if self.rows > 1
+                    else []
+                ),
+                "the parties whose columns are protected follow the protocol and keep columns, noise and folder to "
+                "themselves; the other parties may break it",
+                "each agreement on the same columns makes a release with noise of its own, and the budgets of all add "
+                "up; a repetition in the same folder sends the same bytes and spends nothing",
+                "ids are not protected by the noise: a comparison tells whether all parties have the same, one bit "
+                "each time",
+                "AES-128 in counter mode is a pseudorandom generator",
+                *accountant.assumptions,
+            ),
+            sources=(
+                "Wu et al. 2022, sections 4.1 and 4.2 (the releases); docs/mathematics.md, section 8.2 (whole rows)",
+                *accountant.sources,
+            ),
+            simulation=simulation or noise.simulation_only,
         )
-    return MixingGuarantee(
-        epsilon=epsilon,
-        delta=delta,
-        protects=protects,
-        party_epsilon=achieved["party"],
-        subject_epsilon=achieved["subject"],
-        party_mu=mu["party"],
-        subject_mu=mu["subject"],
-        mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
-        "counted in the integers that are shared, from each party in "
-        "every entry that it releases",
-        subjects=subjects,
-        columns=tuple(columns),
-        slack=accountant.slack(noise, exposure, encoding.sensitivity(sum(columns))),
-        calibration=calibration,
-        assumptions=(
-            *(["the signs do not depend on the columns that are protected; they may be known"] if rows > 1 else []),
-            "the parties whose columns are protected follow the protocol and keep columns, noise and folder to "
-            "themselves; the other parties may break it",
-            "each agreement on the same columns makes a release with noise of its own, and the budgets of all add up; "
-            "a repetition in the same folder sends the same bytes and spends nothing",
-            "ids are not protected by the noise: a comparison tells whether all parties have the same, one bit each "
-            "time",
-            "AES-128 in counter mode is a pseudorandom generator",
-            *accountant.assumptions,
-        ),
-        sources=(
-            "Wu et al. 2022, sections 4.1 and 4.2 (the releases); docs/mathematics.md, section 8.2 (whole rows)",
-            *accountant.sources,
-        ),
-        simulation=simulation or noise.simulation_only,
-    )
 
+    def _sensitivity(self, whose: str) -> Sensitivity:
+        """By how much the columns at one party, or all of a subject, move what is released."""
+        return FixedPoint(self.fractional_bits).sensitivity(_protected_columns(self.columns, whose))
 
-def _sigma(epsilon: float, delta: float, calibration: str) -> float:
-    """Return sigma at sensitivity 1."""
-    require_choice("calibration", calibration, MIXING_CALIBRATIONS)
-    if calibration == "analytic":
-        return gaussian.analytic_gaussian_sigma(epsilon, delta)
-    if epsilon > 1:
-        raise GuaranteeError(
-            f"epsilon: {epsilon:g} given, at most 1 expected with calibration='paper': the classical Gaussian is not "
-            "proven beyond; use calibration='analytic'"
-        )
-    return gaussian.classical_gaussian_sigma(epsilon, delta)
+    def _sigma(self) -> float:
+        """Return sigma at sensitivity 1."""
+        if self.rule == "analytic":
+            return gaussian.analytic_gaussian_sigma(self.epsilon, self.delta)
+        if self.epsilon > 1:
+            raise GuaranteeError(
+                f"epsilon: {self.epsilon:g} given, at most 1 expected with calibration='paper': the classical Gaussian "
+                "is not proven beyond; use calibration='analytic'"
+            )
+        return gaussian.classical_gaussian_sigma(self.epsilon, self.delta)
 
 
 def _protected_columns(columns: Sequence[int], protects: str) -> int:
     """Return how many columns move together: d_max, or d + 1."""
-    require_choice("guarantee", protects, MIXING_PROTECTS)
     return max(columns) if protects == "party" else sum(columns)
 
 

@@ -6,6 +6,7 @@ the parties share beside it, and no data. `MixingTask.verify` recomputes what it
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -15,15 +16,13 @@ from msgspec.structs import force_setattr
 
 from dpmpc.arguments import require_float, require_whole
 from dpmpc.data import Bounds, Schema, check_names, schema
-from dpmpc.data_release.mixing_guarantee import MixingGuarantee, account_parties, calibrate_parties, party_noise_sd
+from dpmpc.data_release.mixing_guarantee import MixingGuarantee, PartyCalibration
 from dpmpc.data_release.rows import choose_rows
 from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS
 from dpmpc.task import PublicFacts
-
-FRACTIONAL_BITS = 16
 
 
 class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
@@ -112,18 +111,16 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
     @functools.cached_property
     def guarantee(self) -> MixingGuarantee:
         """What is promised, recomputed from the public facts; an error if they do not give it."""
-        return account_parties(
-            self.noise,
-            [len(party) for party in self.parties],
-            self.subjects,
-            self.rows or 1,
-            self.encoding,
-            self.epsilon,
-            self.delta,
+        calibration = PartyCalibration(
+            columns=[len(party) for party in self.parties],
+            epsilon=self.epsilon,
+            delta=self.delta,
             protects=self.protects,
-            calibration=self.calibration,
-            simulation=self.simulation,
+            rule=self.calibration,
+            rows=self.rows or 1,
+            fractional_bits=self.fractional_bits,
         )
+        return calibration.guarantee(self.noise, self.subjects, simulation=self.simulation)
 
     @functools.cached_property
     def modulus_plan(self) -> ModulusPlan:
@@ -175,17 +172,14 @@ def design(
     epsilon, delta = require_float("epsilon", epsilon), require_float("delta", delta)
     parties = tuple(schema(bounds, names) for names in columns)
     sizes = [len(party) for party in parties]
-    sd = party_noise_sd(sizes, epsilon, delta, protects, calibration)
-    k = None if rows is None else choose_rows(rows, subjects, sum(sizes) - 1, sd, max(sizes))
-    encoding = FixedPoint(FRACTIONAL_BITS)
+    required = PartyCalibration(columns=sizes, epsilon=epsilon, delta=delta, protects=protects, rule=calibration)
+    k = None if rows is None else choose_rows(rows, subjects, sum(sizes) - 1, required.sd, max(sizes))
     return MixingTask(
         parties=parties,
         subjects=subjects,
         rows=k,
-        fractional_bits=FRACTIONAL_BITS,
-        noise=calibrate_parties(
-            sizes, k or 1, encoding, epsilon, delta, protects=protects, calibration=calibration, noise=noise
-        ),
+        fractional_bits=required.fractional_bits,
+        noise=dataclasses.replace(required, rows=k or 1).least(noise),
         epsilon=epsilon,
         delta=delta,
         protects=protects,

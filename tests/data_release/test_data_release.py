@@ -33,8 +33,7 @@ from dpmpc.data_release import (
     mixing_of,
 )
 from dpmpc.data_release.fits import MixingOutlook
-from dpmpc.data_release.mixing_guarantee import account_parties, calibrate_parties, party_noise_sd
-from dpmpc.encoding import FixedPoint
+from dpmpc.data_release.mixing_guarantee import PartyCalibration
 from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, Skellam
 from dpmpc.privacy import epsilon_of_mu
@@ -164,12 +163,12 @@ def test_a_task_with_less_noise_is_refused():
 
 
 def test_only_noise_with_a_gaussian_curve_is_accounted_for():
-    encoding, budget = FixedPoint(16), (1.0, 1e-6)
-    noise = calibrate_parties([2, 1], 1, encoding, *budget, noise="gaussian")
-    assert account_parties(noise, [2, 1], 50, 1, encoding, *budget).simulation
-    assert not account_parties(DiscreteGaussian(noise.sigma), [2, 1], 50, 1, encoding, *budget).simulation
+    required = PartyCalibration(columns=[2, 1], epsilon=1.0, delta=1e-6)
+    noise = required.least("gaussian")
+    assert required.guarantee(noise, 50).simulation
+    assert not required.guarantee(DiscreteGaussian(noise.sigma), 50).simulation
     with pytest.raises(InputError, match="noise: 'skellam' given, one of discrete-gaussian, gaussian expected"):
-        account_parties(Skellam(1e12), [2, 1], 50, 1, encoding, *budget)
+        required.guarantee(Skellam(1e12), 50)
 
 
 @pytest.mark.parametrize("protects", ["party", "subject"])
@@ -297,13 +296,13 @@ def test_seeds_and_floating_point_noise_are_for_simulations():
 
 @pytest.mark.parametrize(("subjects", "rows"), [(10_000, 20), (100_000, 65), (300_000, 113)])
 def test_rows_of_the_paper(subjects, rows):
-    sd = party_noise_sd(PARTIES, 1.0, 1e-5, "party", "paper")
+    sd = PartyCalibration(columns=PARTIES, epsilon=1.0, delta=1e-5, rule="paper").sd
     assert choose_rows("paper", subjects, 10, sd, 2) == rows
 
 
 @pytest.mark.parametrize("subjects", [1_000, 30_000, 1_000_000])
 def test_rows_of_theory_have_the_least_expected_error(subjects):
-    sd = party_noise_sd(PARTIES, 1.0, 1e-5, "party", "analytic")
+    sd = PartyCalibration(columns=PARTIES, epsilon=1.0, delta=1e-5).sd
     chosen = choose_rows("theory", subjects, 10, sd, 2)
     every = expected_error(np.arange(1, min(subjects, 20_000)), subjects, 10, sd**2)
     assert expected_error(chosen, subjects, 10, sd**2) <= every.min() * (1 + 1e-4)
