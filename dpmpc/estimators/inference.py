@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,6 +28,7 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
 from dpmpc.data import Schema, largest_squared_norm
+from dpmpc.errors import InputError
 from dpmpc.estimators.release_parts import unit_map
 from dpmpc.release import NoisyGram, Release, SelectedColumns
 
@@ -115,7 +117,30 @@ TARGETS = ("population", "sample")
 #: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
 ERRORS = ("homoscedastic", "any")
 _STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
+_NEARLY = 0.02  # a weight so near to 1 is left out
 _CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrast:
+    """A sum of coefficients times weights, in the target's units.
+
+    Attributes
+    ----------
+    estimate, standard_error : float
+        NaN, and infinite, where it is not identified.
+    confidence_interval : tuple of float
+        Lower and upper end.
+    """
+
+    estimate: float
+    standard_error: float
+    confidence_interval: tuple[float, float]
+
+    @property
+    def identified(self) -> bool:
+        """Whether the release tells it."""
+        return math.isfinite(self.standard_error)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +154,8 @@ class Inference:
     coef : ndarray of float64, shape (d,)
         The estimates; NaN where the release is not informative.
     standard_errors : ndarray of float64, shape (d,)
-        Their standard errors; infinite where the release is not informative.
+        Their standard errors; infinite where the release is not informative, or does not identify the coefficient:
+        its estimate then counts together with others only (`contrast`).
     confidence_intervals : ndarray of float64, shape (d, 2)
         Lower and upper ends.
     intercept, intercept_standard_error : float
@@ -156,6 +182,12 @@ class Inference:
         Why there are no finite intervals, where the reason is not that the noise leaves none.
     assumes_even : bool
         Whether the errors assume that residuals have one variance, whatever the features are (`ERRORS`).
+    bounded : ndarray of float64, shape (1 + d, 1 + d), optional
+        The part of the covariance that is a bound and no estimate. What has more than half of its variance there is
+        not identified.
+    weak : tuple of dict of float
+        Directions, by feature and in the columns' units, along which coefficients may move together without anything
+        in the releases to show it; the largest number of each is 1.
     """
 
     feature_names: tuple[str, ...]
@@ -176,6 +208,8 @@ class Inference:
     total_standard_error: float | None = None
     no_interval: str | None = None
     assumes_even: bool = False
+    bounded: Matrix | None = None
+    weak: tuple[dict[str, float], ...] = ()
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""
@@ -200,11 +234,11 @@ class Inference:
     @property
     def fields(self) -> dict[str, object]:
         """Everything of the coefficients as plain data for JSON; null where the noise leaves no interval."""
-        known, none = self.informative, [None, None]
+        known, none = math.isfinite(self.intercept_standard_error), [None, None]
 
         def named(values: Matrix, otherwise: object) -> dict[str, object]:
-            listed = values.tolist() if known else [otherwise] * len(self.feature_names)
-            return dict(zip(self.feature_names, listed, strict=True))
+            listed = zip(self.feature_names, values.tolist(), self.identified, strict=True)
+            return {name: value if there else otherwise for name, value, there in listed}
 
         return {
             "confidence_level": self.level,
@@ -218,9 +252,69 @@ class Inference:
         }
 
     @property
+    def identified(self) -> tuple[bool, ...]:
+        """Whether there is a finite interval, for each coefficient."""
+        return tuple(np.isfinite(self.standard_errors).tolist())
+
+    @property
     def informative(self) -> bool:
-        """Whether the intervals are finite."""
-        return math.isfinite(self.intercept_standard_error)
+        """Whether any interval is finite."""
+        return any(self.identified) or math.isfinite(self.intercept_standard_error)
+
+    def contrast(self, weights: Mapping[str, float]) -> Contrast:
+        """Return a sum of coefficients times weights, which may be identified where the coefficients are not.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            By the names of features, and "intercept": ``{"x0": 1, "x1": -1}`` is a difference.
+        """
+        names = ("intercept", *self.feature_names)
+        unknown = [name for name in weights if name not in names]
+        if unknown or not any(weights.values()):
+            raise InputError(f"weights: {unknown or weights!r} given, numbers by {', '.join(names)} expected")
+        row = np.array([float(weights.get(name, 0.0)) for name in names])
+        estimate, variance = float(row @ [self.intercept, *self.coef]), float(row @ self.covariance @ row)
+        bound = 0.0 if self.bounded is None else float(row @ self.bounded @ row)
+        if not 2 * bound <= variance < math.inf:
+            return Contrast(math.nan, math.inf, (-math.inf, math.inf))
+        error = math.sqrt(variance)
+        reach = t_quantile((1 + self.level) / 2, self.degrees) * error
+        return Contrast(estimate, error, (estimate - reach, estimate + reach))
+
+    @property
+    def not_told_apart(self) -> list[str]:
+        """Which coefficients the releases do not tell, and the sum of two of these that they do, in sentences."""
+        said = []
+        for direction in self.weak:
+            listed = [name for name in direction if not self._tells(name)]
+            if not listed:
+                continue
+            if len(listed) == 1:
+                text = f"the coefficient of {listed[0]} is not identified: noise hides how far the column varies"
+            else:
+                text = f"{', '.join(listed[:-1])} and {listed[-1]} cannot be told apart"
+            said.append(f"{text}{self._sum_of(direction, listed)}; predictions are not affected.")
+        return said
+
+    def _tells(self, name: str) -> bool:
+        return self.identified[self.feature_names.index(name)]
+
+    def _sum_of(self, direction: Mapping[str, float], listed: Sequence[str]) -> str:
+        """Return what two coefficients that move against each other have in common, in brackets."""
+        if len(listed) != 2:
+            return ""
+        first, second = listed
+        weight = -direction[first] / direction[second]
+        found = self.contrast({first: 1.0, second: weight})
+        if not found.identified:
+            return ""
+        name = (
+            "their sum"
+            if abs(weight - 1) < _NEARLY
+            else f"{first} {'+' if weight > 0 else '-'} {abs(weight):.3g} {second}"
+        )
+        return f" ({name} can: {found.estimate:.3g} ± {found.standard_error:.2g})"
 
 
 @dataclasses.dataclass(frozen=True)

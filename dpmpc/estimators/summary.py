@@ -80,7 +80,7 @@ class Summary:
     inference : Inference
         The estimates, their standard errors and intervals.
     tests : dict of GroupTest
-        By the group's name; "all features" is always there. Empty where the release is not informative.
+        By the group's name, of the coefficients that are identified; "all features" is there where any is.
     fitted : ndarray of float64, shape (1 + d,), optional
         Intercept and coefficients with the penalty, which predict, where there is one.
     ratio : str, optional
@@ -109,9 +109,11 @@ class Summary:
     ) -> Summary:
         """Test all features together, and each group."""
         requested = {ALL_FEATURES: found.feature_names, **_checked(groups or {}, found.feature_names)}
-        tests = {}
-        if found.informative:
-            tests = {name: GroupTest.of(found, features) for name, features in requested.items()}
+        tests: dict[str, GroupTest] = {}
+        for name, features in requested.items():
+            told = [feature for feature in features if found.identified[found.feature_names.index(feature)]]
+            if told:
+                tests[name] = GroupTest.of(found, told)
         return cls(target, found, tests, fitted, ratio, said)
 
     @property
@@ -139,16 +141,19 @@ class Summary:
 
     @property
     def p_values(self) -> NDArray[np.float64]:
-        """Two-sided p-values of the coefficients, the intercept first; upper bounds where a float has none so small."""
-        return np.asarray(np.maximum(2 * t_tail(np.abs(self.statistics), self.inference.degrees), _LEAST))
+        """Two-sided p-values, the intercept first; NaN of what is not identified, bounds of what no float tells."""
+        found = self.inference
+        known = np.isfinite([found.intercept_standard_error, *found.standard_errors])
+        p = np.maximum(2 * t_tail(np.abs(self.statistics), self.inference.degrees), _LEAST)
+        return np.asarray(np.where(known, p, np.nan))
 
     @property
     def adjusted(self) -> NDArray[np.float64]:
         """P-values of the features' coefficients after Holm: what is below .05 is so jointly with probability .95."""
         p = self.p_values[1:]
-        order = np.argsort(p)
-        steps = np.maximum.accumulate(p[order] * np.arange(len(p), 0, -1))
-        adjusted = np.empty(len(p))
+        order = np.argsort(p)[: np.count_nonzero(np.isfinite(p))]  # NaN comes last
+        steps = np.maximum.accumulate(p[order] * np.arange(len(order), 0, -1))
+        adjusted = np.full(len(p), np.nan)
         adjusted[order] = np.minimum(steps, 1.0)
         return adjusted
 
@@ -177,6 +182,8 @@ class Summary:
             interval += " of the ratio"
         if self.informative:
             lists |= dict(zip(ends, intervals.T, strict=True))
+            known = np.isfinite([found.intercept_standard_error, *found.standard_errors])
+            lists = {heading: np.where(known, values, np.nan) for heading, values in lists.items()}
         if self.fitted is not None:
             lists["fitted"] = self.fitted
         names = ("intercept", *found.feature_names)
@@ -207,7 +214,8 @@ class Summary:
             notes = [self.verdict]
         if not self.informative:
             return notes
-        count, chance = len(found.coef), 1 - found.level
+        notes += [text[0].upper() + text[1:] for text in found.not_told_apart]
+        count, chance = sum(found.identified), 1 - found.level
         if found.assumes_even:
             notes.append(EVEN)
         if found.total is not None and found.total_standard_error is not None:
