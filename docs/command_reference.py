@@ -9,7 +9,7 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 
 from dpmpc.cli.main import parser
-from dpmpc.cli.parsing import EXAMPLES
+from dpmpc.cli.parsing import EXAMPLES, Parser
 
 SUPPRESSED = argparse.SUPPRESS
 OPTION = re.compile(r"(--[a-z][a-z-]*)")
@@ -36,7 +36,7 @@ def section(title: str, identifier: str) -> nodes.section:
     return nodes.section("", nodes.title(text=title), ids=[nodes.make_id(identifier)])
 
 
-def command(name: str, text: str, described: argparse.ArgumentParser) -> nodes.section:
+def command(name: str, text: str, described: Parser) -> nodes.section:
     """Return what one command does and takes."""
     part = section(f"dpmpc {name}", f"command-{name}")
     part += paragraph(f"{text[:1].upper()}{text[1:]}.")
@@ -44,32 +44,44 @@ def command(name: str, text: str, described: argparse.ArgumentParser) -> nodes.s
         part += paragraph(described.description)
     usage = " ".join(described.format_usage().removeprefix("usage: ").split())
     part += nodes.literal_block(usage, usage, language="sh")
-    for group in described._action_groups:
-        actions = [action for action in group._group_actions if action.help is not SUPPRESSED and action.dest != "help"]
-        if not actions:
-            continue
-        if group.title not in ("positional arguments", "options"):
-            part += nodes.paragraph("", "", nodes.strong(text=group.title or ""))
-        listed = nodes.definition_list()
-        for action in actions:
-            listed += option(described, action)
-        part += listed
+    for title, actions in described.sections.items():
+        shown = [action for action in actions if action.help is not SUPPRESSED and action.dest != "help"]
+        if title and shown:
+            part += nodes.paragraph("", "", nodes.strong(text=title))
+        for kind in ([one for one in shown if not one.option_strings], [one for one in shown if one.option_strings]):
+            if kind:
+                part += nodes.definition_list("", *map(option, kind))
     if name in EXAMPLES:
         part += nodes.paragraph(text="Example:")
         part += nodes.literal_block(EXAMPLES[name], EXAMPLES[name], language="sh")
     return part
 
 
-def option(described: argparse.ArgumentParser, action: argparse.Action) -> nodes.definition_list_item:
+def option(action: argparse.Action) -> nodes.definition_list_item:
     """Return how an option is written, and what it means."""
-    formatter = described._get_formatter()
-    written = formatter._format_action_invocation(action)
+    values = values_of(action)
+    written = ", ".join(f"{name} {values}".strip() for name in action.option_strings) or values
     choices = "" if not action.choices or action.metavar is None else f" ({', '.join(map(str, action.choices))})"
     term = nodes.term("", "", nodes.literal(text=written + choices))
     if action.required and action.option_strings:
         term += nodes.Text(" required")
-    meaning = paragraph(formatter._expand_help(action) if action.help else "")
+    meaning = paragraph((action.help or "") % vars(action))
     return nodes.definition_list_item("", term, nodes.definition("", meaning))
+
+
+def values_of(action: argparse.Action) -> str:
+    """Return what stands behind the name of an option, or in the place of an argument without one."""
+    if action.nargs == 0:
+        return ""
+    if isinstance(action.metavar, tuple):
+        return " ".join(action.metavar)
+    choices = "{" + ",".join(map(str, action.choices)) + "}" if action.choices else None
+    one = action.metavar or choices or (action.dest.upper() if action.option_strings else action.dest)
+    if not action.option_strings:
+        return one
+    if isinstance(action.nargs, int):
+        return " ".join([one] * action.nargs)
+    return {"+": f"{one} [{one} ...]", "*": f"[{one} ...]", "?": f"[{one}]"}.get(str(action.nargs), one)
 
 
 def paragraph(text: str) -> nodes.paragraph:

@@ -75,7 +75,7 @@ def test_the_command_reference_has_every_command_and_option():
     for name, described in parser().commands.choices.items():
         shown = reference.command(name, "what it does", described).astext()
         assert f"dpmpc {name}" in shown
-        for action in described._actions:
+        for action in described.arguments:
             assert action.dest == "help" or all(option in shown for option in action.option_strings)
 
 

@@ -136,21 +136,26 @@ class Parser(argparse.ArgumentParser):
     """A parser whose errors are one line, which names the command's help and what was probably meant."""
 
     def __init__(self, *arguments: Any, **keywords: Any):
-        self.arguments: list[argparse.Action] = []  # all that were added, in sections too
+        self.sections: dict[str, list[argparse.Action]] = {"": []}  # what was added, by title; most has none
         super().__init__(*arguments, **keywords)
+
+    @property
+    def arguments(self) -> list[argparse.Action]:
+        """All that were added, in sections too."""
+        return [action for actions in self.sections.values() for action in actions]
 
     def add_argument(self, *names: str, **keywords: Any) -> argparse.Action:
         """Add an argument."""
-        self.arguments.append(super().add_argument(*names, **_reading(keywords)))
-        return self.arguments[-1]
+        self.sections[""].append(super().add_argument(*names, **_reading(keywords)))
+        return self.sections[""][-1]
 
     def section(self, title: str) -> Section:
         """Return a section of the help."""
-        return Section(self.add_argument_group(title), self.arguments)
+        return Section(self.add_argument_group(title), self.sections.setdefault(title, []))
 
     def exclusive(self, *, required: bool = False) -> Section:
         """Return what takes options that exclude each other."""
-        return Section(self.add_mutually_exclusive_group(required=required), self.arguments)
+        return Section(self.add_mutually_exclusive_group(required=required), self.sections[""])
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 after one line."""
