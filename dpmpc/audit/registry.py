@@ -30,6 +30,7 @@ from dpmpc import data_release
 from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
 from dpmpc.audit.sums import Parties, Sums
 from dpmpc.audit.system_attacks import MissingClients, RepeatedRelease, surrounded
+from dpmpc.audit.whole_fit import WholeFit
 from dpmpc.coinpress.steps import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
 from dpmpc.contributions import Logistic, Scores
@@ -87,6 +88,7 @@ CLIENTS = 12
 ROWS = 4
 NAMES = ("a", "b")
 MATRICES = 8
+STEERING_ROUNDS = 8
 CORNERS = ((-1.0, -1.0), (1.0, 1.0))
 
 Factory = Callable[[float, float, int], AuditedMechanism]
@@ -131,6 +133,12 @@ def scores(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     return Sums(
         design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **options)), ((1.0, 1.0), (-1.0, 1.0))
     )
+
+
+def steered_fit(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
+    """Build the audit of a regression of eight steering rounds, whatever each of them is steered by."""
+    spec = ReleaseSpec.of(Schema.unit((*NAMES, "target")), CLIENTS, epsilon, delta, simulation_seed=seed)
+    return WholeFit(spec, ((1.0, 1.0, 1.0), (1.0, 1.0, -1.0)), STEERING_ROUNDS)
 
 
 def mixed(epsilon: float, delta: float, seed: int, *, rows: int | None, protects: str = "party") -> AuditedMechanism:
@@ -208,6 +216,7 @@ MECHANISMS: Mapping[str, Factory] = {
     "coinpress-mean": coinpress_mean,
     "coinpress-covariance": coinpress_covariance,
     "scores": scores,
+    "steered-fit": steered_fit,
     "additive-noise": lambda epsilon, delta, seed: NoisyEntry(epsilon),
     "random-projection": lambda epsilon, delta, seed: ProjectedEntry(epsilon),
 }

@@ -76,6 +76,13 @@ class Replicated(Contribution):
         return {"base": self.base.describe(), "times": self.times}
 
 
+def side_by_side(task: Task, times: int) -> Task:
+    """Return a wide task of so many releases, each with noise of its own."""
+    wide = msgspec.structs.replace(task, statistic=Replicated(task.statistic, times), simulation=True)
+    vars(wide).update(guarantee=task.guarantee, has_enough_noise=True)  # of one release: nothing is promised of many
+    return wide
+
+
 class Sums(AuditedMechanism):
     """A release of a task.
 
@@ -114,10 +121,7 @@ class Sums(AuditedMechanism):
             rows[self._honest[moved]] = self._pair[1]
         task = self._task
         times = block_of(releases, BLOCK_WORDS // (task.clients * task.copies * task.width))
-        wide = msgspec.structs.replace(task, statistic=Replicated(task.statistic, times), simulation=True)
-        vars(wide).update(
-            guarantee=task.guarantee, has_enough_noise=True
-        )  # that of one release: of many side by side nothing is promised
+        wide = side_by_side(task, times)
         blocks = [self._releases(wide, rows, stream) for _ in range(-(-releases // times))]
         return np.concatenate(blocks)[:releases]
 

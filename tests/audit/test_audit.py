@@ -96,7 +96,8 @@ def test_without_noise_a_candidate_moves_what_is_observed_by_its_shift(monkeypat
     assert not mechanism.observe(None, 5, stream).any()
     for candidate, shift in enumerate(mechanism.shifts):
         observed = mechanism.observe(candidate, 5, stream)
-        np.testing.assert_array_equal(observed, np.tile(shift, (5, 1)))
+        rounding = 1e-6 if name == "steered-fit" else 0.0  # of scores whose direction a fit finds by itself
+        np.testing.assert_allclose(observed, np.tile(shift, (5, 1)), rtol=rounding)
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,109 @@
+"""The audit of a whole fit in rounds: its claim stands, what is false is refuted, and nothing is lost in the bundles.
+
+`FAILURE` is the probability with which an audit refutes a true claim, at most. Seeds are fixed.
+"""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from dpmpc.audit import MECHANISMS, audit
+from dpmpc.audit.registry import STEERING_ROUNDS
+from dpmpc.audit.whole_fit import WholeFit
+from dpmpc.contributions import ClippedScores
+from dpmpc.data import Schema
+from dpmpc.planning import ReleaseSpec
+from dpmpc.randomness import Stream
+from dpmpc.rounds import Releases
+
+FAILURE = 1e-3
+PAIR = ((1.0, 1.0, 1.0), (1.0, 1.0, -1.0))
+
+
+def fit(epsilon=8.0, bundles=12):
+    spec = ReleaseSpec.of(Schema.unit(("a", "b", "target")), 12, epsilon, 1e-5, simulation_seed=3)
+    return WholeFit(spec, PAIR, STEERING_ROUNDS, bundles)
+
+
+@pytest.mark.parametrize(("epsilon", "least"), [(1.0, 0.8), (8.0, 1 - 1e-6)])
+def test_two_scores_are_nearly_as_far_apart_as_two_can_be_in_every_round(epsilon, least):
+    """At a small budget coefficients are noise, and a prediction may come close to a target."""
+    mechanism = fit(epsilon)
+    for seed in range(6):
+        made = mechanism._fits(seed % 2 or None, 1, Stream.from_seed(seed))[1].made
+        assert len(made) == STEERING_ROUNDS + 1
+        for release in made[1:]:
+            task = release.task
+            assert isinstance(task.statistic, ClippedScores)
+            first, second = task.statistic.encode(np.array(PAIR), task.encoding).astype(float)
+            apart = np.linalg.norm(second - first) / 2.0 ** (task.encoding.fractional_bits + 1)
+            assert least <= apart <= 1 + 1e-6
+
+
+def test_the_claim_is_that_of_the_whole_fit():
+    """The squares of all rounds' parameters add up to that of the budget."""
+    mechanism = fit()
+    releases = mechanism._fits(None, 1, Stream.from_seed(1))[1]
+    assert mechanism.claim.mu**2 == pytest.approx(sum(release.task.guarantee.mu**2 for release in releases.made))
+    assert mechanism.claim.mu == pytest.approx(releases.mu)
+    assert 7.99 < mechanism.claim.epsilon <= 8
+
+
+@pytest.mark.statistical
+def test_nine_tenths_of_mu_are_found_in_a_whole_fit():
+    """Of 1.67 about 1.62 can be found: false alarms from above at most FAILURE, from below under 1e-4."""
+    found = audit("steered-fit", fit(), 20_000, FAILURE, Stream.from_seed(1))
+    assert found.refuted == ()
+    assert 0.85 * found.claim.mu <= found.by_curve.value <= found.claim.mu
+
+
+@pytest.mark.long("fits of which each is steered by its own releases")
+@pytest.mark.statistical
+def test_a_fit_that_steers_itself_alone_is_as_hard_to_tell_apart():
+    """False alarms: at most FAILURE from above; from below under 1e-4."""
+    found = audit("steered-fit", fit(bundles=1000), 1000, FAILURE, Stream.from_seed(2))
+    assert found.refuted == ()
+    assert 0.6 * found.claim.mu <= found.by_curve.value <= found.claim.mu
+
+
+def halved(monkeypatch):
+    """The sensitivity of adding a row, and not of replacing one."""
+    whole = ClippedScores.sensitivity
+
+    def half(self, columns, encoding):
+        found = whole(self, columns, encoding)
+        return dataclasses.replace(found, l2=found.l2 / 2)
+
+    monkeypatch.setattr(ClippedScores, "sensitivity", half)
+
+
+def longer(monkeypatch):
+    """Scores are not shortened to norm 1 but to 1.5."""
+    shortened = ClippedScores._clipped
+
+    def long(self, rows):
+        score, length = shortened(self, rows)
+        return score * 1.5, length
+
+    monkeypatch.setattr(ClippedScores, "_clipped", long)
+    monkeypatch.setattr(ClippedScores, "largest_entry", lambda self, encoding: 3 << encoding.fractional_bits)
+
+
+def forgotten(monkeypatch):
+    """All rounds together are said to promise what the first of them promises alone."""
+    monkeypatch.setattr(Releases, "promise", lambda self, tasks: tasks[0].guarantee)
+
+
+@pytest.mark.statistical
+@pytest.mark.parametrize("fault", [halved, longer, forgotten], ids=lambda fault: fault.__name__)
+def test_a_fault_in_the_rounds_is_caught(fault, monkeypatch):
+    """Fixed seeds; FAILURE would be the probability to catch what is none."""
+    fault(monkeypatch)
+    assert audit("steered-fit", fit(), 4000, FAILURE, Stream.from_seed(1)).refuted
+
+
+def test_it_is_registered_with_its_peers():
+    mechanism = MECHANISMS["steered-fit"](1.0, 1e-5, 3)
+    assert isinstance(mechanism, WholeFit)
+    assert mechanism.shifts.shape == (1, STEERING_ROUNDS + 1)
