@@ -47,15 +47,18 @@ LEAST_WIDTH = 500  # of a window; what is narrower is framed
 SHADES = 96  # colours of a picture: a third of the bytes, and no difference to the eye
 CLIENTS = 100_000
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
-MODELS = {
-    "ridge": ("--target", DEMO_TARGET, "--radius", str(DEMO_RADIUS)),
-    "low-rank": ("--model", "low-rank", "--components", "2", "--radius", str(DEMO_RADIUS)),
-    "moment": ("--model", "moment", "--column", "schooling_years", "--items"),
+RADIUS = ("--radius", str(DEMO_RADIUS))
+#: Name of a fit -> how many people, and its options.
+FITS: dict[str, tuple[int, tuple[str, ...]]] = {
+    "ridge": (CLIENTS, ("--target", DEMO_TARGET, *RADIUS, *BUDGET)),
+    "low-rank": (CLIENTS, ("--model", "low-rank", "--components", "2", *RADIUS, *BUDGET)),
+    "moment": (CLIENTS, ("--model", "moment", "--column", "schooling_years", "--items", *BUDGET)),
+    "hopeless": (60, ("--target", DEMO_TARGET, *RADIUS, "--epsilon", "0.1", "--delta", "1e-6")),
 }
-DESKTOP, PHONE = (1280, 900), (360, 800)
+DESKTOP, TALL, PHONE = (1280, 900), (1280, 1250), (360, 800)
 #: Name of the picture -> model, part of its page, size of the window, further flags.
 PAGES: dict[str, tuple[str, str, tuple[int, int], tuple[str, ...]]] = {
-    "report-ridge-desktop": ("ridge", "", DESKTOP, ()),
+    "report-ridge-desktop": ("ridge", "", TALL, ()),
     "report-ridge-dark": ("ridge", "cost", DESKTOP, (DARK,)),
     "report-ridge-phone": ("ridge", "", PHONE, ()),
     "report-ridge-phone-result": ("ridge", "result", PHONE, ()),
@@ -63,6 +66,7 @@ PAGES: dict[str, tuple[str, str, tuple[int, int], tuple[str, ...]]] = {
     "report-low-rank-phone": ("low-rank", "result", PHONE, ()),
     "report-moment-desktop": ("moment", "", DESKTOP, ()),
     "report-moment-phone": ("moment", "result", PHONE, ()),
+    "report-hopeless-desktop": ("hopeless", "", DESKTOP, ()),
 }
 PLANS = {
     "plan-ridge": ("--model", "ridge"),
@@ -100,13 +104,13 @@ def main() -> int:
 
 
 def fit_all(folder: Path) -> None:
-    """Write the population, and fit each model to it as a user would."""
-    table, _, _ = demo_population(CLIENTS)
-    write_csv(folder / "people.csv", table)
+    """Write populations, and fit each model as a user would."""
     (folder / "bounds.toml").write_text(DEMO_BOUNDS.to_toml())
-    common = ("--bounds", str(folder / "bounds.toml"), *BUDGET, "--simulation-seed", "0")
-    for model, arguments in MODELS.items():
-        run("fit", str(folder / "people.csv"), *arguments, *common, "--out", str(folder / model))
+    common = ("--bounds", str(folder / "bounds.toml"), "--simulation-seed", "0")
+    for name, (clients, arguments) in FITS.items():
+        people = folder / f"{clients}.csv"
+        write_csv(people, demo_population(clients).table)
+        run("fit", str(people), *arguments, *common, "--out", str(folder / name))
 
 
 def server_pages(browser: str, folder: Path, out: Path) -> None:
