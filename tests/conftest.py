@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support import forks
+from support import forks, processes
 
 settings.register_profile("dpmpc", deadline=None)
 settings.load_profile("dpmpc")
@@ -28,6 +28,14 @@ def parties_are_forks():
     """Start no interpreter for each party of each run: that is most of what a run of few people costs."""
     with forks.forked():
         yield
+
+
+@pytest.fixture(scope="session", autouse=True)
+def all_that_ran_is_counted(pytestconfig):
+    """Where coverage is measured, have every process write what it ran before that is added up."""
+    yield
+    if pytestconfig.getoption("cov_source", None):
+        processes.end()
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import functools
 import multiprocessing
 import os
 import threading
-from multiprocessing import forkserver
+from multiprocessing import forkserver, resource_tracker
 from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
@@ -41,3 +41,9 @@ def _start_server():
                 del os.environ[name]
             else:
                 os.environ[name] = value
+
+
+def end():
+    """End the fork server and what watches it, and wait: what they have written is whole then."""
+    forkserver._forkserver._stop()
+    resource_tracker._resource_tracker._stop()
