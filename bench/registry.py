@@ -138,8 +138,9 @@ BENCHES = {
     ),
     "mutual_information.figures": Bench("mutual information: Figures 1 to 3", "additive noise, random projections"),
     "curators.central": Bench(
-        "our sums over three servers beside a trusted curator's methods, real data",
+        "our sums over three servers beside a trusted curator's methods, real data or your own (--data FILE)",
         "AdaSSP and its boosted form, Gaussian and Hessian mixing, objective perturbation, DP-GD, TukeyEM",
     ),
+    "curators.fresh": Bench("the same on twelve data sets that nobody tuned on", "the same methods"),
     "coinpress.figures": Bench("CoinPress: regression, Figures 2 to 5", "SSP, RMGM, a trusted curator"),
 }

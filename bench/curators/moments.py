@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 import warnings
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal, symmetric
 from bench.secure_sketching.simulation import exact_sums, opened
@@ -18,19 +18,15 @@ from dpmpc.linear_algebra import LinearModel
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import mu_of_budget
 from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.rounds import Releases
-from dpmpc.task import Task
 
 BOOSTING_ROUNDS = (1, 3, 10, 30, 100)
 TUNING_RUNS = 25
-TWO_ROUNDS_RUNS = {5e7: 12, math.inf: 3}  # at most, by n D^2: each run makes its clients' scores anew
 _TWO_SIDED = 1.96  # of the boosted form's penalty
 
 
-def specification(problem: Problem, epsilon: float, seed: int | None = None) -> ReleaseSpec:
+def specification(problem: Problem, epsilon: float, seed: int | None = None, **trust: Any) -> ReleaseSpec:
     """Return the shipped default: three servers, additive shares, second moments, clients add the noise, a box."""
-    return ReleaseSpec.of(problem.schema, problem.clients, epsilon, DELTA, simulation_seed=seed)
+    return ReleaseSpec.of(problem.schema, problem.clients, epsilon, DELTA, simulation_seed=seed, **trust)
 
 
 def sum_release(problem: Problem, epsilon: float, runs: int, stream: Stream) -> Fits:
@@ -43,38 +39,11 @@ def sum_release(problem: Problem, epsilon: float, runs: int, stream: Stream) -> 
     sums = exact_sums(task, problem.rows)
     models = []
     for _ in range(runs):
-        release = opened(task, sums, _seed(stream))
+        release = opened(task, sums, seed_of(stream))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", UtilityWarning)
             models.append(RidgeRegression().fit_release(release).model_)
-    return Fits(_coefficients(models), told=f"noise {math.sqrt(release.noise_variance[0]):.3g} on the diagonal")
-
-
-def two_rounds(problem: Problem, epsilon: float, runs: int, stream: Stream) -> Fits:
-    """Fit `RidgeRegression(rounds=2)` under the same whole budget: second moments, then one round of scores.
-
-    Where the second round adds nothing the estimator says so and answers from the first; that is its answer here too.
-    """
-    first: list[tuple[Task, NDArray[np.int64]]] = []
-
-    def answer(task: Task) -> Release:
-        moments = [sums for known, sums in first if known.statistic == task.statistic]
-        sums = moments[0] if moments else exact_sums(task, problem.rows)
-        if not first:
-            first.append((task, sums))
-        return opened(task, sums, _seed(stream))
-
-    models, alone = [], 0
-    work = problem.clients * problem.columns**2
-    runs = min(runs, next(count for most, count in TWO_ROUNDS_RUNS.items() if work <= most))
-    for _ in range(runs):
-        fit = RidgeRegression(rounds=2)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UtilityWarning)
-            fit.fit_rounds(Releases(specification(problem, epsilon, _seed(stream)), answer))
-        models.append(fit.model_)
-        alone += fit.verdict_ is not None
-    return Fits(_coefficients(models), told=f"the first round alone in {alone} of {runs} runs" if alone else "")
+    return Fits(coefficients(models), told=f"noise {math.sqrt(release.noise_variance[0]):.3g} on the diagonal")
 
 
 def adassp(problem: Problem, epsilon: float, runs: int, stream: Stream) -> Fits:
@@ -83,10 +52,10 @@ def adassp(problem: Problem, epsilon: float, runs: int, stream: Stream) -> Fits:
     Its three releases are accounted jointly at replace-one, which is less noise than the paper's three thirds.
     """
     models = [
-        AdaSSP(0.0, epsilon, DELTA, simulation_seed=_seed(stream)).fit(problem.X[:, 1:], problem.y).model_
+        AdaSSP(0.0, epsilon, DELTA, simulation_seed=seed_of(stream)).fit(problem.X[:, 1:], problem.y).model_
         for _ in range(runs)
     ]
-    return Fits(_coefficients(models))
+    return Fits(coefficients(models))
 
 
 def boosted_adassp(problem: Problem, epsilon: float, runs: int, stream: Stream) -> Fits:
@@ -133,10 +102,11 @@ def boosted_sigma(epsilon: float, delta: float = DELTA) -> float:
     return ADASSP_SENSITIVITY / mu_of_budget(epsilon, delta)
 
 
-def _coefficients(models: list[LinearModel]) -> Reals:
+def coefficients(models: list[LinearModel]) -> Reals:
     """Return intercepts and weights, (D, runs)."""
     return np.array([[model.intercept, *model.weights] for model in models]).T
 
 
-def _seed(stream: Stream) -> int:
+def seed_of(stream: Stream) -> int:
+    """Draw a seed of a simulation."""
     return int(stream.words(1)[0] >> np.uint64(1))

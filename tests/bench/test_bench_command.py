@@ -15,7 +15,8 @@ from dpmpc.errors import BenchFailed
 
 #: Modules of bench/ that are parts of benches.
 PARTS = {
-    *("curators.gradients", "curators.mixing", "curators.moments", "curators.names", "curators.page"),
+    *("curators.fresh_sets", "curators.gradients", "curators.in_rounds", "curators.libraries", "curators.measuring"),
+    *("curators.mixing", "curators.moments", "curators.names", "curators.own_data", "curators.page"),
     *("curators.problem", "curators.tukey"),
     *("data_release.common", "data_release.population"),
     "secure_sketching.mp_spdz_home",

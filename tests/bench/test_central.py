@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from bench.curators import central, gradients, mixing, moments, names, tukey
-from bench.curators.page import cells_of, draw, findings, lower, render
+from bench.curators import central, fresh, gradients, in_rounds, measuring, mixing, moments, names, tukey
+from bench.curators.page import below, cells_of, draw, findings, render, verdicts
 from bench.curators.problem import DELTA, SETS, Fits, Problem, symmetric
 from bench.harness import RESULTS
 from dpmpc import simulation
@@ -18,6 +18,7 @@ from dpmpc.errors import InputError
 from dpmpc.planning import design
 from dpmpc.privacy import delta_of_mu, mu_of_budget
 from dpmpc.randomness import Stream
+from dpmpc.rounds import Releases
 
 
 def problem_of(clients=6000, features=2, seed=0):
@@ -52,10 +53,10 @@ def test_scores_are_sums_over_rows(problem):
     assert problem.scores(theta, limit, whole_gradient=True) == pytest.approx(clipped)
 
 
-@pytest.mark.parametrize("method", [name for name in central.METHODS if name != names.MIXING])
+@pytest.mark.parametrize("method", [name for name in measuring.USUAL if name != names.MIXING])
 def test_without_privacy_each_finds_least_squares(method, problem):
     """Hessian mixing keeps the distortion of its three sketches, and TukeyEM that of its small parts."""
-    fits = central.METHODS[method](problem, 60.0, 4, Stream.from_seed(1))
+    fits = measuring.METHODS[method].fit(problem, 60.0, 4, Stream.from_seed(1))
     most = {names.TUKEY: 0.3, names.HESSIAN: 1e-2, names.BOOSTED: 5e-3}.get(method, 2e-3)
     assert fits.failed == 0
     assert np.median(problem.excess(fits.theta)) < most
@@ -70,9 +71,17 @@ def test_one_sketch_is_as_good_as_its_rows(problem):
 
 
 def test_more_budget_is_less_risk(problem):
-    for method in (names.SUM, names.ADASSP, names.BOOSTED, names.HESSIAN, names.OBJECTIVE, names.DESCENT):
+    for method in (
+        names.SUM,
+        names.ROUNDS_8,
+        names.ADASSP,
+        names.BOOSTED,
+        names.HESSIAN,
+        names.OBJECTIVE,
+        names.DESCENT,
+    ):
         risks = [
-            np.median(problem.excess(central.METHODS[method](problem, epsilon, 9, Stream.from_seed(3)).theta))
+            np.median(problem.excess(measuring.METHODS[method].fit(problem, epsilon, 9, Stream.from_seed(3)).theta))
             for epsilon in (0.1, 3.0)
         ]
         assert risks[1] < risks[0] / 5, method
@@ -257,49 +266,85 @@ def test_too_few_models_have_no_answer(problem):
 
 def test_a_cell_is_summarised(problem):
     theta = problem.best[:, None] + np.outer([1, 0, 0], 0.01 * np.arange(1, 61))
-    cell = central.summary(problem, Fits(theta, told="k = 5"))
+    cell = measuring.summary(problem, Fits(theta, told="k = 5"))
     risks = np.sort(problem.excess(theta))
     assert cell["median"] == pytest.approx(np.median(risks))
     assert cell["median_error"] == pytest.approx((risks[33] - risks[26]) / 2)
     assert cell["mean_error"] == pytest.approx(risks.std(ddof=1) / math.sqrt(60))
 
 
-def test_the_stored_page_is_drawn_from_the_stored_results():
-    content = json.loads((RESULTS / "central.json").read_text())
-    assert list(content["sets"]) == [one.name for one in SETS]
-    assert (RESULTS / "central.md").read_text() == render(content) + "\n"
+@pytest.mark.parametrize("comparison", [central.CENTRAL, fresh.FRESH], ids=lambda one: one.name)
+def test_the_stored_page_is_drawn_from_the_stored_results(comparison):
+    content = json.loads((RESULTS / f"{comparison.name}.json").read_text())
+    assert sorted([*content["sets"], *content["missing"]]) == sorted(one.name for one in comparison.sets)
+    assert (RESULTS / f"{comparison.name}.md").read_text() == render(content) + "\n"
 
 
 def test_the_how_to_says_what_the_results_say():
     """What docs/how-to/sketch-or-sum.md says of who has lower error where."""
-    content = json.loads((RESULTS / "central.json").read_text())
-    found = cells_of(content).values()
-    ours = {peer: sum(lower(cells[names.SUM], cells[peer]) for cells in found) for peer in names.PEERS[:-1]}
-    told = {names.ADASSP: 18, names.THRICE: 15, names.BOOSTED: 3, names.DESCENT: 6}
-    assert {peer: ours[peer] for peer in told} == told
-    assert sum(min(cells, key=lambda method: cells[method]["median"]) in names.OURS for cells in found) == 8
+    cells = cells_of(json.loads((RESULTS / "central.json").read_text()))
+    said = {names.ADASSP: 18, names.THRICE: 15, names.BOOSTED: 3, names.DESCENT: 6}
+    assert {peer: len(below(cells, names.SUM, [peer])) for peer in said} == said
+    assert below(cells, names.SUM, names.PEERS) == []
+    content = json.loads((RESULTS / "fresh.json").read_text())
+    lowest = [len(below(cells_of(content, sets), names.ROUNDS_32, names.PEERS)) for sets in content["groups"].values()]
+    assert lowest == [30, 9]
 
 
 def test_a_measurement_is_written_set_by_set_and_taken_up_again(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(central, "SETS", SETS[1:3])
-    monkeypatch.setattr(central, "EPSILONS", (1.0, 3.0))
-    monkeypatch.setattr(central, "METHODS", {names.SUM: moments.sum_release, names.ADASSP: moments.adassp})
+    first, second = SETS[1].name, SETS[2].name
+    monkeypatch.setattr(measuring, "EPSILONS", (1.0, 3.0))
+    both = {name: measuring.METHODS[name] for name in (names.SUM, names.ADASSP)}
+    monkeypatch.setattr(measuring, "METHODS", both)
     small = {one.name: problem_of(3000, seed=number) for number, one in enumerate(SETS[1:3])}
     monkeypatch.setattr(type(SETS[0]), "problem", lambda self, most=None: small[self.name])
-    central.main(["--runs", "3", "--only", SETS[2].name, "--out", str(tmp_path)])
-    assert list(json.loads((tmp_path / "central.json").read_text())["sets"]) == [SETS[2].name]
-    central.main(["--runs", "3", "--only", SETS[1].name, "--out", str(tmp_path)])
+    central.main(["--runs", "3", "--only", second, "--out", str(tmp_path)])
+    assert list(json.loads((tmp_path / "central.json").read_text())["sets"]) == [second]
+    central.main(["--runs", "3", "--only", first, "--out", str(tmp_path)])
     content = json.loads((tmp_path / "central.json").read_text())
-    assert list(content["sets"]) == [SETS[1].name, SETS[2].name]
+    assert list(content["sets"]) == [first, second]
     assert (tmp_path / "central.md").read_text() == render(content) + "\n"
     assert (tmp_path / "central.png").stat().st_size > 1000
-    content["sets"][SETS[1].name]["cells"][names.SUM][0]["told"] = "kept"
+    content["sets"][first]["cells"][names.SUM][0]["told"] = "kept"
     (tmp_path / "central.json").write_text(json.dumps(content))
-    central.main(["--runs", "2", "--only", SETS[1].name, "--methods", names.ADASSP, "--out", str(tmp_path)])
-    cells = json.loads((tmp_path / "central.json").read_text())["sets"][SETS[1].name]["cells"]
+    central.main(["--runs", "2", "--only", first, "--methods", names.ADASSP, "--out", str(tmp_path)])
+    cells = json.loads((tmp_path / "central.json").read_text())["sets"][first]["cells"]
     assert (cells[names.SUM][0]["told"], cells[names.ADASSP][0]["runs"]) == ("kept", 2)
     with pytest.raises(InputError, match="runs: 1 given, at least 2 expected"):
         central.main(["--runs", "1"])
+
+
+def test_a_set_that_is_missing_is_named_on_the_page(tmp_path, monkeypatch, capsys):
+    def missing(self, most=None):
+        raise InputError("package none: not installed")
+
+    monkeypatch.setattr(type(SETS[0]), "problem", missing)
+    fresh.main(["--runs", "2", "--only", "Wage", "--out", str(tmp_path)])
+    assert json.loads((tmp_path / "fresh.json").read_text())["missing"] == {"Wage": "package none: not installed"}
+    assert "- **Wage** was not measured: package none: not installed.\n" in (tmp_path / "fresh.md").read_text()
+    assert "Wage is MISSING: package none: not installed" in capsys.readouterr().err
+
+
+def test_streams_of_cells_are_all_different():
+    """Also between the two benches, and the numbers of methods are not given twice."""
+    numbers = [method.number for method in measuring.METHODS.values()]
+    sets = [*range(len(SETS)), *range(fresh.FRESH.first_number, fresh.FRESH.first_number + len(fresh.FRESH.sets))]
+    firsts = {
+        int(measuring.stream_of(one, at, method).words(1)[0]) for one in sets for at in range(4) for method in numbers
+    }
+    assert len(firsts) == len(sets) * 4 * len(numbers)
+
+
+def test_owners_noise_has_three_times_the_variance():
+    """Three of whom two may pool: in the first release and in a steering round, by the tasks' own variances."""
+    problem, variances = problem_of(500), []
+    for trust in ({}, in_rounds.THREE_OWNERS):
+        answer = in_rounds.answers(problem, Stream.from_seed(1))
+        releases = Releases(moments.specification(problem, 1.0, 1, **trust), answer)
+        in_rounds.steered(releases, 2)
+        variances.append([float(release.noise_variance[0]) for release in releases.made])
+    assert len(variances[0]) == 3
+    assert np.array(variances[1]) / np.array(variances[0]) == pytest.approx(3.0, rel=1e-3)
 
 
 def cell(median, failed=0):
@@ -326,12 +371,15 @@ def test_findings_say_who_is_lowest_where(tmp_path):
         "no privacy": 0.001,
         "cells": {
             names.SUM: [cell(2.0), cell(0.5), cell(0.1)],
-            names.TWO_ROUNDS: [cell(3.0), cell(0.4), cell(0.2)],
+            names.ROUNDS_32: [cell(3.0), cell(0.4), cell(0.4)],
             names.ADASSP: [cell(1.5), cell(0.49), cell(0.3)],
             names.TUKEY: [cell(0.1, failed=9), None, cell(0.9)],
         },
     }
     content = {
+        "name": "central",
+        "groups": {"One set": ["Set"]},
+        "missing": {},
         "epsilons": [0.1, 0.3, 1.0],
         "runs": 10,
         "sets": {"Set": found},
@@ -340,12 +388,20 @@ def test_findings_say_who_is_lowest_where(tmp_path):
     }
     sentences = findings(content)
     assert "In 1 no method is better than the trivial predictor (Set 0.1)" in sentences[0]
-    assert "lowest median of all but Sum, two rounds in 1 of 2 cells (Set 1)" in sentences[1]
-    assert "one of our two lines is lowest in 2 (Set 0.3, 1)" in sentences[1]
-    assert "and ours, Sum release is lowest in 1 of 2 cells (Set 1)" in sentences[2]
-    adassp = next(sentence for sentence in sentences if "**AdaSSP**" in sentence)
-    assert "in 1 of 2 cells (Set 0.3), by more than 2 standard errors in 0" in adassp
-    assert "lower than Sum release in 0 of 1 cells" in next(one for one in sentences if "**TukeyEM**" in one)
+    assert "**Sum release** is below every curator in 1 of 3 cells (Set 1)" in sentences[1]
+    assert "better than the trivial predictor in 1 (Set 0.1)" in sentences[1]
+    assert "**32 rounds** is below every curator in 1 of 3 cells (Set 0.3)" in sentences[2]
+    lost = [sentence for sentence in sentences if "Lost" in sentence]
+    assert lost == [
+        "- Lost by 32 rounds: Set at ε = 0.1, 3 against 1.5 of AdaSSP.",
+        "- Lost by 32 rounds: Set at ε = 1, 0.4 against 0.3 of AdaSSP.",
+    ]
+    assert "**AdaSSP** is the lowest curator in 3 of 3 cells" in next(one for one in sentences if "**AdaSSP**" in one)
+    assert "lowest curator in 0 of 1 cells" in next(one for one in sentences if "**TukeyEM**" in one)
+    assert below(cells_of(content), names.ROUNDS_32, [names.SUM]) == [("Set", 0.3)]
+    table = "\n".join(verdicts(content))
+    assert "| One set: 3 cells | all curators | Sum release | AdaSSP | TukeyEM |" in table
+    assert "| 32 rounds | **1** | 1 | 1 | 1 of 1 |" in table
     page = render(content)
     assert "| no answer (9 of 10) | does not fit | 0.9 (0.9 ± 0.1) |" in page
     draw(content, tmp_path / "plot.png")
