@@ -232,6 +232,18 @@ def test_an_owner_whose_record_is_damaged_is_refused_by_itself(owners):
     assert owners.published() == []
 
 
+def test_an_owner_whose_record_is_gone_refuses_itself_and_says_so(owners):
+    """Its mark tells that it has begun: a new coin and a new release would spend further budget."""
+    owners.run({1: before(Kind.SHARE, crash)})
+    (owners.folders[1] / KEPT_FILE).unlink()
+    again = owners.run()
+    assert "kept.sqlite was removed or emptied since this folder began" in str(again[1])
+    for number in (0, 2):
+        assert str(again[number]).startswith("party 1 refuses: the reason is in its own log (InputError)")
+    assert owners.published() == []
+    assert not (owners.folders[1] / KEPT_FILE).exists()
+
+
 def test_an_owner_that_has_lost_its_folder_gets_no_second_release_from_the_others(owners):
     """It has another coin, so another toss: whoever has made its release refuses."""
     owners.run({1: before(Kind.SHARE, crash)})
