@@ -16,7 +16,7 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
    theirs; when all have, each puts the commitments on its disk, and all show theirs: the noisy sum is opened, the same
    at every owner, and nothing else is.
-4. Each owner makes the Newton step by itself.
+4. Each owner reads by itself what the sum shows, and asks for the next one.
 
 The steps of the conversation are those of `dpmpc.network.conversation`: all but the shares is announced and signed, so
 that an owner that tells different owners different things is named by all others.

@@ -4,17 +4,16 @@ Data: n clients, each with d features within public bounds, mapped to z in [-1, 
 Wanted: theta with P[y = 1] = 1 / (1 + exp(-theta . (1, z))), its standard errors and odds ratios, while all rounds
 together give each client (epsilon, delta)-differential privacy.
 
-1. The servers open the noisy sum of second moments of (1, z, 2 y - 1). From it the analyst reads a whitening matrix T,
-   v = T (1, z) with E |v|^2 = p = d + 1, and a start theta, and publishes both (`dpmpc.rounds.start`).
-2. In each round, at the public theta, every client computes q = 1 / (1 + exp(-theta . v)) and its score w (y - q) v,
-   with a weight w that depends on its features only. It sends noisy shares of
-
-       g = w (y - q) v / R,     g g^T / sqrt(2),     sqrt(21) w q (1 - q) v v^T / (2 R^2),
-
-   of which the two matrices cost no privacy beside g (Theorems 1 and 2; `dpmpc.contributions.Scores`). The servers open
-   the noisy sums s, J and H of the three, and nothing else (`dpmpc.protocols.linear_transform`).
-3. The analyst makes the step theta + H^-1 s, and publishes theta for the next round (`dpmpc.rounds.newton`).
-4. After the last round it reports T^T theta in the columns' units, with errors of sampling and noise together,
+1. The servers open the noisy sum of second moments of (1, z, 2 y - 1), and nothing else, here and later
+   (`dpmpc.protocols.linear_transform`). From it the analyst reads coordinates v = S (1, z), and publishes S.
+2. In each steering round, at public coefficients theta, every client computes q = 1 / (1 + exp(-theta . (1, z))) and
+   g = (y - q) v / c, shortened to norm 1. It sends noisy shares of g and of how long g was, which costs no privacy
+   beside it (`dpmpc.contributions.ClippedScores`). The analyst reads all sums so far together, and publishes the next
+   theta (`dpmpc.rounds.steering`). The last one predicts.
+3. In two last rounds a client sends noisy shares of its score w (y - q) v / R with a weight w that depends on its
+   features only, of the score's outer product, and of its curvature w q (1 - q) v v^T: from their sums s, J and H the
+   analyst makes the step H^-1 s (`dpmpc.rounds.last_round`).
+4. It reports theta + H^-1 s in the columns' units, with errors of sampling and noise together,
    H^-1 (J - s s^T / n + noise) H^-1, which do not assume that the model is right (HC0). Where the sums show that
    nothing can be learned it says so, and reports no coefficients.
 

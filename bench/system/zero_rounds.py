@@ -23,7 +23,7 @@ from bench.secure_sketching.simulation import exact_sums, opened
 from bench.system.glm import EPSILONS, FEATURES, MOST_ROWS, POPULATIONS, delta_of, geometric, population
 from dpmpc.data import Schema
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.rounds import LogisticModel, fit_start
+from dpmpc.rounds import fit_start
 
 SIZES, RUNS = (10_000, 100_000, 1_000_000), 4
 DRAWN = 6  # populations of each kind, for the bias
@@ -68,7 +68,7 @@ def errors_of(kind: str, clients: int, width: int, *, seed: int, epsilons: Seque
         sums = clients // rows * exact_sums(task, table)
         squares = []
         for run in range(RUNS):
-            fit = fit_start(LogisticModel(), opened(task, sums, run))
+            fit = fit_start(opened(task, sums, run))
             wrong = (-best if fit.verdict else fit.coefficients[1:] - best)[None]
             squares.append((wrong @ covariance @ wrong.T).item() / (best @ covariance @ best))
         found.append({"epsilon": epsilon, "error": math.sqrt(statistics.fmean(squares))})

@@ -47,10 +47,10 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
     if given is not None and isinstance(book, Codebook):
         public = Schema.of_codebook(book, given.outside)
         chosen = analysis.columns(public.names)
-        if public.weighted and (analysis.name not in ("ridge", "grouped-ridge") or options.rounds not in (None, 1)):
+        if public.weighted and (analysis.name not in ("ridge", "grouped-ridge") or options.rounds):
             asked = f"{analysis.name}, rounds: {options.rounds}"
             raise InputError(
-                f"model: {asked} given, 'ridge' in one round expected where rows have weights or contribute zeros; "
+                f"model: {asked} given, 'ridge' with rounds = 0 expected where rows have weights or contribute zeros; "
                 'if_missing = "indicator" keeps rows that lack a feature'
             )
         table = book.encode(read_cells(options.data, book.sources, dialect=dialect), options.target)

@@ -14,9 +14,9 @@ from dpmpc.cli.options import (
     DATA_HELP,
     add_file_options,
     add_proved,
+    add_rounds,
     add_run_options,
     add_task_options,
-    rounds_option,
     task_choices,
 )
 from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path, print_result, progress, write_outputs
@@ -65,14 +65,7 @@ def add_commands(commands: Any) -> None:
 def _add_model_options(command: Parser) -> None:
     regression = command.section("--model ridge, logistic and poisson")
     regression.add_argument("--target", metavar="COL", help="the column to predict; required")
-    regression.add_argument(
-        "--rounds",
-        type=rounds_option,
-        metavar="R",
-        help="logistic and poisson: sums of scores after the first sum, 1 to 4, or auto (default): two, three where "
-        "the first step was long and for counts; logistic: 0 for an approximation from the first sum alone; ridge: 1 "
-        "(default), or 2 for one more sum; all within one budget",
-    )
+    add_rounds(regression, default="default auto; ridge: 0")
     ridge = command.section("--model ridge")
     ridge.add_argument(
         "--alpha", type=penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
@@ -141,7 +134,7 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
                 raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
     if chosen is RidgeFitModel and options.by is not None:
         chosen = GroupedFitModel
-    elif chosen is RidgeFitModel and options.rounds not in (None, 1):
+    elif chosen is RidgeFitModel and options.rounds:
         chosen = RidgeRoundsFitModel
     model: FitModel = chosen.of(options)
     return model

@@ -40,8 +40,8 @@ class GroupedFitModel(FitModel):
             raise InputError("target: none given, the name of the column to predict expected (--target)")
         if options.no_intercept:
             raise InputError("no_intercept: given with --by, but each group has an intercept of its own")
-        if options.rounds not in (None, 1):
-            raise InputError(f"rounds: {options.rounds!r} given with --by, 1 expected: groups share one release")
+        if options.rounds:
+            raise InputError(f"rounds: {options.rounds!r} given with --by, 0 expected: groups share one release")
         if options.bounds is None:
             raise InputError("by: given without bounds, a bounds file that lists the groups expected (--bounds)")
         alpha = 1.0 if options.alpha is None else options.alpha

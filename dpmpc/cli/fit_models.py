@@ -91,7 +91,7 @@ class RidgeFitModel(FitModel):
 
     name = "ridge"
     program = "dpmpc.protocols.ridge_regression"
-    options = ("target", "alpha", "no_intercept", "rounds", "by")
+    options = ("target", "alpha", "no_intercept", "rounds", "predict_only", "by")
     estimator: RidgeRegression
 
     def __init__(self, estimator: RidgeRegression, target: str, truth: NDArray[np.float64] | None = None):
@@ -105,8 +105,9 @@ class RidgeFitModel(FitModel):
         """Read the command's options."""
         if options.target is None:
             raise InputError("target: none given, the name of the column to predict expected (--target)")
-        alpha = 1.0 if options.alpha is None else options.alpha
-        return cls(RidgeRegression(alpha, fit_intercept=not options.no_intercept), options.target)
+        if options.predict_only:
+            raise InputError("predict_only: given, but one release has no rounds, --rounds of 1 or more expected")
+        return cls(RidgeRegression(options.alpha, fit_intercept=not options.no_intercept), options.target)
 
     def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown target and a table without features."""

@@ -1,4 +1,4 @@
-"""The models that `dpmpc fit` reads from several sums: logistic, Poisson, and ridge regression in two rounds.
+"""The models that `dpmpc fit` reads from several sums: logistic, Poisson, and ridge regression in rounds.
 
 Each sum is a release of its own, by servers that are processes; all of them share one budget. What `compare` computes
 from the rows at hand is for whoever owns them, and is not private.
@@ -62,19 +62,19 @@ class RoundsFitModel(FitModel):
 class LikelihoodFitModel(RoundsFitModel):
     """A logistic or a Poisson regression."""
 
-    options = ("target", "rounds")
+    options = ("target", "rounds", "predict_only")
     estimator: LogisticRegression | PoissonRegression
     kind: type[LogisticRegression | PoissonRegression]
 
-    def __init__(self, target: str, rounds: int | str, *, filled: bool = False):
-        self.estimator, self.target = self.kind(rounds=rounds), target
+    def __init__(self, target: str, rounds: int | str, *, intervals: bool = True, filled: bool = False):
+        self.estimator, self.target = self.kind(rounds=rounds, intervals=intervals), target
         self.filled = filled  # whether the middle of its bounds stands for a missing target
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Self:
         """Read the command's options."""
         rounds = "auto" if options.rounds is None else options.rounds
-        return cls(_target(options), rounds, filled=options.fill_missing)
+        return cls(_target(options), rounds, intervals=not options.predict_only, filled=options.fill_missing)
 
     def compare(self, table: Table) -> NotPrivate:
         """Compare with the maximum of the likelihood of the rows at hand."""
@@ -156,24 +156,22 @@ class PoissonFitModel(LikelihoodFitModel):
 
 
 class RidgeRoundsFitModel(RoundsFitModel):
-    """Ridge regression from second moments and one round of scores."""
+    """Ridge regression from second moments and rounds of scores."""
 
     name = "ridge"
     options = RidgeFitModel.options
     estimator: RidgeRegression
 
-    def __init__(self, target: str, alpha: float | str, *, fit_intercept: bool):
-        estimator = RidgeRegression(alpha, fit_intercept=fit_intercept, rounds=2)
+    def __init__(self, estimator: RidgeRegression, target: str):
         self._whole = RidgeFitModel(estimator, target)
         self.estimator, self.target = estimator, target
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> RidgeRoundsFitModel:
         """Read the command's options."""
-        if options.rounds not in (2, "auto"):
-            raise InputError(f"rounds: {options.rounds!r} given, 1, 2 or 'auto' expected of ridge regression")
-        alpha = 1.0 if options.alpha is None else options.alpha
-        return cls(_target(options), alpha, fit_intercept=not options.no_intercept)
+        rounds, intervals = options.rounds, not options.predict_only
+        given = {"fit_intercept": not options.no_intercept, "rounds": rounds, "intervals": intervals}
+        return cls(RidgeRegression(options.alpha, **given), _target(options))
 
     def compare(self, table: Table) -> NotPrivate:
         """Compare as `RidgeFitModel.compare` does."""

@@ -178,6 +178,22 @@ def sums_only(choices: dict[str, Any]) -> dict[str, Any]:
     return choices
 
 
+def add_rounds(command: Parser | Section, *, default: str) -> None:
+    """Add how many sums a regression takes, and whether some of them are for intervals."""
+    command.add_argument(
+        "--rounds",
+        type=rounds_option,
+        metavar="R",
+        help=f"steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 "
+        f"rows; 0: one release; all within one budget ({default})",
+    )
+    command.add_argument(
+        "--predict-only",
+        action="store_true",
+        help="of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals",
+    )
+
+
 def rounds_option(text: str) -> int | str:
     """Return a number, or "auto"."""
     try:

@@ -59,9 +59,9 @@ def add_commands(commands: Any) -> None:
         used=PLANNED,
         type=rounds_option,
         metavar="R",
-        help="as in dpmpc fit (default auto; 2 for ridge)",
+        help="as in dpmpc fit (default auto)",
     )
-    forms.add("--alpha", used=PLANNED, type=float, help="penalty of --model ridge (default 1)")
+    forms.add("--alpha", used=PLANNED, type=float, help="refused: rounds shrink as far as noise asks for")
     forms.add(
         "--corrupt",
         used=PLANNED,
@@ -142,14 +142,13 @@ def _plan(options: argparse.Namespace, rows: Sequence[int]) -> OwnersPlan:
     """Return what all owners agree on."""
     from dpmpc.data_owners import OwnersPlan
 
-    ridge = options.model == "ridge"
-    if options.alpha is not None and not ridge:
-        raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not {options.model}")
-    if ridge and options.rounds not in (None, 2, "auto"):
-        raise InputError(f"rounds: {options.rounds!r} given, 2 or 'auto' expected of ridge regression in rounds")
+    if options.alpha is not None:
+        raise InputError(
+            f"alpha: {options.alpha} given, none expected: a fit in rounds shrinks as far as noise asks for"
+        )
     if options.rounds == 0:
-        raise InputError("rounds: 0 given, 1 to 4 or 'auto' expected of data owners; dpmpc fit has an approximation")
-    asked = 0 if ridge or options.rounds in (None, "auto") else options.rounds
+        raise InputError("rounds: 0 given, 1 to 64 or 'auto' expected of data owners; dpmpc fit has one release")
+    asked = 0 if options.rounds in (None, "auto") else options.rounds
     plan = OwnersPlan(
         owners=tuple(options.names or (f"owner {number}" for number in range(len(rows)))),
         rows=tuple(rows),

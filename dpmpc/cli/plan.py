@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import add_proved, add_task_options, rounds_option, sums_only, task_choices
+from dpmpc.cli.options import add_proved, add_rounds, add_task_options, sums_only, task_choices
 from dpmpc.cli.output import print_result
 from dpmpc.errors import InputError
 
@@ -36,14 +36,8 @@ def add_commands(commands: Any) -> None:
         help="assumed R^2 of the best linear model (default 0.5), or share of the variance in the best R directions "
         "(default: halfway from R/P, what any R directions have, to 1)",
     )
-    rounds = plan.section("--model logistic, poisson, and ridge with --rounds 2")
-    rounds.add_argument(
-        "--rounds",
-        type=rounds_option,
-        metavar="R",
-        help="as in `dpmpc fit`: sums after the first, 1 to 4 or auto (default); 0 for logistic too; ridge: 1 "
-        "(default) or 2",
-    )
+    rounds = plan.section("--model logistic, poisson, and ridge with --rounds")
+    add_rounds(rounds, default="default auto; ridge: 0")
     rounds.add_argument("--mean", type=float, help="assumed share of ones (default 0.2) or mean count (default 1)")
     rounds.add_argument(
         "--effect", type=float, metavar="SD", help="assumed standard deviation of log odds, or of log rates (default 1)"
@@ -91,7 +85,7 @@ def _plan(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None and options.model not in models:
             given = getattr(options, name)
             raise InputError(f"{name}: {given} given, but that is for --model {' or '.join(models)}")
-    if options.by is None and (options.rounds not in (None, 1) or options.model in ("logistic", "poisson")):
+    if options.by is None and (options.rounds or options.model in ("logistic", "poisson")):
         _plan_rounds(options, schema)
         return
     if options.by is not None:
@@ -116,8 +110,8 @@ def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
 
     if options.model != "ridge":
         raise InputError(f"by: {options.by!r} given, but that is for --model ridge, not {options.model}")
-    if options.rounds not in (None, 1):
-        raise InputError(f"rounds: {options.rounds!r} given with --by, 1 expected: groups share one release")
+    if options.rounds:
+        raise InputError(f"rounds: {options.rounds!r} given with --by, 0 expected: groups share one release")
     for name in ("components", "plot"):
         if getattr(options, name) is not None:
             raise InputError(f"{name}: {getattr(options, name)!r} given, but a plan by group has no such")
@@ -142,8 +136,6 @@ def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
     if model == "low-rank" or options.proved:
         given = f"rounds: {rounds!r} given, but --model low-rank" if model == "low-rank" else "proved: given, but a fit"
         raise InputError(f"{given} has no rounds" if model == "low-rank" else f"{given} in rounds has no proofs")
-    if model == "ridge" and rounds not in (2, "auto"):
-        raise InputError(f"rounds: {rounds!r} given, 1, 2 or 'auto' expected of ridge regression")
     choices = sums_only(task_choices(options))
     population = Population(options.spread, options.spread, 0.5 if options.explained is None else options.explained)
     assumed = Assumed(
@@ -153,8 +145,8 @@ def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
         population=population,
     )
     spec = ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices)
-    found = outlook(model, spec, "auto" if model == "ridge" else rounds, assumed)
-    fields = rounds_plan_fields(found, assumed, rounds=2 if model == "ridge" else rounds, noise_by=options.noise_by)
+    found = outlook(model, spec, rounds, assumed, intervals=not options.predict_only)
+    fields = rounds_plan_fields(found, assumed, noise_by=options.noise_by)
     print_result(fields if options.json else rounds_plan_parts(fields, found, assumed))
 
 

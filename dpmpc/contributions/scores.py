@@ -1,6 +1,6 @@
 """The score of a regression at public coefficients, beside its outer product and its curvature.
 
-One sum of these is a round of `dpmpc.rounds`: a Newton step with what its standard errors need. A client whitens its
+One sum of these is a last round of `dpmpc.rounds`: a step, with what its standard errors need. A client whitens its
 row by a public matrix, v = T (1, z), and sends
 
     g = a (y - m(eta)) v / |v|,     g g^T / sqrt(2),     b curvature(eta) v v^T / |v|^2,      eta = theta . v,

@@ -11,8 +11,7 @@ from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.rounds import Releases
-from dpmpc.rounds.newton import AUTO
+from dpmpc.rounds import AUTO, Releases, rounds_of, shares_of
 from dpmpc.specification import MODELS_IN_ROUNDS, OWN_NOISE, ReleaseSpec
 from dpmpc.storage import Record
 from dpmpc.task import Task
@@ -95,7 +94,8 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         if isinstance(estimator, RidgeFit):
             estimator.check_parameters()
         model = estimator.round_model(self.schema.columns[-1])
-        shares = model.shares_of(self.rounds or model.usual)
+        rounds = rounds_of(self.rounds or AUTO, sum(self.rows), intervals=True)
+        shares = shares_of(model, rounds, intervals=True).all
         releases = Releases(self.specification(), _nobody)
         return releases.promise([releases.task(share) for share in shares])
 
@@ -134,7 +134,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
     def estimator(self) -> LogisticFit | PoissonFit | RidgeFit:
         """Return what reads the sums."""
         if self.model == "ridge":
-            return RidgeFit(self.alpha, rounds=2)
+            return RidgeFit(rounds=self.rounds or AUTO)
         if self.model == "logistic":
             return LogisticFit(rounds=self.rounds or AUTO)
         return PoissonFit(rounds=self.rounds or AUTO, most=int(self.schema.columns[-1].upper))

@@ -25,18 +25,19 @@ from dpmpc.errors import InputError
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.release_parts import chosen_columns, column_index, selection
 from dpmpc.estimators.round_fits import (
+    ERRORS,
     Fitted,
     approximation_of,
-    errors_text,
     features_in_units,
     inference_of,
     no_interval_text,
+    rounds_text,
     take,
 )
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary, ratio_of
 from dpmpc.release import Release
-from dpmpc.results import NumberTable, Result
+from dpmpc.results import NumberTable, Result, finite_or_none
 from dpmpc.results.plots import Effects
 from dpmpc.rounds import LogisticModel, PoissonModel, Releases, RoundModel, RoundsFit, fit_in_rounds, fit_start
 
@@ -56,13 +57,14 @@ class FitInRounds(Fitted):
     python_name: ClassVar[str]  # of the estimator that people use
 
     rounds: int | str = "auto"
+    intervals: bool = True
 
     def inference(self, level: float = 0.95) -> Inference:
         """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
 
-        Those of logistic regression do not assume that the model is right (HC0). Those of counts assume a Poisson law,
-        and there are none where the counts clearly vary more. Where intervals would not hold their level, as far as the
-        releases tell, they are infinite, and `no_interval_` says why (docs/mathematics.md, section 12.4).
+        They are those of the last rounds' estimates, `Inference.coef`, which are not shrunken as `coef_` is, and do not
+        assume that the model is right (HC0). Where intervals would not hold their level, as far as the releases tell,
+        they are infinite, and `no_interval_` says why (docs/mathematics.md, section 12.4).
 
         Parameters
         ----------
@@ -84,7 +86,8 @@ class FitInRounds(Fitted):
 
     def _take_rounds(self, releases: Releases) -> Self:
         public = releases.schema
-        return self._take(fit_in_rounds(self.round_model(public.columns[-1]), releases, self.rounds), public)
+        model = self.round_model(public.columns[-1])
+        return self._take(fit_in_rounds(model, releases, self.rounds, intervals=self.intervals), public)
 
     def _take(self, fit: RoundsFit, public: Schema, *, stacklevel: int = 5) -> Self:
         """Set what a fit of the last of these columns has found."""
@@ -108,11 +111,12 @@ class FitInRounds(Fitted):
         """
         require_fitted(self)
         found, approximation = self.inference(level), approximation_of(self)
-        said = errors_text(self.ratio) if found.informative else no_interval_text(str(self.no_interval_))
+        said = ERRORS if found.informative else no_interval_text(str(self.no_interval_))
         said = said if approximation is None else f"This is {approximation}."
         if self.verdict_ is not None:
             found = dataclasses.replace(found, no_interval=f"No coefficients can be trusted: {self.verdict_}.")
-        return Summary.of(self.target_, found, ratio=self.ratio, said=[said])
+        fitted = np.array([self.intercept_, *self.coef_]) if found.informative else None
+        return Summary.of(self.target_, found, fitted=fitted, ratio=self.ratio, said=[said])
 
     def result(self, level: float = 0.95) -> Result:
         """Return all that the releases say of the model, as `dpmpc fit` and `dpmpc read` show it.
@@ -129,12 +133,25 @@ class FitInRounds(Fitted):
         def named(values: Reals, *, there: bool) -> dict[str, object] | None:
             return dict(zip(self.feature_names_, values.tolist(), strict=True)) if there else None
 
+        def told(values: Reals, otherwise: object) -> dict[str, object] | None:
+            listed = zip(self.feature_names_, values.tolist(), found.identified, strict=True)
+            return {name: value if there else otherwise for name, value, there in listed} if known else None
+
+        ends = known and math.isfinite(found.intercept_standard_error)
+
         start = self.releases_[0]
+        shown = np.where(found.identified, found.coef, self.coef_) if known else self.coef_
         effects = Effects(
             self.target_,
             {column.name: column.upper - column.lower for column in start.task.schema.columns},
-            dict(zip(self.feature_names_, self.coef_.tolist(), strict=True)),
-            dict(zip(self.feature_names_, found.confidence_intervals.tolist(), strict=True)) if known else {},
+            dict(zip(self.feature_names_, shown.tolist(), strict=True)),
+            {
+                name: interval.tolist()
+                for name, interval, there in zip(
+                    self.feature_names_, found.confidence_intervals, found.identified, strict=True
+                )
+                if there
+            },
             found.level,
             ratio,
         )
@@ -143,9 +160,7 @@ class FitInRounds(Fitted):
             title=f"{self.kind.capitalize()} regression of {self.target_}"
             + ("" if approximation is None else ", approximate"),
             tables=[summary.coefficients] if learned else [],
-            notes=[f"{rounds or 'no'} round{'' if rounds == 1 else 's'} of scores after the sum of second moments."]
-            if learned
-            else ["There are no coefficients."],
+            notes=[rounds_text(self)] if learned else ["There are no coefficients."],
             warnings=[]
             if learned and approximation is None
             else [f"this is {approximation}" if learned else f"no coefficients can be trusted: {self.verdict_}"],
@@ -156,17 +171,20 @@ class FitInRounds(Fitted):
                 "rounds": rounds,
                 "approximation": approximation,
                 "noise_error": self.start_error_,
+                "noise_part": None if self.noise_part_ is None else finite_or_none(self.noise_part_),
                 "verdict": self.verdict_,
                 "no_interval": self.no_interval_,
                 "coefficients": named(self.coef_, there=learned),
                 "intercept": self.intercept_ if learned else None,
+                "estimates": told(found.coef, None),
+                "intercept_estimate": found.intercept if ends else None,
                 "confidence_level": found.level,
-                "standard_errors": named(found.standard_errors, there=known),
-                "confidence_intervals": named(found.confidence_intervals, there=known),
-                "intercept_standard_error": found.intercept_standard_error if known else None,
-                "intercept_confidence_interval": found.intercept_confidence_interval.tolist() if known else None,
-                f"{ratio}_ratios": named(_finite_ratio(self.coef_), there=learned),
-                f"{ratio}_ratio_intervals": named(_finite_ratio(found.confidence_intervals), there=known),
+                "standard_errors": told(found.standard_errors, None),
+                "confidence_intervals": told(found.confidence_intervals, [None, None]),
+                "intercept_standard_error": found.intercept_standard_error if ends else None,
+                "intercept_confidence_interval": found.intercept_confidence_interval.tolist() if ends else None,
+                f"{ratio}_ratios": named(_finite_ratio(shown), there=learned),
+                f"{ratio}_ratio_intervals": told(_finite_ratio(found.confidence_intervals), [None, None]),
                 "informative": known,
                 "tests": summary.tested,
             },
@@ -179,7 +197,7 @@ class FitInRounds(Fitted):
     @property
     def parameters(self) -> dict[str, object]:
         """What the estimator was given, so that it can be made again."""
-        return {"rounds": self.rounds}
+        return {"rounds": self.rounds, "intervals": self.intervals}
 
     def _intercept_of_mean(self, mean: float) -> float:
         """Return the linear predictor at which the model's mean is the released one, within what the data can have."""
@@ -213,9 +231,9 @@ class LogisticFit(FitInRounds):
         name = release.columns[column_index(release.columns, target)]
         chosen = [one for one in chosen_columns(release.columns, name, features) if one != name]
         selected = release.select([*chosen, name])
-        model = self.round_model(selected.schema.columns[-1])
+        self.round_model(selected.schema.columns[-1])  # which refuses other bounds
         self.classes_ = self._public_classes()
-        return self._take(fit_start(model, release, selected), selected.schema, stacklevel=3)
+        return self._take(fit_start(release, selected), selected.schema, stacklevel=3)
 
     def fit_rounds(self, releases: Releases) -> Self:
         """Do what `FitInRounds.fit_rounds` does; the target is 0 for the first class and 1 for the second."""
@@ -276,7 +294,7 @@ class PoissonFit(FitInRounds):
     @property
     def parameters(self) -> dict[str, object]:
         """What the estimator was given, so that it can be made again."""
-        return {"rounds": self.rounds, "most": self.most}
+        return {**super().parameters, "most": self.most}
 
     def rate_ratios(self, level: float = 0.95) -> NumberTable:
         """Return the table of the model: coefficients, rate ratios exp(coefficient) and their intervals.

@@ -48,9 +48,11 @@ class EstimatorInRounds(FitInRounds, PrivateEstimator):
     calibration : {"joint"}
         Noise for a whole sum at once.
     rounds : int or "auto"
-        Rounds of scores, 1 to 4, after the second moments that give the start. "auto" takes two, and a third where the
-        first step was long; three for counts. All of them are paid from one budget. A logistic regression may have 0
-        too: one release and an approximation without intervals (`LogisticRegression.fit_release`).
+        Steering rounds, 1 to 64, after the first sum of second moments. "auto" takes 8, or 32 for at most 100,000 rows
+        without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an
+        approximation without intervals (`LogisticRegression.fit_release`).
+    intervals : bool
+        Whether half of the budget goes into standard errors and intervals, by two last rounds.
     **options
         The parameters of `PrivateEstimator`.
     """
@@ -102,11 +104,13 @@ class LogisticRegression(ClassifierMixin, LogisticFit, EstimatorInRounds):  # ty
     guarantee_ : Guarantee
         Of all rounds together.
     rounds_ : int
-        Rounds of scores that were made; 0 where the fit is an approximation.
+        Steering rounds that were made; 0 where the fit is an approximation.
+    noise_part_ : float or None
+        The part of what the features may explain that noise hides.
     start_error_ : float or None
         Of an approximation: by how much noise alone is expected to move the log odds of a typical row.
     releases_ : tuple of Release
-        The second moments, and the rounds. The guarantee of each is that of a part.
+        The second moments, and the rounds in their order. The guarantee of each is that of a part.
     feature_names_ : tuple of str
         The columns that `coef_` belongs to.
     n_features_in_ : int
@@ -185,7 +189,7 @@ class LogisticRegression(ClassifierMixin, LogisticFit, EstimatorInRounds):  # ty
 class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type: ignore[misc]
     """Differentially private Poisson regression of counts, with a logarithmic link, from rounds of noisy sums.
 
-    Residuals are clipped about the mean and centred, so that they are bounded and without bias where the model holds.
+    Nothing is assumed of the law of the counts but their mean: intervals hold where counts vary more than Poisson's.
 
     Parameters
     ----------
@@ -207,9 +211,11 @@ class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type:
     guarantee_ : Guarantee
         Of all rounds together.
     rounds_ : int
-        Rounds of scores that were made.
+        Steering rounds that were made.
+    noise_part_ : float or None
+        The part of what the features may explain that noise hides.
     releases_ : tuple of Release
-        The second moments, and the rounds. The guarantee of each is that of a part.
+        The second moments, and the rounds in their order. The guarantee of each is that of a part.
     feature_names_ : tuple of str
         The columns that `coef_` belongs to.
     n_features_in_ : int

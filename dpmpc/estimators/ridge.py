@@ -18,12 +18,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.arguments import require_choice, require_fraction, require_whole
+from dpmpc.arguments import require_choice, require_fraction
 from dpmpc.data import Column
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.inference import Inference, Observed, infer
 from dpmpc.estimators.release_parts import chosen_columns, column_index, in_units, selection, source_of, unit_map
-from dpmpc.estimators.round_fits import Fitted, inference_of, take
+from dpmpc.estimators.round_fits import Fitted, inference_of, rounds_text, take
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary
 from dpmpc.estimators.usefulness import (
@@ -37,7 +37,7 @@ from dpmpc.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.results import Result, finite_or_none
 from dpmpc.results.plots import Effects
-from dpmpc.rounds import LeastSquares, Releases, fit_in_rounds
+from dpmpc.rounds import AUTO, LeastSquares, Releases, fit_in_rounds, rounds_of
 
 Matrix = NDArray[np.float64]
 
@@ -76,7 +76,7 @@ def _risk(
 
 
 DEBIAS = ("guarded", "never")
-AUTO = "auto"
+_USUAL_ALPHA = 1.0  # the penalty of one release, where none is given
 _BLOCK = 1 << 14  # rows that are judged at once: they stay in the cache
 _CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, so that half the usual margin is safe
 
@@ -99,13 +99,18 @@ class RidgeFit:
 
     kind: ClassVar[str] = "ridge"  # as in `dpmpc fit --model`
     python_name: ClassVar[str] = "RidgeRegression"
-    _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (("fit_intercept", (True,)),)
+    # what rounds allow; all else is read from one release
+    _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (
+        ("alpha", (None,)),
+        ("fit_intercept", (True,)),
+    )
 
-    alpha: float | str = 1.0
+    alpha: float | str | None = None
     _: dataclasses.KW_ONLY
     fit_intercept: bool = True
     debias: str = "guarded"
-    rounds: int = 1
+    rounds: int | str = 0
+    intervals: bool = True
 
     def fit_release(
         self,
@@ -138,7 +143,7 @@ class RidgeFit:
         self.debiased_ = gram is not noisy
         self.model_, self.alpha_ = self._solved(selected, gram, position)
         self.release_ = release
-        self._second_round: Fitted | None = None
+        self._in_rounds: Fitted | None = None
         self.target_ = selected.columns[position]
         self.feature_names_ = tuple(name for name in selected.columns if name != self.target_)
         name_features(self, self.feature_names_)
@@ -161,13 +166,13 @@ class RidgeFit:
 
     def why_not_useful(self) -> list[str]:
         """Return what `fit_release` has warned of, from the release alone: numbers and remedies."""
-        if self._second_round is not None:  # the first release, which is what this looks at, is not what was fitted
+        if self._in_rounds is not None:  # the first release, which is what this looks at, is not what was fitted
             return linear_probability(self.selected_, self.target_)
         return [
             *why_not_useful(
                 self.selected_,
                 None if isinstance(self.release_, GramRelease) else self.inference(),
-                requested=None if isinstance(self.alpha, str) else float(self.alpha),
+                requested=None if isinstance(self.alpha, str) else self.cost_alpha,
                 used=self.alpha_,
             ),
             *filled_target(self.selected_, self.target_),
@@ -190,11 +195,11 @@ class RidgeFit:
             themselves; of rows as they are encoded, clipped to the bounds, in either case.
         errors : {"homoscedastic", "any"}
             For a release of second moments: whether the residuals' variance is assumed not to depend on the features.
-            A sketch of rows needs no such assumption (docs/mathematics.md, section 6). Two rounds have no intervals.
+            A sketch of rows needs no such assumption (docs/mathematics.md, section 6), nor does a fit in rounds.
         """
         require_fitted(self)
-        if self._second_round is not None:
-            return inference_of(self._second_round, require_fraction("level", level))
+        if self._in_rounds is not None:
+            return inference_of(self._in_rounds, require_fraction("level", level))
         return infer(
             Observed.of(_opened(self.selected_, "inference")),
             self.selected_.columns.index(self.target_),
@@ -241,20 +246,25 @@ class RidgeFit:
         """
         summary = self.summary(level, groups=groups)
         found, fitted = summary.inference, dict(zip(self.feature_names_, self.coef_.tolist(), strict=True))
-        hopeless, rounds, alpha = summary.hopeless, len(getattr(self, "releases_", ())), float(self.alpha_)
-        notes = [f"fitted: with penalty {alpha:g} in normalised units; these are the coefficients that predict."]
-        data: dict[str, object] = {
-            "target": self.target_,
-            "coefficients": fitted,
-            "intercept": self.intercept_,
-            "alpha": alpha,
-            "debiased": self.debiased_,
-        }
-        unchanged: list[str] = []
-        if rounds:
-            data |= {"rounds": rounds, "verdict": self.verdict_, "no_interval": self.no_interval_}
-            notes += [] if self.verdict_ is None else [f"One release: {self.verdict_}."]
-            unchanged = [] if self.verdict_ is None else [f"the second round adds nothing: {self.verdict_}"]
+        hopeless, steered = summary.hopeless, self._in_rounds
+        data: dict[str, object] = {"target": self.target_, "coefficients": fitted, "intercept": self.intercept_}
+        warned = self.why_not_useful()
+        if steered is None:
+            alpha = float(self.alpha_)
+            notes = [f"fitted: with penalty {alpha:g} in normalised units; these are the coefficients that predict."]
+            data |= {"alpha": alpha, "debiased": self.debiased_}
+        else:
+            notes = ["fitted: shrunken as far as noise asks for; these are the coefficients that predict."]
+            notes.append(rounds_text(steered))
+            data |= {
+                "rounds": steered.rounds_,
+                "noise_part": None if steered.noise_part_ is None else finite_or_none(steered.noise_part_),
+                "verdict": steered.verdict_,
+                "no_interval": steered.no_interval_,
+            }
+            if steered.verdict_ is not None:
+                data |= {"coefficients": None, "intercept": None}
+                warned = [f"no coefficients can be trusted: {steered.verdict_}", *warned]
         data |= found.fields | {
             "informative": found.informative,
             "r_squared": finite_or_none(found.r_squared),
@@ -276,7 +286,7 @@ class RidgeFit:
             title=f"Ridge regression of {self.target_}",
             tables=[] if hopeless else [summary.coefficients],
             notes=[] if hopeless else notes,
-            warnings=[*unchanged, *self.why_not_useful()],
+            warnings=warned,
             verdict=summary.verdict if hopeless else None,
             plots={} if hopeless else {"coefficients": effects.plot},
             data=data,
@@ -289,8 +299,12 @@ class RidgeFit:
     @property
     def parameters(self) -> dict[str, object]:
         """What the estimator was given, so that it can be made again."""
-        given: dict[str, object] = {"alpha": self.alpha}
-        return given | ({"rounds": 2} if self.rounds == 2 else {"fit_intercept": self.fit_intercept})
+        if getattr(self, "_in_rounds", None) is not None or self.rounds:
+            return {"rounds": self.rounds, "intervals": self.intervals}
+        return {
+            "alpha": self.alpha if isinstance(self.alpha, str) else self.cost_alpha,
+            "fit_intercept": self.fit_intercept,
+        }
 
     def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
         """Return phi = cost of this fit / least cost on data at hand (not private; Burkhardt et al. 2025, section 6.2).
@@ -353,8 +367,10 @@ class RidgeFit:
 
     @property
     def cost_alpha(self) -> float:
-        """Penalty in the cost that `approximation_factor` compares: `alpha`, but 0 for "auto", which aims at risk."""
-        return 0.0 if isinstance(self.alpha, str) else self.alpha
+        """Penalty in the cost that `approximation_factor` compares: `alpha`, but 0 for what aims at risk."""
+        if isinstance(self.alpha, str) or getattr(self, "_in_rounds", None) is not None:
+            return 0.0
+        return _USUAL_ALPHA if self.alpha is None else float(self.alpha)
 
     def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
         """Convert a normalised model to coefficients (d,) and intercept in the columns' units."""
@@ -364,23 +380,28 @@ class RidgeFit:
         """Refuse parameters that no fit can use, before any data is read."""
         given: Any = self.alpha
         number = isinstance(given, Real) and not isinstance(given, bool)
-        if not (given == AUTO if isinstance(given, str) else number and math.isfinite(given) and given >= 0):
+        if given is not None and not (given == AUTO if isinstance(given, str) else number and 0 <= given < math.inf):
             raise InputError(f"alpha: {given} given, a finite number >= 0 or {AUTO!r} expected")
         require_choice("debias", self.debias, DEBIAS)
-        if require_whole("rounds", self.rounds, 1, 2) == 2:
-            self._expect_two_rounds()
+        self.rounds_for(1)
 
-    def _expect_two_rounds(self) -> None:
-        """Refuse what two rounds do not do."""
-        for argument, allowed in self._allowed_in_rounds:
-            if getattr(self, argument) not in allowed:
-                given = getattr(self, argument)
-                raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds=2")
-        if isinstance(self.alpha, str):
-            raise InputError(f"alpha: {self.alpha!r} given, a number expected with rounds=2")
+    def rounds_for(self, clients: int) -> int:
+        """Return the steering rounds of a fit of so many clients: 0, one release, where a choice asks for that.
+
+        Rounds shrink by themselves, and are sums of moments and scores: a penalty, a sketch or a fit without an
+        intercept is read from one release. "auto" takes one then; a number of rounds beside such a choice is an error.
+        """
+        rounds = rounds_of(self.rounds, clients, intervals=self.intervals, least=0)
+        for argument, allowed in self._allowed_in_rounds if rounds else ():
+            given = getattr(self, argument)
+            if given not in allowed:
+                if self.rounds == AUTO:
+                    return 0
+                raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds={rounds}")
+        return rounds
 
     def fit_rounds(self, releases: Releases) -> Self:
-        """Have two rounds made by whoever answers them, servers that are processes or files, and fit them.
+        """Have all sums made by whoever answers them, servers that are processes or files, and fit them.
 
         Parameters
         ----------
@@ -389,42 +410,33 @@ class RidgeFit:
             parameters of this estimator that name others are not used.
         """
         self.check_parameters()
-        if self.rounds != 2:
-            raise InputError(f"rounds: {self.rounds} given, 2 expected of a fit in rounds")
+        if not self.rounds_for(releases.clients):
+            raise InputError(f"rounds: {self.rounds} given, 'auto' or 1 and more expected of a fit in rounds")
         return self._take_rounds(releases)
 
     def round_model(self, target: Column) -> LeastSquares:
-        """Return what is iterated in two rounds, whatever the target's bounds are."""
+        """Return what is fitted in rounds, whatever the target's bounds are."""
         return LeastSquares()
 
     def _take_rounds(self, releases: Releases) -> Self:
-        """Fit second moments and then, if that adds anything, one round of scores; set what both promise."""
-        public = releases.schema
-        fit = fit_in_rounds(self.round_model(public.columns[-1]), releases)
-        with warnings.catch_warnings():
-            if fit.verdict is None:  # the first release alone is not what is handed out
-                warnings.simplefilter("ignore", UtilityWarning)
-            self.fit_release(fit.releases[0])
-        for text in [] if fit.verdict is not None else linear_probability(self.selected_, self.target_):
-            warnings.warn(text, UtilityWarning, stacklevel=3)
-        self.guarantee_, self.releases_, self.verdict_ = fit.guarantee, fit.releases, fit.verdict
-        self.no_interval_ = fit.no_interval
-        if fit.verdict is not None or fit.curvature is None:
-            warnings.warn(
-                f"the second round adds nothing: {fit.verdict}. The coefficients are those of the first, which had 30 "
-                "% of the budget; take rounds=1 for such data",
-                UtilityWarning,
-                stacklevel=4,
-            )
-            return self
-        self.alpha_ = float(self.alpha)
-        penalty = self.alpha_ * np.diag(np.append(0.0, np.ones(len(fit.coefficients) - 1)))
-        intercept, *weights = np.linalg.solve(fit.curvature + penalty, fit.curvature @ fit.coefficients)
-        self.model_ = LinearModel(np.array(weights), float(intercept))
+        """Have all sums made, and set what they show."""
+        public, target = releases.schema, releases.schema.columns[-1]
+        fit = fit_in_rounds(self.round_model(target), releases, self.rounds, intervals=self.intervals)
+        self.release_, self.debiased_, self.alpha_ = fit.releases[0], False, 0.0
+        self.selected_ = self.release_.select(self.release_.columns)
+        found = self._in_rounds = Fitted()
+        take(found, fit, public, *unit_map(public, len(public) - 1), stacklevel=4)
+        self.target_, self.feature_names_ = found.target_, found.feature_names_
+        name_features(self, self.feature_names_)
+        self.guarantee_, self.releases_, self.rounds_ = found.guarantee_, found.releases_, found.rounds_
+        self.verdict_, self.no_interval_, self.noise_part_ = found.verdict_, found.no_interval_, found.noise_part_
+        weights, intercept = fit.coefficients[1:], float(fit.coefficients[0])
+        if fit.verdict is not None:  # the released mean is predicted
+            weights, intercept = np.zeros(len(weights)), fit.mean
+        self.model_ = LinearModel(weights, intercept)
         self.coef_, self.intercept_ = self.in_units(self.model_)
-        found = Fitted()
-        take(found, fit, public, *unit_map(public, len(weights)))
-        self._second_round = found
+        for text in linear_probability(self.selected_, self.target_):
+            warnings.warn(text, UtilityWarning, stacklevel=3)
         return self
 
     def _rows(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
@@ -436,7 +448,7 @@ class RidgeFit:
         """Return the fit and its penalty: the one asked for, or a chosen or averaged one, and no less than is safe."""
         fit_intercept = self.fit_intercept
         if not isinstance(self.alpha, str):
-            alpha = max(self.alpha, self._safe_alpha(gram, target))
+            alpha = max(self.cost_alpha, self._safe_alpha(gram, target))
         elif release.summed:
             variance, safe_alpha = float(release.noise_variance[0]), max(1.0, self._safe_alpha(gram, target))
             return averaged_ridge(gram.matrix, target, variance, safe_alpha=safe_alpha, fit_intercept=fit_intercept)

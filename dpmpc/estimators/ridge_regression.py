@@ -41,20 +41,23 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
 
     Parameters
     ----------
-    alpha : float or "auto"
-        Penalty on the squared coefficients of the normalised columns (each mapped from its bounds to [-1, 1]). "auto"
-        averages over penalties as the release suggests or, of a sketch of rows, chooses one (`dpmpc.estimators.ridge`).
+    alpha : float or "auto", optional
+        Of one release: penalty on the squared coefficients of the normalised columns (each mapped from its bounds to
+        [-1, 1]), by default 1. "auto" averages over penalties as the release suggests or, of a sketch of rows, chooses
+        one (`dpmpc.estimators.ridge`). Rounds shrink by themselves.
     fit_intercept : bool
         Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
     debias : {"guarded", "never"}
         Clients' noise adds B = sum of the rows' noise variances to the Gram diagonal, in expectation, and shrinks the
         fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
         elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
-    rounds : {1, 2}
-        With 2, `fit` spends 30 % of the budget on second moments and the rest on one round of scores, in coordinates
-        that the first have shown: much less noise where the public bounds are loose (docs/mathematics.md, section 12).
-        For a sum with an intercept and a penalty that is given. There are then no standard errors and no intervals:
-        clipped residuals would make them false (`no_interval_`).
+    rounds : int or "auto"
+        With 0, all of the budget goes into one release. With 1 to 64 a fifth of it goes into second moments, and the
+        rest into so many steering rounds and, for intervals, one last round: much less noise
+        (docs/mathematics.md, section 12). "auto" takes 8, or 32 for at most 100,000 rows without intervals; and one
+        release where a penalty, a sketch, a radius or a fit without an intercept is asked for.
+    intervals : bool
+        Of a fit in rounds: whether half of the budget goes into standard errors and intervals.
     **options
         The parameters of `PrivateLinearModel`.
 
@@ -82,13 +85,17 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
     model_ : LinearModel
         The fit in normalised units.
     guarantee_ : Guarantee
-        After a fit in two rounds: of both together, where `release_` is the first of them.
+        After a fit in rounds: of all sums together, where `release_` is the first of them.
     releases_ : tuple of Release
-        After a fit in two rounds: both.
+        After a fit in rounds: all of them.
+    rounds_ : int
+        After a fit in rounds: the steering rounds.
     verdict_ : str or None
-        After a fit in two rounds: why the second adds nothing and the fit is that of the first.
+        After a fit in rounds: why nothing was learned; the released mean is predicted then.
     no_interval_ : str or None
-        After a fit in two rounds: why there are no intervals; None where the fit is that of the first.
+        After a fit in rounds: why there are no intervals.
+    noise_part_ : float
+        After a fit in rounds: the part of what the features may explain that noise hides. Clipping may hide more.
 
     Examples
     --------
@@ -129,7 +136,7 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         """
         self.check_parameters()
         table = table_of(self, X, y, target_name(self.bounds, y))
-        if self.rounds == 1:
+        if not self.rounds_for(len(table)):
             self.fit_release(self.release(table), target=table.names[-1])
         else:
             public = schema(self.bounds, table.names)

@@ -1,11 +1,14 @@
 """What a fit in rounds leaves: its attributes in the columns' units, its intervals, and where there are none.
 
+Coefficients that predict are shrunken as far as noise asks for; estimates of the last rounds are not, and have errors.
+
 Promised: everything is computed from the fit, and so from releases. Not promised: intervals of a fit from the start
 alone, whose bias nothing in a release tells (docs/mathematics.md, section 12.6): there are none.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import warnings
 
@@ -19,7 +22,7 @@ from dpmpc.estimators.inference import Inference, normal_quantile
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
-from dpmpc.rounds import Releases, RoundsFit
+from dpmpc.rounds import Estimate, Releases, RoundsFit
 from dpmpc.specification import ReleaseSpec
 
 Reals = NDArray[np.float64]
@@ -39,7 +42,7 @@ class Fitted:
 
     coef_: Reals
     intercept_: float
-    covariance_: Reals | None
+    estimate_: Estimate | None
     verdict_: str | None
     guarantee_: Guarantee
     releases_: tuple[Release, ...]
@@ -47,6 +50,7 @@ class Fitted:
     feature_names_: tuple[str, ...]
     target_: str
     start_error_: float | None
+    noise_part_: float | None
     no_interval_: str | None
 
 
@@ -60,19 +64,33 @@ def approximation_of(estimator: Fitted) -> str | None:
     )
 
 
+def rounds_text(estimator: Fitted) -> str:
+    """Return which sums a fit rests on."""
+    rounds, last = estimator.rounds_, len(estimator.releases_) - 1 - estimator.rounds_
+    if not rounds:
+        return "No round of scores after the sum of second moments."
+    if estimator.noise_part_ is None:
+        return (
+            f"{rounds} round{'s' if rounds > 1 else ''} of scores, of a version before 0.5, read by the last of them."
+        )
+    follow = "" if not last else f", and {last} last round{'s' if last > 1 else ''} for errors and intervals"
+    return (
+        f"{rounds} steering round{'s' if rounds > 1 else ''} after the sum of second moments{follow}. Noise hides "
+        f"about {estimator.noise_part_:.2g} of what the features may explain; clipping may hide more."
+    )
+
+
 def no_interval_text(why: str) -> str:
     """Return what is said of a fit in rounds that has coefficients and no intervals."""
     return f"There are no standard errors and no intervals: {why}."
 
 
-def errors_text(ratio: str) -> str:
-    """Return what the errors and intervals of a fit in rounds rest on: of "odds" nothing, of "rate" ratios the law."""
-    if ratio == "rate":
-        return (
-            "Errors and intervals cover sampling and noise. They assume that counts for given features follow a "
-            "Poisson law: residuals are clipped and centred by it, so that counts that vary more move coefficients."
-        )
-    return "Errors and intervals cover sampling and noise, and do not assume that the model is right (HC0)."
+#: What the errors and intervals of a fit in rounds rest on.
+ERRORS = (
+    "Estimates without shrinkage, from the last rounds; errors and intervals cover sampling and noise, and do not "
+    "assume that the model is right (HC0)."
+)
+_NOT_WANTED = "all of the budget went into the prediction (intervals=False, --predict-only)"
 
 
 def releases_of(spec: ReleaseSpec, table: Table, threads: int) -> Releases:
@@ -101,11 +119,13 @@ def take(
     """Set what a fit in rounds found, and warn where it found nothing."""
     units = linear @ fit.coefficients + shift
     estimator.coef_, estimator.intercept_ = units[1:], float(units[0])
-    estimator.covariance_ = None if fit.covariance is None else linear @ fit.covariance @ linear.T
+    estimator.estimate_ = None if fit.estimate is None else _in_units(fit.estimate, linear, shift)
     estimator.feature_names_, estimator.target_ = public.names[:-1], public.names[-1]
     estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
     estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
-    estimator.start_error_, estimator.no_interval_ = fit.start_error, fit.no_interval
+    estimator.start_error_, estimator.noise_part_ = fit.start_error, fit.noise_part
+    asked = fit.estimate is not None or fit.verdict is not None or not fit.rounds
+    estimator.no_interval_ = (None if fit.estimate is None else fit.estimate.why) if asked else _NOT_WANTED
     if fit.verdict is not None:
         clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
         warnings.warn(
@@ -114,13 +134,33 @@ def take(
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )
-    elif fit.covariance is None and (hidden := _hidden(fit, estimator.feature_names_)):
+    elif not _informative(fit) and (hidden := _hidden(fit, estimator.feature_names_)):
         warnings.warn(
             f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient is noise, the "
             "intercept makes up for it, and no coefficient has an interval; fit without",
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )
+
+
+def _in_units(estimate: Estimate, linear: Reals, shift: Reals | float) -> Estimate:
+    """Return an estimate on the normalised scale in the columns' units."""
+    back = np.linalg.inv(linear)
+    return dataclasses.replace(
+        estimate,
+        coefficients=linear @ estimate.coefficients + shift,
+        covariance=None if estimate.covariance is None else linear @ estimate.covariance @ linear.T,
+        curvature=back.T @ estimate.curvature @ back,
+        hidden=linear @ estimate.hidden @ linear.T,
+        weak=estimate.weak @ linear.T,
+    )
+
+
+def _informative(fit: RoundsFit) -> bool:
+    """Return whether every slope has an interval."""
+    if fit.estimate is None:
+        return False
+    return bool(fit.estimate.identified(np.eye(len(fit.coefficients)))[1:].all())
 
 
 def _hidden(fit: RoundsFit, names: tuple[str, ...]) -> list[str]:
@@ -133,17 +173,19 @@ def _hidden(fit: RoundsFit, names: tuple[str, ...]) -> list[str]:
 
 
 def inference_of(estimator: Fitted, level: float) -> Inference:
-    """Return normal intervals around the coefficients of a fit in rounds."""
-    side = len(estimator.coef_) + 1
-    covariance = estimator.covariance_
-    known = covariance is not None
-    deviations = np.full(side, math.inf) if covariance is None else np.sqrt(np.diag(covariance))
+    """Return normal intervals around the estimates of a fit in rounds, where the last rounds identify them."""
+    side, estimate = len(estimator.coef_) + 1, estimator.estimate_
     estimates = np.array([estimator.intercept_, *estimator.coef_])
+    covariance = np.full((side, side), math.nan)
+    deviations = np.full(side, math.inf)
     if estimator.verdict_ is not None:
         estimates[:] = math.nan
+    elif estimate is not None and estimate.covariance is not None:
+        estimates, covariance = estimate.coefficients, estimate.covariance
+        deviations = np.where(estimate.identified(np.eye(side)), np.sqrt(np.diag(covariance)), math.inf)
     reach = normal_quantile((1 + level) / 2) * deviations
-    low, high = (estimates - reach, estimates + reach) if known else (-deviations, deviations)
-    intervals = np.column_stack([low, high])
+    intervals = np.column_stack([estimates - reach, estimates + reach])
+    intervals[np.isinf(reach)] = -math.inf, math.inf
     return Inference(
         feature_names=estimator.feature_names_,
         coef=estimates[1:],
@@ -154,10 +196,11 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         intercept_confidence_interval=intervals[0],
         level=level,
         degrees=math.inf,
-        covariance=np.full((side, side), math.nan) if covariance is None else covariance,
+        covariance=covariance,
         clients=estimator.guarantee_.clients,
         r_squared=math.nan,  # rounds release no spread of the target
         r_squared_standard_error=math.nan,
         robust=True,
+        bounded=None if estimate is None else estimate.hidden,
         no_interval=None if estimator.no_interval_ is None else no_interval_text(estimator.no_interval_),
     )

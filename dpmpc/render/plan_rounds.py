@@ -8,24 +8,25 @@ from rich.console import RenderableType
 from rich.table import Table
 
 from dpmpc.estimators.round_fits import APPROXIMATION
-from dpmpc.render.grids import facts_grid, grid
+from dpmpc.render.grids import grid
 from dpmpc.render.guarantee_prose import guarantee_text
 from dpmpc.render.plan import NOT_KNOWN
 from dpmpc.render.released import byte_fields, task_fields
-from dpmpc.rounds import Assumed, LeastSquares, Outlook
-from dpmpc.rounds.newton import HOPELESS
+from dpmpc.results import finite_or_none
+from dpmpc.rounds import Assumed, Expected, Outlook
 
-NO_INTERVALS = f"Two rounds have no intervals: {LeastSquares.no_interval}."
+SECONDS_A_SUM = 1.5  # to start servers for one sum of a few thousand rows on one machine, and end them
 _MEANS = {"logistic": "share of ones", "poisson": "mean count"}
 
 
-def rounds_plan_fields(found: Outlook, assumed: Assumed, *, rounds: int | str, noise_by: str) -> dict[str, Any]:
+def rounds_plan_fields(found: Outlook, assumed: Assumed, *, noise_by: str) -> dict[str, Any]:
     """Return everything that the plan says."""
     last = found.sums[-1].task
     return {
         "model": found.model,
         **task_fields(last, len(last.schema) - 1, found.guarantee),
-        "rounds": rounds,
+        "rounds": found.rounds,
+        "intervals": found.intervals,
         "sums": [
             {
                 "statistic": one.task.statistic.name,
@@ -33,8 +34,6 @@ def rounds_plan_fields(found: Outlook, assumed: Assumed, *, rounds: int | str, n
                 "mu": one.mu,
                 "epsilon_alone": one.epsilon_alone,
                 "noise_sd": one.noise_sd,
-                "outer_sd": one.outer_sd,
-                "curvature_sd": one.curvature_sd,
                 "words": one.task.copies * one.task.width,
             }
             for one in found.sums
@@ -43,20 +42,11 @@ def rounds_plan_fields(found: Outlook, assumed: Assumed, *, rounds: int | str, n
             "client_to_all_servers": sum(byte_fields(one.task)["client_to_all_servers"] for one in found.sums),
             "server_to_analyst": sum(byte_fields(one.task)["server_to_analyst"] for one in found.sums),
         },
-        "expected": {
-            "noise_error": found.noise_error,
-            "sampling_error": found.sampling_error,
-            "phi": found.phi,
-            "most_noise_error": HOPELESS,
-        },
+        "expected": [_expected_fields(found, one) for one in found.expected],
         "learns_from": found.learns_from,
-        "noise_is_small_from": found.noise_is_small_from,
         "assumed": {"mean": assumed.mean, "effect": assumed.effect, "explained": assumed.population.explained},
-        "approximation": APPROXIMATION if rounds == 0 else None,
-        "recommendation": {
-            "fit": None if found.hopeless else f"--model {found.model} --rounds {rounds} --noise-by {noise_by}",
-            "why": _why(found),
-        },
+        "approximation": None if found.rounds else APPROXIMATION,
+        "recommendation": {"fit": None if found.hopeless else _command(found, noise_by), "why": _why(found)},
     }
 
 
@@ -65,69 +55,110 @@ def rounds_plan_parts(fields: dict[str, Any], found: Outlook, assumed: Assumed) 
     advice = fields["recommendation"]
     chosen = "no fit" if advice["fit"] is None else f"dpmpc fit {advice['fit']}"
     return [
-        _sums_grid(fields),
-        _errors_grid(found),
+        _sums_grid(found, fields["bytes"]["client_to_all_servers"]),
+        _expected_grid(fields["expected"], found),
         _assumed_text(found.model, assumed),
-        *([f"Without rounds this is {APPROXIMATION}.\n"] if fields["rounds"] == 0 else []),
+        *([] if found.rounds else [f"Without rounds this is {APPROXIMATION}.\n"]),
         f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n",
         guarantee_text(found.guarantee),
     ]
 
 
+def _expected_fields(found: Outlook, one: Expected) -> dict[str, Any]:
+    """Return what to expect of a number of rounds, and what they cost: a steering round costs the same in all."""
+    others, steering = found.sums[:1] + found.sums[1 + found.rounds :], found.sums[1 : 1 + found.rounds]
+    sent = sum(byte_fields(each.task)["client_to_all_servers"] for each in others)
+    sent += one.rounds * byte_fields(steering[0].task)["client_to_all_servers"] if steering else 0
+    return {
+        "rounds": one.rounds,
+        "excess": one.excess,
+        "noise_part": finite_or_none(one.noise_part),
+        "clip": finite_or_none(one.clip),
+        "learned": one.learned,
+        "intervals_shown": one.shown,
+        "standard_error": one.standard_error,
+        "noise_error": one.start_error,
+        "client_bytes": sent,
+        "seconds": SECONDS_A_SUM * (len(others) + one.rounds),
+    }
+
+
+def _command(found: Outlook, noise_by: str) -> str:
+    only = "" if found.intervals or not found.rounds else " --predict-only"
+    return f"--model {found.model} --rounds {found.rounds}{only} --noise-by {noise_by}"
+
+
 def _why(found: Outlook) -> str:
-    clients = found.guarantee.clients
+    """Say what the recommendation rests on."""
+    clients, planned = found.guarantee.clients, found.planned
     if found.hopeless:
+        needed = "more than are counted here" if found.learns_from is None else f"about {found.learns_from:,}"
         return (
-            f"no coefficients can be trusted from {clients:,} clients: about {found.learns_from:,} are needed at this "
-            "budget; dpmpc fit would say so and print no coefficients"
+            f"no coefficients can be trusted from {clients:,} clients: {needed} are needed at this budget; dpmpc fit "
+            "would say so and print no coefficients"
         )
-    if found.noise_error > found.sampling_error:
-        return f"noise is the larger error; from about {found.noise_is_small_from:,} clients on sampling is"
-    return "noise is the smaller error"
+    excess = f"predictions are expected to miss {planned.excess:.2g} of the target's variance beyond the best fit"
+    if planned.shown is None:
+        return excess
+    return f"{excess}; {'intervals will be shown' if planned.shown else 'no intervals are expected to be shown'}"
 
 
-def _sums_grid(fields: dict[str, Any]) -> Table:
-    """Return a row for each sum: its part of the budget, and the noise in what it tells."""
-    rows = (
-        (
-            f"round {number}" if number else "second moments",
-            f"{one['share']:.0%}",
-            f"{one['epsilon_alone']:.3g}",
-            f"{one['noise_sd']:.4g}",
-            "" if one["curvature_sd"] is None else f"{one['curvature_sd']:.4g}",
-            f"{one['words']:,}",
+def _sums_grid(found: Outlook, sent: int) -> Table:
+    """Return a row for each kind of sum: its part of the budget, and the noise in each of its numbers."""
+    kinds = (("second moments", 0, 1), ("steering round", 1, found.rounds), ("last round", 1 + found.rounds, None))
+    rows = []
+    for kind, start, count in kinds:
+        sums = found.sums[start : None if count is None else start + count]
+        for one in dict.fromkeys(sums):
+            times = sum(each == one for each in sums)
+            rows.append(
+                (
+                    f"{kind}{f' x {times}' if times > 1 else ''}",
+                    f"{one.share:.2%}",
+                    f"{one.epsilon_alone:.3g}",
+                    f"{one.noise_sd:.4g}",
+                    f"{one.task.copies * one.task.width:,}",
+                )
+            )
+    headings = ("sum", "share of mu^2", "epsilon alone", "noise sd", "words")
+    caption = f"noise in sums over all clients, scores clipped to length 1; a client sends {sent:,} bytes in all"
+    sums_grid = grid("Sums, all within one budget", headings, rows, caption=caption)
+    sums_grid.columns[0].no_wrap = True
+    return sums_grid
+
+
+def _expected_grid(expected: list[dict[str, Any]], found: Outlook) -> Table:
+    """Return a row for each number of rounds."""
+    rows = []
+    for one in expected:
+        shown = "not wanted" if one["intervals_shown"] is None else "none"
+        if one["standard_error"] is not None:
+            shown = f"± {one['standard_error']:.2g}"
+        rows.append(
+            (
+                f"{one['rounds']}{' (planned)' if one['rounds'] == found.rounds else ''}",
+                f"{one['excess']:.2g}" if one["learned"] else "nothing learned",
+                *("" if one[name] is None else f"{one[name]:.2g}" for name in ("noise_part", "clip")),
+                shown,
+                f"{one['client_bytes']:,}",
+                f"{one['seconds']:.0f}",
+            )
         )
-        for number, one in enumerate(fields["sums"])
+    headings = ("rounds", "excess error", "noise's part", "clip", "intervals", "client sends", "seconds")
+    caption = (
+        "excess error in parts of the target's variance, noise's part of what features may explain; clip in units of "
+        "residuals; intervals: standard error of a slope per standard deviation of its feature; seconds where servers "
+        "are started on one machine for each sum"
     )
-    headings = ("sum", "share of mu^2", "epsilon alone", "noise sd", "in curvature", "words")
-    sent = fields["bytes"]["client_to_all_servers"]
-    caption = f"noise in sums over all clients, scores of whitened rows; a client sends {sent:,} bytes in all"
-    sums = grid("Sums, all within one budget", headings, rows, caption=caption)
-    sums.columns[0].no_wrap = True
-    return sums
-
-
-def _errors_grid(found: Outlook) -> Table:
-    """Return the expected errors, and from how many clients on they are small."""
-    unit = "standard deviations of the target" if found.model == "ridge" else "log odds"
-    unit = "log rates" if found.model == "poisson" else unit
-    facts = {"noise": f"{found.noise_error:.3g}", "sampling": f"{found.sampling_error:.3g}"}
-    if found.phi is not None:
-        facts["phi, cost over the least cost"] = f"1 + {found.phi - 1:.2g}"
-    facts["something can be learned from"] = f"about {found.learns_from:,} clients"
-    facts["noise is the smaller error from"] = f"about {found.noise_is_small_from:,} clients"
-    return facts_grid(f"Expected error of a typical row's linear predictor, in {unit}", facts)
+    return grid("Expected of made-up people like those assumed below", headings, rows, caption=caption)
 
 
 def _assumed_text(model: str, assumed: Assumed) -> str:
     """Say what the errors rest on."""
     if model == "ridge":
-        return (
-            f"Assumed: the features explain {assumed.population.explained:.3g} of the variance (--explained). "
-            f"{NOT_KNOWN} {NO_INTERVALS}\n"
-        )
+        part = assumed.population.explained
+        return f"Assumed: the features explain {part:.3g} of the variance (--explained). {NOT_KNOWN}\n"
     return (
         f"Assumed: a {_MEANS[model]} of {assumed.mean:g} (--mean), Gaussian features, and a linear predictor with a "
-        f"standard deviation of {assumed.effect:g} (--effect). Where the start is far off, one more round is needed. "
-        f"{NOT_KNOWN}\n"
+        f"standard deviation of {assumed.effect:g} (--effect). {NOT_KNOWN}\n"
     )

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpmpc.contributions import GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.contributions import ClippedScores, GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.planning.cost import WORD_BYTES, Workload
 from dpmpc.privacy import Guarantee, epsilon_of_mu
 from dpmpc.privacy.guarantee import REPEATABLE
@@ -35,6 +35,7 @@ _RELEASED = {
     "proved-second-moments": "the sum of their proved second moments",
     "whitened-products": "the sum of their whitened products",
     "scores": "the sum of their scores",
+    "clipped-scores": "the sum of their clipped scores",
     "power-sum": "the sum of a power of their numbers",
     "item-sketch": "a sketch of how many hold each item",
 }
@@ -189,21 +190,40 @@ def sum_fields(releases: Sequence[Release], promised: Guarantee) -> list[SumFiel
 
 def _sums_table(releases: Sequence[Release], promised: Guarantee) -> NumberTable:
     """Return a row for each sum: its part of the budget and its noise."""
-    listed = sum_fields(releases, promised)
+    listed, names = sum_fields(releases, promised), _sum_names(releases)
+    alike = [place for place, fields in enumerate(listed) if not place or not _alike(fields, listed[place - 1])]
+    ends = [*alike[1:], len(listed)]
+    shown = [listed[place] for place in alike]
     headings = {"share of the budget (μ²)": "share", "ε alone": "epsilon_alone", "noise": "noise_sd"}
     return NumberTable(
         "Sums",
         {
-            heading: [math.nan if fields[name] is None else float(fields[name] or 0.0) for fields in listed]
+            heading: [math.nan if fields[name] is None else float(fields[name] or 0.0) for fields in shown]
             for heading, name in headings.items()
         },
-        [f"round {number}" if number else START for number in range(len(releases))],
+        [
+            names[first] if last - first == 1 else f"{names[first]} to {names[last - 1].split()[-1]}, each"
+            for first, last in zip(alike, ends, strict=True)
+        ],
         label="sum",
         notes=[
             "All are within the one budget above. Noise: standard deviation in every entry of the sum, columns mapped "
             "to [−1, 1] and scores to length 1."
         ],
     )
+
+
+def _alike(fields: SumFields, before: SumFields) -> bool:
+    """Return whether two sums differ in their files alone."""
+    return {**fields, "file": None} == {**before, "file": None}
+
+
+def _sum_names(releases: Sequence[Release]) -> list[str]:
+    """Return what the sums of a fit in rounds are called."""
+    steered = sum(isinstance(release.task.statistic, ClippedScores) for release in releases)
+    last = "last round" if steered else "round"
+    names = [f"steering round {number}" for number in range(1, steered + 1)]
+    return [START, *names, *(f"{last} {number}" for number in range(1, len(releases) - steered))]
 
 
 def _facts(tasks: Sequence[Task], promised: Guarantee, counted: str) -> list[Fact]:

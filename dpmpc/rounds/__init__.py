@@ -1,27 +1,30 @@
-"""Regressions that take several sums: a start from second moments, then Newton steps from clients' scores.
+"""Regressions that take several sums: second moments, then clients' scores at public coefficients, round by round.
 
-`releases` divides one budget among the sums, `start` reads a start and a whitening from second moments, `models` says
-what a logistic, a Poisson and a linear regression differ in, `newton` iterates and says how far off the result may be
-(docs/mathematics.md, section 12). `saved` computes a fit again from its files, `outlook` says
-what to expect before any data. `last_round` estimates without shrinkage, with errors that assume nothing of the law of
-the target, and says what cannot be told apart.
+`fit` is the whole: `releases` divides one budget among the sums, `start` reads the second moments, `steering` finds
+coefficients that predict, `last_round` estimates them without shrinkage and says how far off they may be, `models` says
+what a logistic, a Poisson and a linear regression differ in (docs/mathematics.md, section 12). `saved` computes a fit
+again from its files, `outlook` says what to expect before any data.
 
 Everybody who takes part is asked in every round, with fresh noise and fresh shares. Who answers is an argument: clients
 simulated in this process, or servers that are processes.
 """
 
+from dpmpc.rounds.fit import AUTO, RoundsFit, fit_in_rounds, fit_start, rounds_of, shares_of
+from dpmpc.rounds.last_round import Estimate
 from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
-from dpmpc.rounds.newton import RoundsFit, fit_in_rounds, fit_start
-from dpmpc.rounds.outlook import Assumed, Outlook, outlook
+from dpmpc.rounds.outlook import Assumed, Expected, Outlook, outlook
 from dpmpc.rounds.releases import CORRUPT, FRESH, Ask, Releases
 from dpmpc.rounds.saved import SavedReleases
 from dpmpc.rounds.steering import Steering
 
 __all__ = [
+    "AUTO",
     "CORRUPT",
     "FRESH",
     "Ask",
     "Assumed",
+    "Estimate",
+    "Expected",
     "LeastSquares",
     "LogisticModel",
     "Outlook",
@@ -34,4 +37,6 @@ __all__ = [
     "fit_in_rounds",
     "fit_start",
     "outlook",
+    "rounds_of",
+    "shares_of",
 ]

@@ -95,10 +95,10 @@ def last_rounds(
     return read_last_round(model, release)
 
 
-def read_last_round(model: RoundModel, release: Release) -> Estimate:
-    """Read the release of a last round."""
+def read_last_round(model: RoundModel, release: Release, clear: float = CLEAR) -> Estimate:
+    """Read the release of a last round, in directions whose curvature is at least so many norms of its noise."""
     scores = _scores(release)
-    step = _step(release, scores, CLEAR)
+    step = _step(release, scores, clear)
     sums, change, inverse, back = step.sums, step.change, step.inverse, scores.matrix.T
     # along a weak direction w the coefficients theta = T^-T b have the length w.theta = (T^-1 w).b, bounded by |b|_1
     lengths = model.largest * np.max(np.abs(np.linalg.solve(scores.matrix, step.weak)), axis=0, initial=0.0)

@@ -7,12 +7,11 @@ released at other coefficients, or with another budget, is refused.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 
 import numpy as np
 
-from dpmpc.contributions import Contribution, Scores
+from dpmpc.contributions import ClippedScores, Contribution, Scores
 from dpmpc.errors import InputError
 from dpmpc.release import Release
 from dpmpc.rounds.releases import Releases
@@ -63,6 +62,26 @@ class SavedReleases(Releases):
             raise InputError(f"releases: {place} given, more expected: the fit goes on for another round")
         release = self._saved[place]
         require_alike(release.task, self.task(share, contribution), place)
+        return self._taken(release)
+
+    @property
+    def of_scores_alone(self) -> bool:
+        """Whether scores follow the second moments at once, as in versions before 0.5, whose rounds were all alike."""
+        return len(self._saved) > 1 and isinstance(self._saved[1].task.statistic, Scores)
+
+    def take_all(self) -> list[Release]:
+        """Take all releases as they are, if together they are within the budget and of the same table."""
+        first = self._saved[0].task
+        for place, release in enumerate(self._saved):
+            if (release.task.schema, release.task.delta) != (first.schema, first.delta):
+                raise InputError(f"releases: number {place} given of another table or delta than the first")
+            if place and not isinstance(release.task.statistic, Scores):
+                raise InputError(f"releases: number {place} given of {release.task.statistic.name}, scores expected")
+            self._taken(release)
+        return self.made
+
+    def _taken(self, release: Release) -> Release:
+        """Count a release among those that were made, if all together are within the budget."""
         self.require_within_budget(release.task)
         self.made.append(release)
         return release
@@ -89,14 +108,16 @@ def require_alike(task: Task, expected: Task, place: int) -> None:
 
 def _alike(ours: Contribution, theirs: Contribution) -> bool:
     """Return whether two contributions are the same, scores up to a relative error of their public numbers."""
-    if not (isinstance(ours, Scores) and isinstance(theirs, Scores)):
+    if ours.name != theirs.name or not isinstance(ours, Scores | ClippedScores):
         return ours.name == theirs.name and ours.parameters() == theirs.parameters()
-    close = functools.partial(np.allclose, rtol=_COEFFICIENTS, atol=_COEFFICIENTS)
-    numbers, others = ours.link.parameters(), theirs.link.parameters()
-    return bool(
-        (ours.link.name, numbers.keys()) == (theirs.link.name, others.keys())
-        and ours.matrix.shape == theirs.matrix.shape
-        and close(ours.matrix, theirs.matrix)
-        and close(ours.theta, theirs.theta)
-        and close([ours.ball, *numbers.values()], [theirs.ball, *others.values()])
+    given, expected = (dict(one.parameters()) for one in (ours, theirs))
+    links = [one.pop("link") for one in (given, expected)]
+    numbers, others = (
+        {**one, **{k: v for k, v in link.items() if k != "name"}}
+        for one, link in zip((given, expected), links, strict=True)
+    )
+    return (links[0]["name"], numbers.keys()) == (links[1]["name"], others.keys()) and all(
+        np.shape(numbers[name]) == np.shape(others[name])
+        and np.allclose(numbers[name], others[name], rtol=_COEFFICIENTS, atol=_COEFFICIENTS)
+        for name in numbers
     )

@@ -1,19 +1,18 @@
-"""Where Newton's method starts, and in which coordinates: both are read from one release of second moments.
+"""What second moments alone say: the coordinates of the last rounds, and a logistic fit without any round.
 
-Rows u = (1, z) are whitened to v = T u = (1, S^(-1/2)(z - m)), so that E|v|^2 = p and the noise of a round depends on p
-and no longer on how loose the bounds are (docs/mathematics.md, section 12.3). Eigenvalues of S that the noise may have
-made are raised to its operator norm.
+Rows u = (1, z) are whitened to v = T u = (1, S^(-1/2)(z - m)), so that E|v|^2 = p and the noise of a last round depends
+on p and no longer on how loose the bounds are (docs/mathematics.md, section 12). Eigenvalues of S that the noise may
+have made are raised to its operator norm.
 
-The start of a logistic or Poisson model takes the features for Gaussian ones (Stein's lemma; Brillinger 1982): then the
-coefficients have the direction of least squares, and their length solves one equation. Elsewhere that is biased, by a
-few hundredths to more than half of the effects; the rounds that follow take the bias off.
+The logistic fit takes the features for Gaussian ones (Stein's lemma; Brillinger 1982): then the coefficients have the
+direction of least squares, and their length solves one equation. Elsewhere that is biased, by a few hundredths to more
+than half of the effects.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
@@ -30,7 +29,6 @@ GAUSS_NODES, _RAW = hermegauss(60)
 GAUSS_WEIGHTS = _RAW / _RAW.sum()  # E f(N) = sum of weights times f(nodes), N standard normal
 _LEAST_EIGENVALUE = 1e-9
 LARGEST_SLOPE = 4.0  # a start has a linear predictor of at most this standard deviation
-_LARGEST_LOG_SLOPE = 2.0  # the same of a Poisson model
 _FEW = 3.0  # so many standard deviations of its noise a count has to be above 0
 
 
@@ -118,35 +116,6 @@ def logistic_start_error(whitened: Whitened, theta: Reals) -> float:
     q = sigmoid(theta[0] + float(np.linalg.norm(theta[1:])) * GAUSS_NODES)
     moved = whitened.noise**2 / 2 * float(np.sum(inverse_root**2)) * (1 + 2 * float(least_squares @ least_squares))
     return math.sqrt(moved) / 2 / float(GAUSS_WEIGHTS @ (q * (1 - q)))
-
-
-def poisson_start(whitened: Whitened, top: int) -> Reals:
-    """Return the fit of a Poisson model to Gaussian features: Cov(v, y) / E y, and log E y = a + |b|^2 / 2."""
-    mean = max(top * (1 + whitened.mean) / 2, 1e-3 * top)
-    slopes = whitened.covariance * (top / 2 / mean)
-    slopes *= min(1.0, _LARGEST_LOG_SLOPE / max(float(np.linalg.norm(slopes)), _LARGEST_LOG_SLOPE))
-    return np.array([math.log(mean) - float(slopes @ slopes) / 2, *slopes])
-
-
-def linear_start(whitened: Whitened) -> tuple[Reals, float]:
-    """Return least squares with raised eigenvalues, and a standard deviation of residuals that is not below theirs."""
-    total = max(whitened.variance, 1e-6)
-    explained = min(1.0, float(whitened.covariance @ whitened.covariance) / total)
-    least = max(2 * whitened.noise, 1e-8)
-    variance = min(max((1 - explained) * total, least), max(total, least))
-    return np.array([whitened.mean, *whitened.covariance]), math.sqrt(variance)
-
-
-def gaussian_curvature(theta: Reals, curvature: Callable[[Reals], Reals]) -> Reals:
-    """Return E[curvature(theta . v) v v^T] for v = (1, N(0, I)): what a model expects, without a release."""
-    slopes = theta[1:]
-    slope, direction = float(np.linalg.norm(slopes)), _direction(slopes)
-    at = curvature(theta[0] + slope * GAUSS_NODES)
-    zeroth, first, second = (float(GAUSS_WEIGHTS @ (at * GAUSS_NODES**power)) for power in range(3))
-    expected = zeroth * np.eye(len(theta))
-    expected[0, 1:] = expected[1:, 0] = first * direction
-    expected[1:, 1:] += (second - zeroth) * np.outer(direction, direction)
-    return expected
 
 
 def _direction(vector: Reals) -> Reals:

