@@ -29,7 +29,7 @@ _SMALLEST_P, _LEAST = 1e-16, float(np.finfo(np.float64).tiny)
 #: What errors and intervals from second moments assume, wherever they are shown.
 EVEN = (
     "Errors assume residuals whose spread does not depend on the features; where it grows with a column, that column's "
-    "interval is too short."
+    "interval is too short. A fit in rounds assumes nothing of the errors."
 )
 
 
@@ -214,7 +214,7 @@ class Summary:
             notes = [self.verdict]
         if not self.informative:
             return notes
-        notes += [text[0].upper() + text[1:] for text in found.not_told_apart]
+        notes += found.not_told_apart
         count, chance = sum(found.identified), 1 - found.level
         if found.assumes_even:
             notes.append(EVEN)
@@ -230,6 +230,8 @@ class Summary:
             notes.append("R^2: the target's variance does not stand out of the noise.")
         for name, test in self.tests.items():
             q, degrees = test.degrees
+            if name == ALL_FEATURES and len(test.features) < len(found.feature_names):
+                name = f"{name} that are identified"
             law = f"F({q:g}, {degrees:g})" if math.isfinite(degrees) else f"F({q:g}, infinity)"
             notes.append(f"{name}: {law} = {number_text(test.statistic)}, {p_text(test.p_value)}.")
         if count > 1:
