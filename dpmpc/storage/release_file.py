@@ -234,8 +234,9 @@ def open_members(path: str | os.PathLike[str]) -> Iterator[Members]:
 def _require_short_directory(file: BinaryIO) -> int:
     """Refuse a zip with a long table of contents, which would fill the memory; return the file's length."""
     length = file.seek(0, os.SEEK_END)
-    file.seek(max(0, length - _END_64.size - _LOCATOR.size - _END.size))
-    tail = file.read()
+    longest = _END_64.size + _LOCATOR.size + _END.size
+    file.seek(max(0, length - longest))
+    tail = file.read(longest)
     if len(tail) < _END.size or not tail[-_END.size :].startswith(b"PK\5\6"):
         raise ReadError("not a zip file that ends with its table of contents")
     _, _, _, _, members, directory, _, _ = _END.unpack(tail[-_END.size :])
