@@ -202,7 +202,9 @@ def _sums_table(releases: Sequence[Release], promised: Guarantee) -> NumberTable
             for heading, name in headings.items()
         },
         [
-            names[first] if last - first == 1 else f"{names[first]} to {names[last - 1].split()[-1]}, each"
+            names[first]
+            if last - first == 1
+            else f"{names[first].replace('round', 'rounds')} to {names[last - 1].split()[-1]}, each"
             for first, last in zip(alike, ends, strict=True)
         ],
         label="sum",
