@@ -16,7 +16,7 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
    theirs; when all have, each puts the commitments on its disk, and all show theirs: the noisy sum is opened, the same
    at every owner, and nothing else is.
-4. Each owner reads by itself what the sum shows, and asks for the next one.
+4. Each owner computes by itself what the sums so far say, and with it the next round's coefficients.
 
 The steps of the conversation are those of `dpmpc.network.conversation`: all but the shares is announced and signed, so
 that an owner that tells different owners different things is named by all others.
@@ -229,7 +229,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.render.guarantee_prose import guarantee_text
     from dpmpc.render.released import rounds_text
     from dpmpc.render.servers import servers_table
-    from dpmpc.rounds import SavedReleases
+    from dpmpc.rounds import AUTO, SavedReleases, rounds_of
 
     chosen, began = demonstration_options(__doc__, arguments), time.perf_counter()
     people = patients(chosen.clients)
@@ -239,8 +239,8 @@ def demonstrate(arguments: Sequence[str]) -> None:
         rows=tuple(map(len, parts)),
         schema=people.schema,
         model="logistic",
-        rounds=0,
-        alpha=1.0,
+        rounds=rounds_of(AUTO, chosen.clients, intervals=True),
+        intervals=True,
         epsilon=chosen.epsilon,
         delta=chosen.delta,
     )
@@ -249,7 +249,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         for source, part in zip(sources, parts, strict=True):
             write_csv(source.data, Table(people.schema.names, part))
         done = run(public_arguments(plan), sources)
-    model = LogisticFit().fit_rounds(SavedReleases(done.releases, plan.epsilon))
+    model = LogisticFit(rounds=plan.rounds).fit_rounds(SavedReleases(done.releases, plan.epsilon))
     found = model.odds_ratios()
     print_result(
         [

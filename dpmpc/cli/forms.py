@@ -1,9 +1,9 @@
 """Commands of organisations that each run a party of their own: `dpmpc mix` and `dpmpc owners`.
 
 Such a command has three forms: all parties as processes of this machine (``--simulate``); the folders of parties that
-run on machines of their own (``--prepare``); one of these (``--party I``, or what the command calls a party). Each
-option is declared once, with the forms that need it and those that use it. What a form does not use is refused, so that
-nobody believes an option to have had an effect.
+run on machines of their own (``--prepare``); one of these (``--party I``, or what the command calls a party). A command
+may have further ones. Each option is declared once, with the forms that need it and those that use it. What a form does
+not use is refused, so that nobody believes an option to have had an effect.
 
 Not promised: secrecy of keys from whoever prepares (`dpmpc.network.programs`).
 """
@@ -14,6 +14,7 @@ import argparse
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.options import add_simulation_seed, address, option_of, seconds
@@ -32,12 +33,15 @@ PLANNED = (SIMULATE, PREPARE)  # forms whose command says what is going to be do
 
 
 class Forms:
-    """The forms of a command, with the options of each, which are added to the command's parser."""
+    """The forms of a command, with the options of each, which are added to the command's parser.
 
-    def __init__(self, command: Parser, called: str, plural: str):
+    `more` are forms of this command alone, that take a folder, with their help.
+    """
+
+    def __init__(self, command: Parser, called: str, plural: str, more: Mapping[str, str] = MappingProxyType({})):
         # what the command calls a party, and several; the form that runs one has this name
         self.called, self.plural = called, plural
-        self._names = (SIMULATE, PREPARE, called)
+        self._names = (SIMULATE, PREPARE, called, *more)
         self._needed: dict[str, tuple[str, ...]] = {}
         self._used: dict[str, tuple[str, ...]] = {}
         self._defaults: dict[str, Any] = {}
@@ -49,6 +53,8 @@ class Forms:
         form.add_argument(
             f"--{called}", type=int, metavar="I", help=f"run {called} I of a prepared run on this machine"
         )
+        for name, text in more.items():
+            form.add_argument(f"--{name}", metavar="DIR", help=text)
         command.add_argument("--json", action="store_true", help="print one JSON object")
         self._groups: Mapping[tuple[str, ...], Any] = {
             (called,): command.section(f"--{called}"),
@@ -67,13 +73,13 @@ class Forms:
         **keywords: Any,
     ) -> None:
         """Add an option, with the forms that need it and those that use it if it is given."""
-        name = flag.removeprefix("--")
+        name = flag.removeprefix("--").replace("-", "_")
         self._needed[name], self._used[name], self._defaults[name] = needed, used, default
         forms = tuple(form for form in self._names if form in (*needed, *used))
         if default is not None:
             shown = f"{default:g}" if isinstance(default, float) else default
             keywords["help"] = f"{keywords['help']} (default {shown})"
-        self._groups.get(forms, self._command).add_argument(flag, **keywords)
+        self._groups.get(forms, self._command).add_argument(flag, default=None, **keywords)
 
     def add_common(self) -> None:
         """Add what every such command has: a party's file and folder, addresses, the budget, names and limits."""

@@ -23,16 +23,21 @@ if TYPE_CHECKING:
     from dpmpc.network.meter import RunStatistics
     from dpmpc.release import Release
 
-OWNER = "owner"
+OWNER, FINISH = "owner", "finish"
+_STOPPED = (
+    "The result rests on these alone, and costs nothing more; what they have spent stays in the owners' ledgers. If "
+    "all owners run on in the same folders, the other sums follow within the budget; a new --prepare pays one anew"
+)
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
     owners = commands.add_parser("owners", help="one regression over the rows of several organisations, in rounds")
-    forms = Forms(owners, OWNER, "owners")
+    finish = "read what the rounds so far have released from an owner's folder, when another owner has left"
+    forms = Forms(owners, OWNER, "owners", {FINISH: finish})
     forms.add(
         "--out",
-        used=(SIMULATE, OWNER),
+        used=(SIMULATE, OWNER, FINISH),
         metavar="DIR",
         help="write releases, result and report to a new directory",
     )
@@ -59,9 +64,15 @@ def add_commands(commands: Any) -> None:
         used=PLANNED,
         type=rounds_option,
         metavar="R",
-        help="as in dpmpc fit (default auto)",
+        help="steering rounds after the first sum, 1 to 64, or auto (default): 8, or 32 with --predict-only and at "
+        "most 100,000 rows",
     )
-    forms.add("--alpha", used=PLANNED, type=float, help="refused: rounds shrink as far as noise asks for")
+    forms.add(
+        "--predict-only",
+        used=PLANNED,
+        action="store_true",
+        help="spend all of the budget on the prediction, and none on errors and intervals",
+    )
     forms.add(
         "--corrupt",
         used=PLANNED,
@@ -69,7 +80,8 @@ def add_commands(commands: Any) -> None:
         metavar="T",
         help="owners that may pool what they see: from 1 to all but one (default); fewer take less noise",
     )
-    owners.set_defaults(run=lambda options: forms.run(options, {SIMULATE: _simulate, PREPARE: _prepare, OWNER: _owner}))
+    run = {SIMULATE: _simulate, PREPARE: _prepare, OWNER: _owner, FINISH: _finish}
+    owners.set_defaults(run=lambda options: forms.run(options, run))
 
 
 def _simulate(options: argparse.Namespace) -> None:
@@ -124,6 +136,22 @@ def _owner(options: argparse.Namespace) -> None:
     _tell(options, plan, load_releases(folder), spent, out, time.perf_counter() - began)
 
 
+def _finish(options: argparse.Namespace) -> None:
+    from dpmpc.data_owners.owner_parties import PROGRAM, load_releases, plan_of
+    from dpmpc.network.programs import require_prepared
+
+    began, folder = time.perf_counter(), Path(options.finish)
+    out = None if options.out is None else new_path("out", options.out)
+    plan = plan_of(require_prepared(folder, None, PROGRAM).arguments)
+    releases = load_releases(folder)
+    if not releases:
+        raise InputError(f"finish: {options.finish!r} given, a folder where at least one sum was opened expected")
+    first = releases[0].task
+    if (first.schema, first.clients, first.trust) != plan.public:
+        raise InputError(f"finish: {options.finish!r} given, whose first sum is of another plan than its settings")
+    _tell(options, plan, releases, (), out, time.perf_counter() - began)
+
+
 def _schema(options: argparse.Namespace) -> Any:
     """Return the columns with their bounds, the target last."""
     from dpmpc.data import Schema, position_of
@@ -141,21 +169,17 @@ def _schema(options: argparse.Namespace) -> Any:
 def _plan(options: argparse.Namespace, rows: Sequence[int]) -> OwnersPlan:
     """Return what all owners agree on."""
     from dpmpc.data_owners import OwnersPlan
+    from dpmpc.rounds import AUTO, rounds_of
 
-    if options.alpha is not None:
-        raise InputError(
-            f"alpha: {options.alpha} given, none expected: a fit in rounds shrinks as far as noise asks for"
-        )
-    if options.rounds == 0:
-        raise InputError("rounds: 0 given, 1 to 64 or 'auto' expected of data owners; dpmpc fit has one release")
-    asked = 0 if options.rounds in (None, "auto") else options.rounds
+    intervals = not options.predict_only
+    rounds = AUTO if options.rounds is None else options.rounds
     plan = OwnersPlan(
         owners=tuple(options.names or (f"owner {number}" for number in range(len(rows)))),
         rows=tuple(rows),
         schema=_schema(options),
         model=options.model,
-        rounds=asked,
-        alpha=1.0 if options.alpha is None else options.alpha,
+        rounds=rounds_of(rounds, sum(rows), intervals=intervals),
+        intervals=intervals,
         epsilon=options.epsilon,
         delta=options.delta,
         corrupt=options.corrupt,
@@ -182,20 +206,26 @@ def _tell(
     from dpmpc.results.page import command_line
     from dpmpc.rounds import SavedReleases
 
-    model = plan.estimator().fit_rounds(SavedReleases(releases, plan.epsilon))
+    saved = SavedReleases(releases, plan.epsilon)
+    model = plan.estimator().fit_rounds(saved)
+    promised = saved.promise([release.task for release in releases])  # also of what a fit that was stopped cannot use
     files = {release_file(number): release for number, release in enumerate(releases)}
     named = [f"{name}, {rows:,} rows" for name, rows in zip(plan.owners, plan.rows, strict=True)]
     about = About("release", f"Release of {releases[0].clients:,} rows of {plan.pooling}", [("Owners", named)])
-    report = report_of(releases, model.result(), about, files=list(files), in_rounds=True, guarantee=model.guarantee_)
+    report = report_of(releases, model.result(), about, files=list(files), in_rounds=True, guarantee=promised)
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
+    opened, planned = len(releases), len(plan.shares)
     said = [
+        *([f"{opened} of {planned} sums were opened. {_STOPPED}."] if options.finish and opened < planned else []),
         f"{plan.price()}. The guarantee is for a row, not for a person with several rows.",
-        f"{owners_spent_text(model.guarantee_)}.",
+        f"{owners_spent_text(promised)}.",
     ]
     whole = float(math.ceil(wall_s))  # how long an owner's own rows took is told in whole seconds
     cost = RunCost(
         servers=tuple(spent), clients_s=0.0, servers_s=whole, analyst_setup_s=0.0, analysis_s=0.0, wall_s=whole
     )
-    paths = [options.out, options.bounds, options.data, options.folder, options.ledger, *(options.simulate or [])]
+    paths = [options.out, options.bounds, options.data, options.folder, options.ledger, options.finish]
+    paths += options.simulate or []
     report = with_run(report, cost, said=said, command=command_line(options.arguments, paths))
-    hand_out(options, out, dataclasses.replace(report, data={**report.data, "owners": owners}), files)
+    data = {**report.data, "owners": owners, "sums": {"opened": opened, "planned": planned}}
+    hand_out(options, out, dataclasses.replace(report, data=data), files)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
+import msgspec
+
 from dpmpc.arguments import require_choice, require_whole
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
@@ -11,15 +13,16 @@ from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.rounds import AUTO, Releases, rounds_of, shares_of
-from dpmpc.specification import MODELS_IN_ROUNDS, OWN_NOISE, ReleaseSpec
+from dpmpc.rounds import Releases, shares_of
+from dpmpc.rounds.fit import MOST_ROUNDS, require_words
+from dpmpc.specification import MODELS_IN_ROUNDS, OWN_NOISE, ReleaseSpec, TrustModel
 from dpmpc.storage import Record
 from dpmpc.task import Task
 
 LEAST_OWNERS = 2
 
 
-class OwnersPlan(Record, frozen=True, kw_only=True):
+class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
     """The public facts of a regression between data owners; its digest is in every message.
 
     Parameters
@@ -33,9 +36,9 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
     model : {"logistic", "poisson", "ridge"}
         What is fitted.
     rounds : int
-        Rounds of scores after the first sum; 0 stands for "auto". A ridge regression has one, and 0 here.
-    alpha : float
-        Penalty of a ridge regression.
+        Steering rounds after the first sum, 1 to 64 (`dpmpc.rounds.rounds_of` says how many suit so many rows).
+    intervals : bool
+        Whether a part of the budget goes into last rounds, for errors and intervals.
     epsilon, delta : float
         Budget of all rounds together.
     corrupt : int, optional
@@ -52,7 +55,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
     schema: Schema
     model: str
     rounds: int
-    alpha: float
+    intervals: bool
     epsilon: float
     delta: float
     corrupt: int | None = None
@@ -70,6 +73,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         for count in self.rows:
             require_whole("rows", count, 1)
         require_choice("model", self.model, MODELS_IN_ROUNDS)
+        require_whole("rounds", self.rounds, 1, MOST_ROUNDS)
         if self.corrupt is not None:
             require_whole("corrupt", self.corrupt)
             if not 1 <= self.corrupt < len(self.owners):
@@ -90,14 +94,22 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         GuaranteeError, OverflowRisk, InputError
             If the budget, the columns or the rounds do not allow a fit.
         """
-        estimator = self.estimator()
-        if isinstance(estimator, RidgeFit):
-            estimator.check_parameters()
-        model = estimator.round_model(self.schema.columns[-1])
-        rounds = rounds_of(self.rounds or AUTO, sum(self.rows), intervals=True)
-        shares = shares_of(model, rounds, intervals=True).all
+        require_words(len(self.schema), intervals=self.intervals)
         releases = Releases(self.specification(), _nobody)
-        return releases.promise([releases.task(share) for share in shares])
+        return releases.promise([releases.task(share) for share in self.shares])
+
+    @property
+    def shares(self) -> tuple[float, ...]:
+        """The parts of mu^2 that the sums take, in order."""
+        model = self.estimator().round_model(self.schema.columns[-1])
+        return shares_of(model, self.rounds, intervals=self.intervals).all
+
+    @property
+    def public(self) -> tuple[Schema, int, TrustModel]:
+        """Columns, rows of all and trust, as every task of this plan has them."""
+        spec = self.specification()
+        trust = msgspec.structs.replace(spec.trust, corrupt_servers=spec.trust.colluding_servers)
+        return self.schema, spec.clients, trust
 
     @property
     def pooling(self) -> str:
@@ -106,12 +118,14 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
         return f"{len(self.owners)} owners, of whom any {pooling} may pool what they see"
 
     def price(self) -> str:
-        """Say what it costs in noise that so many owners may pool what they see."""
-        trust = self.specification().trust
-        factor = len(self.owners) / trust.honest_servers
+        """Say what it costs in noise that so many owners may pool what they see, and how many sums there are."""
+        trust, sums = self.specification().trust, len(self.shares)
+        factor, last = len(self.owners) / trust.honest_servers, sums - 1 - self.rounds
+        follow = f" and {last} last round{'s' if last > 1 else ''} for errors and intervals" if last else ""
         return (
             f"{self.pooling}: the noise in a sum has {factor:.3g} times the variance that protects a row, "
-            f"M/(M - t) with M = {len(self.owners)} and t = {trust.colluding_servers}"
+            f"M/(M - t) with M = {len(self.owners)} and t = {trust.colluding_servers}. {sums} sums, an entry of the "
+            f"ledger each: second moments, {self.rounds} steering round{'s' if self.rounds > 1 else ''}{follow}"
         )
 
     def specification(self) -> ReleaseSpec:
@@ -134,10 +148,11 @@ class OwnersPlan(Record, frozen=True, kw_only=True):
     def estimator(self) -> LogisticFit | PoissonFit | RidgeFit:
         """Return what reads the sums."""
         if self.model == "ridge":
-            return RidgeFit(rounds=self.rounds or AUTO)
+            return RidgeFit(rounds=self.rounds, intervals=self.intervals)
         if self.model == "logistic":
-            return LogisticFit(rounds=self.rounds or AUTO)
-        return PoissonFit(rounds=self.rounds or AUTO, most=int(self.schema.columns[-1].upper))
+            return LogisticFit(rounds=self.rounds, intervals=self.intervals)
+        most = int(self.schema.columns[-1].upper)
+        return PoissonFit(rounds=self.rounds, intervals=self.intervals, most=most)
 
 
 def _nobody(task: Task) -> Release:

@@ -126,6 +126,8 @@ def take(
     estimator.start_error_, estimator.noise_part_ = fit.start_error, fit.noise_part
     asked = fit.estimate is not None or fit.verdict is not None or not fit.rounds
     estimator.no_interval_ = (None if fit.estimate is None else fit.estimate.why) if asked else _NOT_WANTED
+    if fit.stopped is not None:
+        estimator.no_interval_ = fit.stopped
     if fit.verdict is not None:
         clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
         warnings.warn(

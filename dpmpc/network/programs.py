@@ -247,17 +247,19 @@ def _write_folders(
         write_settings(folder, settings)
 
 
-def require_prepared(folder: Path, number: int, program: str) -> PartySettings:
+def require_prepared(folder: Path, number: int | None, program: str) -> PartySettings:
     """Return the settings of a prepared folder; refuse one for another party or program, and any simulation.
 
-    Whoever prepared the folder wrote its settings; `number` and `program` are what this process was given itself.
+    Whoever prepared the folder wrote its settings; `number` and `program` are what this process was given itself. None
+    stands for any number, where nobody takes part in anything.
     """
     settings = read_settings(folder)
     settings.refuse_simulation(is_simulation(settings.arguments))
-    if (settings.party, settings.program) != (number, program):
+    expected = settings.party if number is None else number
+    if (settings.party, settings.program) != (expected, program):
         raise InputError(
             f"folder: {str(folder)!r} given, of party {settings.party} of {printable(settings.program, 100)}, one of "
-            f"party {number} of {program} expected"
+            f"party {expected} of {program} expected"
         )
     return settings
 

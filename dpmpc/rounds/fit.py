@@ -102,6 +102,8 @@ class RoundsFit:
         The part of what the features may explain that noise hides; None where nothing was steered.
     start_error : float or None
         By how much noise alone is expected to move the linear predictor of a typical row, where the start is the fit.
+    stopped : str or None
+        That the rounds ended before all planned sums were made; the coefficients rest on those that were.
 
     Where there are no rounds the coefficients are those of the start, which are biased: see `dpmpc.rounds.start`.
     """
@@ -115,6 +117,7 @@ class RoundsFit:
     releases: tuple[Release, ...]
     noise_part: float | None = None
     start_error: float | None = None
+    stopped: str | None = None
 
 
 def fit_in_rounds(
@@ -147,12 +150,15 @@ def fit_in_rounds(
     if refused := model.refuse(whitened):
         return _nothing(whitened, releases, refused)
     state = Steering(first, model.response(whitened.mean), releases.mu_of(math.fsum(shares.steering)))
-    for share in shares.steering:
-        state.observe(releases.make(share, state.contribution()))
+    steered = 0
+    while steered < steps and releases.left:
+        state.observe(releases.make(shares.steering[steered], state.contribution()))
+        steered += 1
     if refused := state.why_nothing():
         return _nothing(whitened, releases, refused, state.noise_part)
+    stopped = steered < steps or releases.left < len(shares.last)
     predicting, estimate = state.coefficients, None
-    if shares.last:
+    if shares.last and not stopped:
         estimate = last_rounds(model, releases, whitened, predicting, shares.last)
         predicting = _nearer_the_estimate(predicting, estimate, whitened)
     return RoundsFit(
@@ -160,10 +166,11 @@ def fit_in_rounds(
         estimate=estimate,
         verdict=None,
         mean=whitened.mean,
-        rounds=steps,
+        rounds=steered,
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
         noise_part=state.noise_part,
+        stopped=f"the rounds ended after {len(releases.made)} of {len(shares.all)} sums" if stopped else None,
     )
 
 

@@ -98,6 +98,11 @@ class Releases:
         """Number of columns, target included."""
         return len(self._spec.schema)
 
+    @property
+    def left(self) -> float:
+        """How many more can be made: no number where somebody answers."""
+        return math.inf
+
     def task(self, share: float, contribution: Contribution | None = None) -> Task:
         """Return the verified task of a release that takes a share of mu^2: of second moments unless told otherwise."""
         budget = self._spec.budget

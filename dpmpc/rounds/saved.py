@@ -65,6 +65,11 @@ class SavedReleases(Releases):
         return self._taken(release)
 
     @property
+    def left(self) -> float:
+        """How many are not handed out yet: a fit in steering rounds ends with the last of them."""
+        return len(self._saved) - len(self.made)
+
+    @property
     def of_scores_alone(self) -> bool:
         """Whether scores follow the second moments at once, as in versions before 0.5, whose rounds were all alike."""
         return len(self._saved) > 1 and isinstance(self._saved[1].task.statistic, Scores)

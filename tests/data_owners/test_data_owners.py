@@ -12,7 +12,7 @@ import pytest
 
 from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
-from dpmpc.contributions import Logistic, Scores
+from dpmpc.contributions import ClippedScores, Logistic
 from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
 from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments, run
@@ -42,6 +42,7 @@ from support.talk import identities, talk
 
 SCHEMA = Schema((Column("a", -1, 1), Column("b", -1, 1), Column("ill", 0, 1)))
 ROWS = (700, 1200, 900)
+SUMS = 5  # of the plan below: second moments, two steering rounds, two last rounds
 
 
 def plan_of(**changes):
@@ -50,8 +51,8 @@ def plan_of(**changes):
         "rows": ROWS,
         "schema": SCHEMA,
         "model": "logistic",
-        "rounds": 1,
-        "alpha": 1.0,
+        "rounds": 2,
+        "intervals": True,
         "epsilon": 3.0,
         "delta": 1e-6,
     }
@@ -169,7 +170,8 @@ def test_another_number_of_rows_is_refused():
         ({"corrupt": 0}, "corrupt: 0 given, 1 to 2 expected of 3 owners: who adds noise knows its own part"),
         ({"corrupt": 3}, "corrupt: 3 given, 1 to 2 expected of 3 owners"),
         ({"corrupt": 1.5}, "corrupt: 1.5 given, a whole number"),
-        ({"rounds": 65}, "rounds: 65 given"),
+        ({"rounds": 65}, "rounds: 65 given, a whole number from 1 to 64"),
+        ({"rounds": 0}, "rounds: 0 given, a whole number from 1 to 64"),
         ({"schema": Schema(SCHEMA.columns, "refuse")}, "outside = 'refuse' given, 'clip' expected"),
         ({"model": "poisson", "schema": Schema((*SCHEMA.columns[:2], Column("n", 1, 9)))}, r"\(1, 9\) given"),
         ({"schema": Schema((*SCHEMA.columns[:2], Column("n", 0, 2)))}, r"\(0, 2\) given"),
@@ -247,14 +249,15 @@ def crash(frame):
 
 
 def test_all_owners_end_with_the_same_sums(owners):
-    assert owners.run() == [{"sums": 4}] * 3
+    assert owners.run() == [{"sums": SUMS}] * 3
     first, *others = [load_releases(there) for there in owners.folders]
     for sums in others:
         assert [one.task.digest for one in sums] == [one.task.digest for one in first]
         assert all(np.array_equal(ours.sums, theirs.sums) for ours, theirs in zip(first, sums, strict=True))
-    model = LogisticRegression(rounds=1).fit_rounds(SavedReleases(first, 3.0))
+    model = LogisticRegression(rounds=2).fit_rounds(SavedReleases(first, 3.0))
+    assert model.rounds_ == 2
     assert model.coef_ == pytest.approx([2, -1], abs=1.0)
-    assert owners.spent() == [4, 4, 4]
+    assert owners.spent() == [SUMS] * 3
     ledger = BudgetLedger.load(owners.folders[0] / LEDGER_FILE)
     assert 2.9 < ledger.epsilon <= 3.0
     assert not first[0].task.simulation
@@ -270,6 +273,9 @@ def test_all_owners_end_with_the_same_sums(owners):
         (1, Kind.SHARE, 4),  # one owner has seen what it shows
         (0, Kind.STATEMENT, 3),  # in the second round
         (2, Kind.SHARE, 6),
+        (2, Kind.SHARE, 9),  # in the second steering round
+        (1, Kind.COMMITMENT, 7),  # in the first of the last rounds, the same for two peers
+        (0, Kind.SHARE, 20),  # the last word of the last round
     ],
 )
 def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner, kind, nth):
@@ -279,13 +285,13 @@ def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner,
     others = [one for number, one in enumerate(broken) if number != owner]
     assert all(isinstance(one, ProtocolFailure) and one.party in (None, owner) for one in others), others
     told = owners.words()
-    assert owners.run() == [{"sums": 4}] * 3
+    assert owners.run() == [{"sums": SUMS}] * 3
     for earlier, later in zip(told, owners.words(), strict=True):
         assert later[: len(earlier)] == earlier
     again = owners.words()
-    assert owners.run() == [{"sums": 4}] * 3
+    assert owners.run() == [{"sums": SUMS}] * 3
     assert owners.words() == again
-    assert owners.spent() == [4, 4, 4]
+    assert owners.spent() == [SUMS] * 3
 
 
 def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):
@@ -388,11 +394,11 @@ def refused_by_both(owners):
     ids=["sketch", "trust", "statistic", "digest", "missing", "more"],
 )
 def test_a_task_that_another_plan_would_have_is_refused_before_time_or_memory_is_spent_on_it(monkeypatch, change):
-    _, (release, *_) = in_process(plan_of(), [Stream.from_os()] * 3)
-    proposed = said(change)(data_owners.proposal_of(release.task, {}))
+    task = AgreedReleases(plan_of(), None).task(0.2)
+    proposed = said(change)(data_owners.proposal_of(task, {}))
     monkeypatch.setattr(Task, "verify", lambda task: pytest.fail("a task of any size was verified"))
     with pytest.raises(MalformedFrame, match="party 0 proposed no task of round 0") as failure:
-        data_owners.proposed_task(proposed, 0, release.task, {}, lambda task: None)
+        data_owners.proposed_task(proposed, 0, task, {}, lambda task: None)
     assert failure.value.party == 0
     assert str(failure.value).isprintable()
 
@@ -401,24 +407,23 @@ def test_a_matrix_is_said_once_and_is_the_same_for_all():
     """A later round names it by the digest of the task alone; who has computed another one is refused."""
     releases = AgreedReleases(plan_of(), None)
     matrix = np.eye(3) + 0.1
-    matrix[0] = [1, 0, 0]
-    first, second = (releases.task(0.3, Scores(matrix, [0.1, 0.2, 0.3 * one], 2.0, Logistic())) for one in (1, 2))
-    before = first.to_dict()["statistic"]
+
+    def task(theta, error=0.0):
+        return releases.task(0.3, ClippedScores(matrix * (1 + error), theta, 0.5, Logistic()))
+
+    first, second = task([0.1, 0.2, 0.3]), task([0.1, 0.2, 0.6])
+    before, allowed = first.to_dict()["statistic"], []
     said = data_owners.proposal_of(second, before)
     assert b"matrix" in data_owners.proposal_of(first, {})
     assert b"matrix" not in said
     assert b"link" not in said
-    allowed = []
     assert data_owners.proposed_task(said, 2, second, before, allowed.append).digest == second.digest
-    assert [task.digest for task in allowed] == [second.digest]
-
-    matrix[1:] *= 1 + 1e-9  # as another machine may compute it: the proposer's is answered
-    nearly = releases.task(0.3, Scores(matrix, [0.1, 0.2, 0.6], 2.0, Logistic()))
+    assert [one.digest for one in allowed] == [second.digest]
+    # as another machine may compute it: the proposer's is answered
+    nearly = task([0.1, 0.2, 0.6], 1e-9)
     assert data_owners.proposed_task(said, 2, nearly, before, allowed.append).digest == second.digest
-    matrix[1:] *= 1 + 1e-4
-    another = releases.task(0.3, Scores(matrix, [0.1, 0.2, 0.6], 2.0, Logistic()))
     with pytest.raises(MalformedFrame, match="another contribution than the fit would have asked for"):
-        data_owners.proposed_task(said, 2, another, before, allowed.append)
+        data_owners.proposed_task(said, 2, task([0.1, 0.2, 0.6], 1e-4), before, allowed.append)
     with pytest.raises(MalformedFrame, match=f"task: {second.digest.hex()} given"):
         data_owners.proposed_task(said, 2, nearly, nearly.to_dict()["statistic"], allowed.append)
 
@@ -429,10 +434,11 @@ def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, mon
         BudgetLedger(9.0, 1e-6).save(there / "large.json")
         write_source(there, OwnerSource(str(there / "rows.csv"), str(there / "large.json")))
 
-    proposed = iter(range(4))
+    proposed = []
 
     def more(task):
-        if next(proposed) == 3:
+        proposed.append(task)
+        if len(proposed) == SUMS:
             task["noise"]["sigma"] *= 0.996
             task["epsilon"] *= 1.008
 
@@ -441,8 +447,8 @@ def test_a_little_more_than_the_share_is_too_much_for_the_last_round(owners, mon
     for error in broken:
         assert isinstance(error, MalformedFrame), error
         assert error.party == 0
-        assert "proposed no task of round 3: epsilon" in str(error)
-        assert "of 4 releases together" in str(error)
+        assert f"proposed no task of round {SUMS - 1}: epsilon" in str(error)
+        assert f"of {SUMS} releases together" in str(error)
 
 
 def test_garbage_in_place_of_a_task_names_the_proposer(owners):
@@ -575,8 +581,8 @@ def test_an_owner_whose_disk_is_full_says_so_to_the_others_and_nobody_sends_anyt
         assert isinstance(broken[other], SpoolError)
         assert str(broken[other]).startswith("party 1 refuses: the reason is in its own log (SpoolError)")
     assert owners.words() == [[], [], []]
-    assert owners.run() == [{"sums": 2}] * 3
-    assert owners.spent() == [4, 4, 4]
+    assert owners.run() == [{"sums": SUMS}] * 3
+    assert owners.spent() == [SUMS] * 3
 
 
 def test_an_owner_whose_folder_was_used_for_another_plan_says_so_to_the_others(owners):

@@ -1,6 +1,7 @@
 """`dpmpc owners`: owners as processes over TLS, prepared and started by hand, and on one machine."""
 
 import json
+import shutil
 import socket
 import subprocess
 import sys
@@ -32,7 +33,7 @@ def files(tmp_path):
 
 
 def options(files, *more):
-    plan = ["--target", "ill", "--bounds", files / "bounds.toml", "--model", "logistic", "--rounds", "1", *BUDGET]
+    plan = ["--target", "ill", "--bounds", files / "bounds.toml", "--model", "logistic", "--rounds", "2", *BUDGET]
     return [*plan, *more]
 
 
@@ -52,7 +53,11 @@ def test_owners_on_one_machine(files, capsys):
     result = fields["result"]
     assert 0.02 < result["coefficients"]["age"] < 0.06
     assert result["odds_ratio_intervals"]["smoker"][1] < 1.2
-    assert sorted(path.name for path in out.iterdir())[:2] == ["release-0.dpmpc", "release-1.dpmpc"]
+    assert sorted(path.name for path in out.iterdir())[:5] == [f"release-{number}.dpmpc" for number in range(5)]
+    assert fields["sums"] == {"opened": 5, "planned": 5}
+    assert [one["statistic"] for one in fields["releases"]] == [
+        *("second-moments", "clipped-scores", "clipped-scores", "scores", "scores")
+    ]
     assert "Logistic regression of ill" in Page((out / "report.html").read_text(encoding="utf-8")).text
     text = " ".join((out / "report.txt").read_text().split())
     assert "Release of 3,000 rows of 2 owners, of whom any 1 may pool what they see" in text
@@ -133,7 +138,66 @@ def test_owners_have_no_fit_without_rounds(files, capsys):
     command = ["owners", "--simulate", files / "owner0.csv", files / "owner1.csv", *options(files), "--rounds", "0"]
     status, printed, told = run(capsys, *command)
     assert (status, printed) == (2, "")
-    assert "rounds: 0 given, 1 to 64 or 'auto' expected of data owners" in told
+    assert "rounds: 0 given, 'auto' or a whole number from 1 to 64 expected" in told
+
+
+def test_what_the_rounds_so_far_have_released_is_read_when_an_owner_has_left(files, capsys):
+    """The first three of five sums are in a folder: a posterior after two steering rounds, and no intervals."""
+    done, prepared, out = files / "done", files / "prepared", files / "result"
+    data = [files / "owner0.csv", files / "owner1.csv"]
+    simulate = ["owners", "--simulate", *data, *options(files, "--simulation-seed", "5")]  # coefficients are judged
+    assert run(capsys, *simulate, "--out", done)[0] == 0
+    command = ["owners", "--prepare", prepared, *PREPARE[2:-2], "1300", "1700", *options(files)]
+    assert run(capsys, *command)[0] == 0
+    folder = prepared / "owner-1"
+    finish = ["owners", "--finish", folder, "--out", out, "--json"]
+    status, _, told = run(capsys, *finish)
+    assert (status, "a folder where at least one sum was opened expected" in told) == (2, True)
+    for number in range(3):
+        shutil.copy(done / f"release-{number}.dpmpc", folder)
+    before = sorted(folder.iterdir())
+    status, printed, told = run(capsys, *finish)
+    assert status == 0, told
+    assert sorted(folder.iterdir()) == before  # no ledger, no record: nothing is spent
+    fields = json.loads(printed)
+    assert fields["sums"] == {"opened": 3, "planned": 5}
+    assert fields["result"]["rounds"] == 2
+    assert fields["result"]["no_interval"] == "the rounds ended after 3 of 5 sums"
+    assert fields["privacy"]["achieved_epsilon"] < 2.5
+    whole = json.loads((done / "result.json").read_text())["result"]
+    assert fields["result"]["coefficients"] == pytest.approx(whole["coefficients"], abs=0.5)
+    text = " ".join((out / "report.txt").read_text().split())
+    assert "Release of 3,000 rows of 2 owners, of whom any 1 may pool what they see" in text
+    assert "3 of 5 sums were opened. The result rests on these alone" in text
+    status, printed, told = run(capsys, "read", out, "--json")
+    assert status == 0, told
+    assert json.loads(printed)["result"]["coefficients"] == fields["result"]["coefficients"]
+    shutil.copy(done / "release-1.dpmpc", folder / "release-2.dpmpc")
+    status, _, told = run(capsys, *finish[:3])
+    assert (status, "number 2 given with another contribution" in told) == (2, True)
+    settings = json.loads((folder / "party.json").read_text())
+    settings["arguments"]["plan"]["rows"] = [1301, 1700]
+    (folder / "party.json").write_text(json.dumps(settings))
+    status, _, told = run(capsys, *finish[:3])
+    assert (status, "whose first sum is of another plan than its settings" in told) == (2, True)
+
+
+def test_a_plan_of_an_older_version_is_refused_by_name(files, capsys):
+    """Its rounds were others; who goes on with that version, or prepares anew, is not surprised."""
+    command = ["owners", "--prepare", files / "new", *PREPARE[2:-2], "1300", "1700", *options(files)]
+    assert run(capsys, *command)[0] == 0
+    folder = files / "new" / "owner-1"
+    settings = json.loads((folder / "party.json").read_text())
+    plan = settings["arguments"]["plan"]
+    for name in ("format", "intervals", "corrupt"):
+        plan.pop(name, None)
+    plan |= {"rounds": 0, "alpha": 1.0}
+    (folder / "party.json").write_text(json.dumps(settings))
+    command = ["owners", "--owner", "1", "--data", files / "owner1.csv", "--folder", folder]
+    for given in (command, ["owners", "--finish", folder]):
+        status, _, told = run(capsys, *given)
+        assert status == 2
+        assert "plan: one of version 0.4 or older given, whose rounds were others; finish it with the version" in told
 
 
 PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401", "--rows", "5", "6"]
@@ -148,8 +212,12 @@ PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401"
         (["--owner", "0", "--data", "a.csv"], "folder: none given"),
         (["--owner", "0", "--data", "a.csv", "--folder", "x", "--epsilon", "1"], "epsilon: 1.0 given, but --owner"),
         ([*PREPARE, "PLAN", "--corrupt", "0"], "corrupt: 0 given, 1 to 1 expected of 2 owners: who adds noise"),
-        ([*PREPARE, "PLAN", "--alpha", "1"], "alpha: 1.0 given, none expected"),
-        ([*PREPARE, "PLAN", "--model", "ridge", "--rounds", "65"], "rounds: 65 given"),
+        ([*PREPARE, "PLAN", "--rounds", "65"], "rounds: 65 given, 'auto' or a whole number from 1 to 64"),
+        (["--finish", "new", "--epsilon", "1"], "epsilon: 1.0 given, but --finish does not use it"),
+        (
+            ["--owner", "0", "--data", "a.csv", "--folder", "x", "--predict-only"],
+            "predict_only: True given, but --owner",
+        ),
         ([*PREPARE[:-1], "PLAN"], "owners: 1 given, at least 2 expected"),
         ([*PREPARE, "7", "PLAN"], "addresses: 2 given, 3 expected: one for each party"),
         ([*PREPARE, "PLAN", "--names", "a", "b", "c"], "rows: 2 numbers given, one for each of 3 owners"),

@@ -83,7 +83,6 @@ def test_other_releases_are_refused(fit):
     start, first, second, third, *last = fit.releases
     for given, rounds, message in (
         ([], 3, "none given"),
-        ([start, first], 3, "2 given, more expected"),
         ([start, second, first, third, *last], 3, "number 1 given with another contribution"),
         ([first, first, second, third, *last], 3, "number 0 given with another contribution"),
         ([start, first, second, third, *last], 2, "number 1 given with another share of the budget"),
@@ -97,6 +96,21 @@ def test_other_releases_are_refused(fit):
     other = logistic(releases(rows_of(10_000))).releases
     with pytest.raises(InputError, match="number 1 given with another contribution"):
         logistic(SavedReleases([start, *other[1:]], epsilon=1.0))
+
+
+@pytest.mark.parametrize("made", [2, 4, 5])
+def test_a_fit_that_ended_early_rests_on_the_sums_that_were_made(fit, made):
+    """It is the posterior of its steering rounds, and says so; last rounds count together or not at all."""
+    found = logistic(SavedReleases(fit.releases[:made], epsilon=1.0))
+    assert found.rounds == min(made - 1, ROUNDS)
+    assert found.estimate is None
+    assert found.stopped == f"the rounds ended after {min(made, 4)} of 6 sums"
+    assert np.isfinite(found.coefficients).all()
+    steered = logistic(SavedReleases(fit.releases[:4], epsilon=1.0))
+    assert np.array_equal(found.coefficients, steered.coefficients) == (made >= 4)
+    assert found.guarantee.achieved_epsilon < 0.8
+    assert fit.stopped is None
+    assert logistic(SavedReleases(fit.releases[:1], epsilon=1.0)).verdict is not None
 
 
 def test_saved_releases_are_within_the_budget(fit):
