@@ -47,7 +47,7 @@ class ClippedSums(NamedTuple):
     score : ndarray of float64, shape (p,)
         Mean of the shortened v e, in units in which they are at most the clip.
     length : float
-        Mean of min(1, |v e| / c), with noise: perhaps outside [0, 1].
+        Mean of ``min(1, |v e| / c)``, with noise: perhaps outside [0, 1].
     score_sd, length_sd : float
         Standard deviations of the noise in an entry of the score, and in the length.
     """

@@ -126,5 +126,5 @@ class LeastSquares(RoundModel):
         return Response(Identity(2.0), spread=1.0, intercept_spread=1.0)
 
     def unclipped(self, coefficients: Reals, mean: float) -> Link:
-        """Return a link of residuals up to 1 + sum |coefficients|: target and features are within [-1, 1]."""
+        """Return a link of residuals up to 1 + the sum of the coefficients' sizes: all columns are within [-1, 1]."""
         return Identity(1 + float(np.abs(coefficients).sum()))
