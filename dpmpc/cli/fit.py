@@ -17,6 +17,7 @@ from dpmpc.cli.options import (
     add_rounds,
     add_run_options,
     add_task_options,
+    one_release_of,
     task_choices,
 )
 from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path, print_result, progress, write_outputs
@@ -134,7 +135,7 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
                 raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
     if chosen is RidgeFitModel and options.by is not None:
         chosen = GroupedFitModel
-    elif chosen is RidgeFitModel and options.rounds:
+    elif chosen is RidgeFitModel and options.rounds and not (options.rounds == "auto" and one_release_of(options)):
         chosen = RidgeRoundsFitModel
     model: FitModel = chosen.of(options)
     return model

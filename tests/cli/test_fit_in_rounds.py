@@ -114,7 +114,7 @@ def test_logistic_fit_over_servers(place, tmp_path, capsys):
 @pytest.fixture
 def one_process(monkeypatch):
     """Have every sum made in this process: what is tested is the command, and servers are tested above."""
-    phases = {name: PhaseCost() for name in ("read", "transform", "open")}
+    phases = {name: PhaseCost() for name in ("read", "transform", "open", "fit")}
     nothing = RunStatistics(0, 0.0, 0, phases, 0.0, 0.0, 0, 0, 0, 0, {}, None, 1.0)
 
     def made(task, rows, *, stream, **options):
@@ -160,6 +160,20 @@ def test_ridge_in_rounds(place, tmp_path, capsys):
     page = Page((out / "report.html").read_text(encoding="utf-8")).text
     assert "Ridge regression of ill" in page
     assert "Verdict." not in page
+
+
+@pytest.mark.usefixtures("one_process")
+@pytest.mark.parametrize(
+    "choice",
+    [["--alpha", "2"], ["--no-intercept"], ["--sketch", "countsketch", "--rows", "40"], ["--sharing", "shamir"]],
+    ids=lambda words: words[0],
+)
+def test_rounds_that_may_be_chosen_are_none_where_one_release_is_asked_for(choice, place, tmp_path, capsys):
+    out = tmp_path / "result"
+    command = [*place("ridge", (-6, 6)), "--rounds", "auto", *choice, "--out", out]
+    status, _, told = run(capsys, *command)
+    assert status == 0, told
+    assert [path.name for path in out.glob("*.dpmpc")] == ["release.dpmpc"]
 
 
 @pytest.mark.usefixtures("one_process")
