@@ -10,12 +10,14 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 
 from bench.curators.libraries import MODULES, lacking
 from bench.curators.measuring import METHODS, Comparison, add_options, run
-from bench.curators.own_data import NOT_PRIVATE, own_set
+from bench.curators.page import NOT_PRIVATE
 from bench.curators.problem import SETS, RegressionSet
 from bench.harness import RESULTS
+from dpmpc.data import Codebook, Schema, Table, read_cells, read_table
 from dpmpc.errors import InputError
 
 CENTRAL = Comparison("central", {"Seven sets": SETS}, runs=60, short=SETS[1:3])
@@ -46,3 +48,24 @@ def own(one: RegressionSet) -> Comparison:
     lacks = {name: why for name in MODULES if (why := lacking(name)) is not None}
     methods = [name for name in METHODS if name not in lacks]
     return Comparison("own", {"Your data": [one]}, runs=15, short=(), first_number=40, methods=methods, missing=lacks)
+
+
+def own_set(data: str, bounds: str, target: str | None = None) -> RegressionSet:
+    """Return a table of one's own, which may have categories; its target is the last column unless another is named."""
+    public = Schema.from_toml(bounds)
+    if public.weighted:
+        raise InputError(f"bounds: {bounds} has weights or rows of zeros, neither expected in a comparison")
+    names = public.names
+    if target is not None and target not in names:
+        raise InputError(f"target: {target!r} given, one of {', '.join(names)} expected")
+    if len(names) < 2:
+        raise InputError(f"bounds: {bounds} has {len(names)} column, a target and at least one feature expected")
+    book = public.codebook
+    chosen = target or names[-1]
+
+    def load() -> Table:
+        if isinstance(book, Codebook):
+            return book.encode(read_cells([data], book.sources), chosen)
+        return read_table([data], names)
+
+    return RegressionSet(Path(data).name, load, Schema(public.columns), chosen, "whole", Path(bounds).name)

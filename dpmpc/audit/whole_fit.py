@@ -5,7 +5,7 @@ opened before, it knows matrix, coefficients and clip of a round, and so what th
 steering round two scores in opposite directions, of norm 1 or nearly so, as far apart as two can be. What is observed
 of a release is its part along that difference, less what is known, in units of the farthest that two can be apart.
 
-Releases are made as `dpmpc.rounds.Releases` makes them for a model, and each runs the whole way of `dpmpc.simulation`:
+Releases are those of `dpmpc.rounds.fit_in_rounds`, and each runs the whole way of `dpmpc.simulation`:
 clients, shares, servers, analyst. To be fast, fits come in bundles: the first fit of a bundle steers all of them, and
 the others answer the same tasks side by side, with noise of their own. Bounds hold in bundles too. Noise is the same in
 all directions, so that false positives are independent; and whatever steers a fit, a decision misses the exchange at
@@ -24,16 +24,13 @@ from dpmpc.audit.sums import side_by_side
 from dpmpc.contributions import ClippedScores
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.rounds import Releases
-from dpmpc.rounds.models import LeastSquares
-from dpmpc.rounds.steering import Steering
+from dpmpc.rounds import LeastSquares, Releases, fit_in_rounds
 from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]
 
 BUNDLES = 12  # of fits; each release costs milliseconds, however many stand side by side
-FIRST_SHARE = 0.2  # of mu^2, for the second moments
 
 
 class WholeFit(AuditedMechanism):
@@ -74,9 +71,5 @@ class WholeFit(AuditedMechanism):
             return Release(msgspec.structs.replace(task, simulation=True), opened[:1])
 
         releases = Releases(self._spec, answer)
-        moments = releases.make(FIRST_SHARE)
-        mean = float(moments.gram().matrix[0, -1]) / moments.clients
-        steering = Steering(moments, LeastSquares().response(mean), releases.mu_of(1 - FIRST_SHARE))
-        for _ in range(self._rounds):
-            steering.observe(releases.make((1 - FIRST_SHARE) / self._rounds, steering.contribution()))
+        fit_in_rounds(LeastSquares(), releases, self._rounds, intervals=False)
         return np.column_stack(seen), releases

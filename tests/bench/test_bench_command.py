@@ -16,7 +16,7 @@ from dpmpc.errors import BenchFailed
 #: Modules of bench/ that are parts of benches.
 PARTS = {
     *("curators.fresh_sets", "curators.gradients", "curators.in_rounds", "curators.libraries", "curators.measuring"),
-    *("curators.mixing", "curators.moments", "curators.names", "curators.own_data", "curators.page"),
+    *("curators.mixing", "curators.moments", "curators.names", "curators.page"),
     *("curators.problem", "curators.tukey"),
     *("data_release.common", "data_release.population"),
     "secure_sketching.mp_spdz_home",

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from bench.curators import central, libraries, measuring, names
-from bench.curators.own_data import NOT_PRIVATE, own_set
+from bench.curators.central import own_set
+from bench.curators.page import NOT_PRIVATE
 from bench.curators.problem import Problem
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
