@@ -186,6 +186,7 @@ class FitInRounds(Fitted):
                 f"{ratio}_ratios": named(_finite_ratio(shown), there=learned),
                 f"{ratio}_ratio_intervals": told(_finite_ratio(found.confidence_intervals), [None, None]),
                 "informative": known,
+                **found.identification,
                 "tests": summary.tested,
             },
             parameters=self.parameters,

@@ -248,7 +248,19 @@ class Inference:
             "unpenalised_intercept": self.intercept if known else None,
             "intercept_standard_error": self.intercept_standard_error if known else None,
             "intercept_confidence_interval": self.intercept_confidence_interval.tolist() if known else none,
+            **self.identification,
             **self.counted,
+        }
+
+    @property
+    def identification(self) -> dict[str, object]:
+        """What last rounds identify, as plain data; nothing where all or none is identified by their nature."""
+        if self.bounded is None:
+            return {}
+        return {
+            "identified": dict(zip(self.feature_names, self.identified, strict=True)),
+            "weak": [dict(direction) for direction in self.weak],
+            "not_told_apart": self.not_told_apart,
         }
 
     @property

@@ -271,13 +271,13 @@ class RidgeFit:
             "r_squared_standard_error": finite_or_none(found.r_squared_standard_error),
             "tests": summary.tested,
         }
+        estimated = zip(found.feature_names, found.coef.tolist(), found.identified, strict=True)
+        intervals = zip(found.feature_names, found.confidence_intervals.tolist(), found.identified, strict=True)
         effects = Effects(
             self.target_,
             {column.name: column.upper - column.lower for column in self.release_.task.schema.columns},
-            dict(zip(found.feature_names, found.coef.tolist(), strict=True)) if found.informative else fitted,
-            dict(zip(found.feature_names, found.confidence_intervals.tolist(), strict=True))
-            if found.informative
-            else {},
+            {name: value for name, value, there in estimated if there} if found.informative else fitted,
+            {name: interval for name, interval, there in intervals if there},
             found.level,
             unpenalised=found.informative,
         )

@@ -27,6 +27,7 @@ from dpmpc.specification import ReleaseSpec
 
 Reals = NDArray[np.float64]
 
+_LOADS = 0.3  # of the largest loading of a weak direction: a column that is named
 _STANDS_OUT = 4.0  # so many standard deviations of the noise a column's mean square has to vary
 
 #: What is said of a fit without rounds, wherever it is shown.
@@ -204,5 +205,20 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         r_squared_standard_error=math.nan,
         robust=True,
         bounded=None if estimate is None else estimate.hidden,
+        weak=() if estimate is None else _named(estimator, estimate.weak[:, 1:]),
         no_interval=None if estimator.no_interval_ is None else no_interval_text(estimator.no_interval_),
     )
+
+
+def _named(estimator: Fitted, weak: Reals) -> tuple[dict[str, float], ...]:
+    """Return weak directions (k, d) by feature, those features that move predictions the most within their bounds."""
+    names, public = estimator.feature_names_, estimator.releases_[0].schema
+    columns = [public.columns[public.index(name)] for name in names]
+    ranges = np.array([column.upper - column.lower for column in columns])
+    found = []
+    for direction in weak:
+        moved = np.abs(direction) * ranges
+        places = [place for place in range(len(names)) if moved[place] >= _LOADS * moved.max() > 0]
+        scale = float(np.max(np.abs(direction[places]), initial=0.0))
+        found.append({names[place]: float(direction[place]) / scale for place in places})
+    return tuple(found)

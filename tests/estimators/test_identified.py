@@ -5,8 +5,10 @@ import json
 import math
 
 import numpy as np
+import pandas
 import pytest
 
+from dpmpc import LogisticRegression, RidgeRegression
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.summary import Summary
@@ -89,3 +91,35 @@ def test_a_table_shows_what_is_identified():
     assert fields["unpenalised_coefficients"] == {"x0": None, "x1": None, "x2": 5.0}
     assert fields["confidence_intervals"]["x0"] == [None, None]
     json.dumps(summary.to_dict(), allow_nan=False)
+
+
+def test_a_fit_says_what_cannot_be_told_apart():
+    """Two features that nearly coincide: their sum has an interval, and they have none; JSON is finite."""
+    rng = np.random.default_rng(5)
+    z = rng.normal(size=20_000) / 4
+    X = np.column_stack([z, z + 0.002 * rng.normal(size=20_000), rng.uniform(-1, 1, 20_000)]).clip(-1, 1)
+    names = {"a": (-1, 1), "b": (-1, 1), "c": (-1, 1)}
+    chance = 1 / (1 + np.exp(-X @ [1.2, 0.8, -0.5]))
+    targets = {
+        "logistic": (LogisticRegression, (rng.random(20_000) < chance).astype(float), (0, 1)),
+        "ridge": (RidgeRegression, (X @ [0.3, 0.2, -0.1] + rng.normal(size=20_000) / 10).clip(-1, 1), (-1, 1)),
+    }
+    for kind, (make, y, ends) in targets.items():
+        model = make(epsilon=3.0, delta=1e-6, bounds={**names, "y": ends}, rounds=4, simulation_seed=1)
+        model.fit(pandas.DataFrame(X, columns=list(names)), y)
+        found = model.inference()
+        assert found.identified == (False, False, True), kind
+        assert found.contrast({"a": 1, "b": 1}).identified
+        assert not found.contrast({"a": 1, "b": -1}).identified
+        (weak,) = found.weak
+        assert set(weak) == {"a", "b"}
+        assert weak["a"] == pytest.approx(-weak["b"], rel=0.2)
+        (said,) = found.not_told_apart
+        assert said.startswith("a and b cannot be told apart (")
+        data = json.loads(json.dumps(model.result().data, allow_nan=False))
+        assert data["identified"] == {"a": False, "b": False, "c": True}
+        assert data["confidence_intervals"]["a"] == [None, None]
+        assert data["confidence_intervals"]["c"][0] < data["confidence_intervals"]["c"][1]
+        assert data["not_told_apart"] == [said]
+        assert "cannot be told apart" in str(model.summary())
+        assert np.isfinite(model.predict(pandas.DataFrame(X[:5], columns=list(names)))).all()
