@@ -20,6 +20,7 @@ from dpmpc.encoding import FixedPoint
 
 Reals = NDArray[np.float64]
 Draw = Callable[[int, int, np.random.Generator], Reals]
+Law = Callable[[int, np.random.Generator], Reals]
 
 MOST = 20  # public upper bound of the counts
 RESIDUAL = 0.2  # standard deviation of a number about its mean
@@ -44,6 +45,59 @@ def skewed(rows: int, features: int, rng: np.random.Generator) -> Reals:
     return np.where(rng.random((rows, features)) < np.linspace(0.05, 0.5, features), 1.0, -1.0)
 
 
+def loose(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw a lognormal feature up to 50, an exponential one up to 10, and normal ones up to 4 deviations."""
+    X = rng.standard_normal((rows, features)).clip(-4, 4) / 4
+    X[:, 0] = np.exp(rng.standard_normal(rows)).clip(0, 50) / 25 - 1
+    X[:, 1] = rng.exponential(1.0, rows).clip(0, 10) / 5 - 1
+    return X
+
+
+def rare(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw features of two values, of which one has 1 %."""
+    return np.where(rng.random((rows, features)) < 0.01, 1.0, -1.0)
+
+
+def normal(rows: int, rng: np.random.Generator) -> Reals:
+    """Draw normal errors; all laws of errors have the mean 0 and about the deviation 1."""
+    return rng.standard_normal(rows)
+
+
+def gamma(rows: int, rng: np.random.Generator) -> Reals:
+    """Draw exponential errors."""
+    return rng.exponential(1.0, rows) - 1
+
+
+def lognormal(rows: int, rng: np.random.Generator) -> Reals:
+    """Draw lognormal errors, skewed by 3.7."""
+    return (np.exp(rng.normal(0, 0.8, rows)) - math.exp(0.32)) / 1.3
+
+
+def student(rows: int, rng: np.random.Generator) -> Reals:
+    """Draw errors of Student's t with 3 degrees, which have no third moment."""
+    return rng.standard_t(3, rows) / math.sqrt(3)
+
+
+def costs(rows: int, rng: np.random.Generator) -> Reals:
+    """Draw costs that nine in ten do not have: a skewness of 8."""
+    return np.where(rng.random(rows) < 0.1, rng.gamma(0.5, 4.0, rows), 0.0) - 0.2
+
+
+def even(X: Reals) -> Reals:
+    """Return the same spread for all."""
+    return np.ones(len(X))
+
+
+def proportional(X: Reals) -> Reals:
+    """Return a spread in proportion to the first feature's size."""
+    return math.sqrt(3) * np.abs(X[:, 0])
+
+
+def growing(X: Reals) -> Reals:
+    """Return a spread that grows with the first feature, from 1 up to 2.5."""
+    return 1 + 0.3 * (25 * (X[:, 0] + 1)).clip(0, 5)
+
+
 @dataclasses.dataclass(frozen=True)
 class Population:
     """People, and the coefficients that they have."""
@@ -55,17 +109,20 @@ class Population:
     intercept: float = -0.3  # of the linear predictor
     # whether the linear predictor has the product of the first two features and the square of the third as well
     wrong: bool = False
-    uneven: bool = False  # whether a number's spread is proportional to the first feature's size
+    errors: Law = normal  # of a number about its mean, in units of RESIDUAL
+    spread: Callable[[Reals], Reals] = even  # what these are multiplied by
+    reach: float = 3.0  # public bound of numbers
+    overdispersed: bool = False  # whether a count has the variance m + m^2 / 2
 
     @property
     def truth(self) -> Reals:
         """Intercept and coefficients, (d + 1,), of the linear part."""
-        return np.append(self.intercept, self.size * _EFFECTS[: self.features])
+        return np.append(self.intercept, self.size * np.resize(_EFFECTS, self.features))
 
     @property
     def schema(self) -> Schema:
         """Public bounds of features and target."""
-        ends = {"logistic": (0.0, 1.0), "poisson": (0.0, float(MOST)), "linear": (-3.0, 3.0)}[self.model]
+        ends = {"logistic": (0.0, 1.0), "poisson": (0.0, float(MOST)), "linear": (-self.reach, self.reach)}[self.model]
         names = [f"x{feature}" for feature in range(self.features)]
         return Schema((*(Column(name, -1.0, 1.0) for name in names), Column("y", *ends)))
 
@@ -83,10 +140,10 @@ class Population:
         if self.model == "logistic":
             y = (rng.random(rows) < sigmoid(eta)).astype(float)
         elif self.model == "poisson":
-            y = np.minimum(rng.poisson(np.exp(eta)), MOST).astype(float)
+            mean = np.exp(eta) * (rng.gamma(2.0, 0.5, rows) if self.overdispersed else 1.0)
+            y = np.minimum(rng.poisson(mean), MOST).astype(float)
         else:
-            spread = math.sqrt(3) * np.abs(X[:, 0]) if self.uneven else 1.0
-            y = eta + RESIDUAL * spread * rng.standard_normal(rows)
+            y = np.clip(eta + RESIDUAL * self.spread(X) * self.errors(rows, rng), -self.reach, self.reach)
         return np.column_stack([X, y])
 
 

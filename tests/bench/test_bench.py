@@ -386,7 +386,7 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
     again = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(file))]
     assert again == measured
     text = rounds_coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
-    assert "| hopeless | 300 | 3 | 0.1 |  |  |  |  |  | 100.0% |" in text
+    assert "| hopeless | 300 | 3 | 0.1 | 3 |  |  |  |  |  | 100.0% |" in text
 
 
 def test_a_wrong_model_has_a_projection_for_each_weighting():
