@@ -115,12 +115,14 @@ def test_a_fit_that_ended_early_rests_on_the_sums_that_were_made(fit, made):
 
 def test_saved_releases_are_within_the_budget(fit):
     """Nearly the share that a fit asks for is not enough: all releases together are held to the budget."""
-    saved = SavedReleases([fit.releases[-1]] * 3, epsilon=1.0)
-    last = fit.releases[-1].task.statistic
-    saved.make(0.4, last)
-    saved.make(0.4, last)
+    last = fit.releases[-1]
+    share = (last.guarantee.mu / fit.guarantee.mu) ** 2
+    enough = int(1 / share)
+    saved = SavedReleases([last] * (enough + 1), epsilon=1.0)
+    for _ in range(enough):
+        saved.make(share, last.task.statistic)
     with pytest.raises(GuaranteeError, match="at most 1 expected"):
-        saved.make(0.4, last)
+        saved.make(share, last.task.statistic)
 
 
 @pytest.mark.parametrize("kind", ["logistic", "poisson", "ridge"])
