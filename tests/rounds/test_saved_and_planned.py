@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.contributions import contribution_from
+from dpmpc.contributions import Logistic, Scores, contribution_from
 from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.round_fits import features_in_units
@@ -26,6 +26,7 @@ from dpmpc.rounds import (
     outlook,
     shares_of,
 )
+from dpmpc.rounds.start import Whitened
 from dpmpc.specification import ReleaseSpec
 
 SCHEMA = Schema.unit(("a", "b", "y"))
@@ -152,6 +153,18 @@ def test_fits_of_older_versions_are_read_by_their_last_round(kind):
         fit_in_rounds(model, SavedReleases([*made[:2], made[0]], 3.0))
 
 
+def test_older_fits_whose_curvature_is_not_clear_have_no_interval():
+    """1,500 people: the curvature is more than its noise everywhere, and not four times that."""
+    made = releases(rows_of(1500), seed=1)
+    whitened = Whitened.of(made.make(0.3))
+    start = np.linalg.solve(whitened.matrix.T, [-1.0, 3.0, 0.0])
+    made.make(0.7, Scores(whitened.matrix, start, 1.8, Logistic()))
+    found = fit_in_rounds(LogisticModel(), SavedReleases(made.made, 1.0))
+    assert found.verdict is None
+    assert found.estimate.covariance is None
+    assert found.estimate.why is not None
+
+
 @pytest.mark.parametrize("model", ["logistic", "poisson", "ridge"])
 @pytest.mark.parametrize("intervals", [True, False])
 def test_a_plan_has_the_sums_of_the_fit(model, intervals):
@@ -208,6 +221,14 @@ def test_a_plan_foresees_errors_and_verdicts():
     without = outlook("logistic", spec, 0, Assumed(mean=0.31))
     assert [one.rounds for one in without.expected] == [0]
     assert 0 < without.planned.start_error < 1
+
+
+def test_a_plan_has_the_noise_of_its_budget():
+    """With 33 times the budget, and even errors, predictions are far nearer to the best fit."""
+    strong, weak = (
+        outlook("ridge", ReleaseSpec.of(SCHEMA, 20_000, epsilon, 1e-6), 8, intervals=False) for epsilon in (0.3, 10.0)
+    )
+    assert strong.planned.excess > 50 * weak.planned.excess
 
 
 def test_noise_by_servers_is_planned_with_its_variance():
