@@ -194,7 +194,7 @@ class PartyCalibration:
         )
 
     def _sensitivity(self, whose: str) -> Sensitivity:
-        """By how much the columns at one party, or all of a subject, move what is released."""
+        """Return by how much the columns at one party, or all of a subject, move what is released."""
         return FixedPoint(self.fractional_bits).sensitivity(_protected_columns(self.columns, whose))
 
     def _sigma(self) -> float:

@@ -148,7 +148,7 @@ def _nearer_the_mean(
 
 
 def _step(release: Release, scores: Scores, clear: float) -> _LastStep:
-    """Step to where the score is 0, in the directions whose curvature is at least so many norms of its noise."""
+    """Return the step to a score of 0, in directions whose curvature is at least so many norms of its noise."""
     sums = scores.read(release.sketch[0], math.sqrt(float(release.noise_variance[0])))
     eigenvalues, vectors = np.linalg.eigh(sums.curvature)
     noise = max(_norm_of_noise(sums.curvature_sd, len(eigenvalues)), 1e-12)
