@@ -115,17 +115,18 @@ def _introduction(content: dict[str, Any]) -> list[str]:
 
 _OF_ITS_OWN = {
     "central": (
-        "The constants of the fit in rounds were chosen with these seven sets in view; [twelve others](fresh.md) were "
-        "kept apart. Of six fits of 8 rounds at ε = 0.1 five on Insurance, two on Elevation said that nothing can be "
-        "learned, and none on Bike; the other sets were not tried.",
+        "The constants of the fit in rounds were chosen with these seven sets in view; twelve others "
+        "(`bench/results/fresh.md`) were kept apart. Of six fits of 8 rounds at ε = 0.1 five on Insurance, "
+        "two on Elevation said that nothing can be learned, and none on Bike; the other sets were not tried.",
         "",
     ),
     "fresh": (
         "The constants of the fit in rounds were frozen before the first of these sets was opened, with the seven of "
-        "[the first comparison](central.md) in view. Nine were opened then. For three more, columns, bounds and "
-        "thinning were fixed in a commit before any method ran on them (`bench/curators/fresh_sets.py`, which says "
-        "where all files come from). Of six fits of 8 rounds at ε = 0.1 six on Digits, two on Wage and at most one on "
-        "each other set said that nothing can be learned; at ε = 0.3 three on Digits, and no others.",
+        "the first comparison (`bench/results/central.md`) in view. Nine were opened then. For three more, columns, "
+        "bounds and thinning were fixed in a commit before any method ran on them (`bench/curators/fresh_sets.py`, "
+        "which says where all files come from). Of six fits of 8 rounds at ε = 0.1 six on Digits, two on Wage "
+        "and at most one on each other set said that nothing can be learned; "
+        "at ε = 0.3 three on Digits, and no others.",
         "",
     ),
     "own": (
@@ -337,7 +338,7 @@ _UNCHECKED = [
 ]
 _CHECKED = {
     "central": _UNCHECKED,
-    "fresh": ["What is checked of each method, and why each does what it does: [the first comparison](central.md)."],
+    "fresh": ["What is checked of each method, and why each does what it does: `bench/results/central.md`."],
     "own": [],
 }
 

@@ -206,19 +206,17 @@ def _tell(
     from dpmpc.results.page import command_line
     from dpmpc.rounds import SavedReleases
 
-    saved = SavedReleases(releases, plan.epsilon)
-    model = plan.estimator().fit_rounds(saved)
-    promised = saved.promise([release.task for release in releases])  # also of what a fit that was stopped cannot use
+    model = plan.estimator().fit_rounds(SavedReleases(releases, plan.epsilon))
     files = {release_file(number): release for number, release in enumerate(releases)}
     named = [f"{name}, {rows:,} rows" for name, rows in zip(plan.owners, plan.rows, strict=True)]
     about = About("release", f"Release of {releases[0].clients:,} rows of {plan.pooling}", [("Owners", named)])
-    report = report_of(releases, model.result(), about, files=list(files), in_rounds=True, guarantee=promised)
+    report = report_of(releases, model.result(), about, files=list(files), in_rounds=True, guarantee=model.guarantee_)
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
     opened, planned = len(releases), len(plan.shares)
     said = [
         *([f"{opened} of {planned} sums were opened. {_STOPPED}."] if options.finish and opened < planned else []),
         f"{plan.price()}. The guarantee is for a row, not for a person with several rows.",
-        f"{owners_spent_text(promised)}.",
+        f"{owners_spent_text(model.guarantee_)}.",
     ]
     whole = float(math.ceil(wall_s))  # how long an owner's own rows took is told in whole seconds
     cost = RunCost(

@@ -252,7 +252,7 @@ class LogisticFit(FitInRounds):
         return self.summary(level).coefficients
 
     def _intercept_of_mean(self, mean: float) -> float:
-        rare = 1 / self.releases_[0].clients
+        rare = 1 / max(self.releases_[0].clients, 2)
         odds = min(max((1 + mean) / 2, rare), 1 - rare)
         return math.log(odds / (1 - odds))
 

@@ -74,6 +74,14 @@ class FitFolder:
                 f"model: {str(self.path)!r} holds neither {ONE_RELEASE} nor {release_file(0)}, the folder of a fit "
                 "expected"
             )
+        told = self.content.get("releases")
+        others = {path.name for path in self.path.glob("release-*.dpmpc")}.difference(found)
+        if others or (isinstance(told, list) and len(told) != len(found)):
+            raise InputError(
+                f"model: {str(self.path)!r} holds {release_file(0)} to {release_file(len(found) - 1)}, and "
+                f"{RESULT_FILE} or later files tell of others: every sum that was released is expected, since the "
+                "guarantee is that of all together"
+            )
         return tuple(found)
 
     @property

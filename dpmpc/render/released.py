@@ -15,7 +15,7 @@ import numpy as np
 
 from dpmpc.contributions import ClippedScores, GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.planning.cost import WORD_BYTES, Workload
-from dpmpc.privacy import Guarantee, epsilon_of_mu
+from dpmpc.privacy import Guarantee, epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.guarantee import REPEATABLE
 from dpmpc.release import Release
 from dpmpc.render.about import About
@@ -171,6 +171,7 @@ def rounds_text(releases: Sequence[Release]) -> str:
 def sum_fields(releases: Sequence[Release], promised: Guarantee) -> list[SumFields]:
     """Return what each sum was, its part of the budget and its noise."""
     found: list[SumFields] = []
+    whole = mu_of_budget(promised.epsilon, promised.delta)  # also where the rounds ended before it was spent
     for number, release in enumerate(releases):
         task = release.task
         mu = float(task.guarantee.mu or 0.0)
@@ -179,7 +180,7 @@ def sum_fields(releases: Sequence[Release], promised: Guarantee) -> list[SumFiel
                 "statistic": task.statistic.name,
                 "words": task.copies * task.width,
                 "mu": mu,
-                "share": (mu / promised.mu) ** 2 if promised.mu else None,
+                "share": (mu / whole) ** 2 if promised.mu else None,
                 "epsilon_alone": epsilon_of_mu(mu, promised.delta) if mu else task.guarantee.achieved_epsilon,
                 "noise_sd": math.sqrt(float(release.noise_variance[0])),
                 "file": release_file(number),

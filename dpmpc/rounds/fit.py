@@ -157,6 +157,7 @@ def fit_in_rounds(
     if refused := state.why_nothing():
         return _nothing(whitened, releases, refused, state.noise_part)
     stopped = steered < steps or releases.left < len(shares.last)
+    made = len(releases.made) + releases.left
     predicting, estimate = state.coefficients, None
     if shares.last and not stopped:
         estimate = last_rounds(model, releases, whitened, predicting, shares.last)
@@ -170,7 +171,7 @@ def fit_in_rounds(
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
         noise_part=state.noise_part,
-        stopped=f"the rounds ended after {len(releases.made)} of {len(shares.all)} sums" if stopped else None,
+        stopped=f"the rounds ended after {made:.0f} of {len(shares.all)} sums" if stopped else None,
     )
 
 

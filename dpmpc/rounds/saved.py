@@ -2,7 +2,7 @@
 
 Promised: nothing is asked of anybody, so that it costs no privacy. Every release is one that the fit would have asked
 for, up to the rounding of another machine: its share of the budget, its columns, its public coefficients. What was
-released at other coefficients, or with another budget, is refused.
+released at other coefficients, or with another budget, is refused. The guarantee is that of all releases given.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import numpy as np
 
 from dpmpc.contributions import ClippedScores, Contribution, Scores
 from dpmpc.errors import InputError
+from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.rounds.releases import Releases
 from dpmpc.specification import Budget, Mechanism, ReleaseSpec
@@ -76,14 +77,25 @@ class SavedReleases(Releases):
 
     def take_all(self) -> list[Release]:
         """Take all releases as they are, if together they are within the budget and of the same table."""
-        first = self._saved[0].task
         for place, release in enumerate(self._saved):
-            if (release.task.schema, release.task.delta) != (first.schema, first.delta):
-                raise InputError(f"releases: number {place} given of another table or delta than the first")
+            self._require_table(place)
             if place and not isinstance(release.task.statistic, Scores):
                 raise InputError(f"releases: number {place} given of {release.task.statistic.name}, scores expected")
             self._taken(release)
         return self.made
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What all files promise together: also those that a fit which ended early does not use were released."""
+        for place in range(len(self.made), len(self._saved)):
+            self._require_table(place)
+        return self.promise([release.task for release in self._saved])
+
+    def _require_table(self, place: int) -> None:
+        """Refuse a release of another table or delta than the first."""
+        first, one = self._saved[0].task, self._saved[place].task
+        if (one.schema, one.delta) != (first.schema, first.delta):
+            raise InputError(f"releases: number {place} given of another table or delta than the first")
 
     def _taken(self, release: Release) -> Release:
         """Count a release among those that were made, if all together are within the budget."""
