@@ -79,6 +79,11 @@ def _add_model_options(command: Parser) -> None:
     )
     low_rank = command.section("--model low-rank")
     low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
+    low_rank.add_argument(
+        "--center",
+        action="store_true",
+        help="directions go through the mean, as in principal component analysis, not through the middle of the bounds",
+    )
     moment = command.section("--model moment")
     moment.add_argument("--column", metavar="COL", help="what is measured; required if there are several")
     moment.add_argument("--order", type=int, metavar="K", help="the sum of x^K (default 2)")

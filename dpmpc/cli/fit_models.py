@@ -164,7 +164,7 @@ class LowRankFitModel(FitModel):
 
     name = "low-rank"
     program = "dpmpc.protocols.low_rank_approximation"
-    options = ("components",)
+    options = ("components", "center")
     estimator: LowRankApproximation
 
     def __init__(self, estimator: LowRankApproximation):
@@ -173,7 +173,7 @@ class LowRankFitModel(FitModel):
     @classmethod
     def of(cls, options: argparse.Namespace) -> LowRankFitModel:
         """Read the command's options."""
-        return cls(LowRankApproximation(3 if options.components is None else options.components))
+        return cls(LowRankApproximation(3 if options.components is None else options.components, options.center))
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
         """Add what the default number of rows depends on."""

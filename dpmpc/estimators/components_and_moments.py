@@ -9,7 +9,9 @@ import dataclasses
 import math
 from typing import ClassVar, Self
 
-from dpmpc.arguments import require_choice
+import numpy as np
+
+from dpmpc.arguments import require_bool, require_choice
 from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments
 from dpmpc.data import Column
 from dpmpc.errors import InputError
@@ -31,11 +33,16 @@ class LowRankFit:
     python_name: ClassVar[str] = "LowRankApproximation"
 
     n_components: int = 3
+    center: bool = False
 
     def fit_release(self, release: Release | GramRelease) -> Self:
         """Fit a release of rows or of second moments: pure post-processing."""
         self.check_parameters(len(release.columns))
-        self.components_ = top_components(release.gram().matrix[1:, 1:], self.n_components)
+        gram = release.gram().matrix
+        # E (M_0j + N_0j)(M_0k + N_0k) / n = M_0j M_0k / n + a multiple of the identity, which turns no eigenvector
+        mean = gram[0, 1:] / gram[0, 0] if self.center else np.zeros(len(release.columns))
+        self.components_ = top_components(gram[1:, 1:] - gram[0, 0] * np.outer(mean, mean), self.n_components)
+        self.origin_ = release.schema.offset + release.schema.slope * mean
         self.release_ = release
         self.feature_names_ = release.columns
         name_features(self, release.columns)
@@ -44,9 +51,10 @@ class LowRankFit:
     def result(self, level: float = 0.95) -> Result:
         """Return the directions, as `dpmpc fit` and `dpmpc read` show them; they have no intervals of any level."""
         rows = [dict(zip(self.feature_names_, row, strict=True)) for row in self.components_.tolist()]
+        through = "their means" if self.center else "the middle of their bounds"
         return Result(
             model=self.kind,
-            title=f"Low-rank approximation of {len(self.feature_names_)} columns",
+            title=f"Low-rank approximation of {len(self.feature_names_)} columns about {through}",
             tables=[
                 NumberTable(
                     "Components",
@@ -56,7 +64,10 @@ class LowRankFit:
                 )
             ],
             plots={"components": lambda: components(rows)},
-            data={"components": rows},
+            data={
+                "components": rows,
+                "origin": dict(zip(self.feature_names_, self.origin_.tolist(), strict=True)),
+            },
             parameters=self.parameters,
             estimator=self.python_name,
         )
@@ -64,10 +75,11 @@ class LowRankFit:
     @property
     def parameters(self) -> dict[str, object]:
         """What the estimator was given, so that it can be made again."""
-        return {"n_components": self.n_components}
+        return {"n_components": self.n_components, "center": self.center}
 
     def check_parameters(self, columns: int) -> None:
         """Refuse a rank that data with so many columns cannot have, before any data is read."""
+        require_bool("center", self.center)
         check_rank(self.n_components, columns)
 
 

@@ -35,10 +35,10 @@ class LowRankApproximation(
     """Differentially private low-rank approximation by secure sketching.
 
     The r directions that keep most of the rows' squared norm: the top right singular vectors of the noisy sketch, or
-    the top eigenvectors of the noisy second moments. Nothing is centred, as in the paper: columns are mapped from
-    their bounds to [-1, 1], and directions go through the middle of the bounds. The clients' noise adds a multiple of
-    the identity to the second moments, in expectation; taking it off would move no eigenvector, so there is nothing to
-    correct.
+    the top eigenvectors of the noisy second moments. Columns are mapped from their bounds to [-1, 1]. As in the paper,
+    nothing is centred unless `center` is given: directions go through the middle of the bounds. The clients' noise adds
+    a multiple of the identity to the second moments, in expectation; taking it off would move no eigenvector, so there
+    is nothing to correct.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
     post-processing of a release that came from anywhere.
@@ -47,6 +47,10 @@ class LowRankApproximation(
     ----------
     n_components : int
         r, at most the number of columns.
+    center : bool
+        Whether directions go through the mean, as in principal component analysis: the released sums hold it, so that
+        one release serves both. Where the mean is far from the middle of the bounds, the first direction without
+        centring is little else than the direction of the mean.
     **options
         The parameters of `PrivateLinearModel`.
 
@@ -54,6 +58,8 @@ class LowRankApproximation(
     ----------
     components_ : ndarray of float64, shape (r, d)
         Orthonormal rows, in normalised units; the most important first.
+    origin_ : ndarray of float64, shape (d,)
+        What directions go through, in the columns' units: the middle of the bounds, or the mean with its noise.
     feature_names_ : tuple of str
         The columns that the entries of a component belong to.
     n_features_in_ : int
@@ -102,7 +108,7 @@ class LowRankApproximation(
 
     def transform(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
-        return np.asarray(self.normalised(rows_like_fitted(self, X)) @ self.components_.T)
+        return np.asarray((self.normalised(rows_like_fitted(self, X)) - self._origin()) @ self.components_.T)
 
     def inverse_transform(self, T: ArrayLike) -> NDArray[np.float64]:
         """Return the rows (m, d), in the columns' units, that have the coordinates (m, r)."""
@@ -110,15 +116,30 @@ class LowRankApproximation(
         coordinates = np.asarray(T, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
             raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
-        return self.release_.schema.denormalise(coordinates @ self.components_)
+        return self.release_.schema.denormalise(coordinates @ self.components_ + self._origin())
 
     def excess_risk(self, X: ArrayLike) -> float:
-        """Return psi of this projection, 0 if optimal; not private (Burkhardt et al. 2025, section 6.2)."""
-        return excess_risk(self.components_, self.normalised(X))
+        """Return psi of this projection, 0 if optimal; not private (Burkhardt et al. 2025, section 6.2).
+
+        With `center` the optimum is that of projections about the mean of X, and the distance of `origin_` from that
+        mean counts as far as it lies outside of the components.
+        """
+        Z = self.normalised(X)
+        if not self.center:
+            return excess_risk(self.components_, Z)
+        mean = Z.mean(axis=0)
+        missed = (mean - self._origin()) - (mean - self._origin()) @ self.components_.T @ self.components_
+        return excess_risk(self.components_, Z - mean) + float(missed @ missed)
 
     def random_excess_risk(self, X: ArrayLike) -> float:
         """Return the expected psi of a random projection of the same rank: what a release has to beat."""
-        return random_excess_risk(len(self.components_), self.normalised(X))
+        Z = self.normalised(X)
+        return random_excess_risk(len(self.components_), Z - Z.mean(axis=0) if self.center else Z)
+
+    def _origin(self) -> NDArray[np.float64]:
+        """Return what directions go through, in normalised units; noise may have moved a mean out of its bounds."""
+        public = self.release_.schema
+        return np.asarray((self.origin_ - public.offset) / public.slope)
 
     def normalised(self, X: ArrayLike) -> NDArray[np.float64]:
         """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""

@@ -178,6 +178,8 @@ def test_networked_low_rank_agrees_with_the_in_process_run_of_the_same_seed(data
     assert 0 <= result["not_private"]["psi"] < result["not_private"]["random_psi"]
     local = dpmpc.LowRankApproximation(2, simulation_seed=3, bounds=(-2, 2)).fit(table().values)
     assert [list(component) for component in result["components"]] == [list(NAMES)] * 2
+    origin = dict.fromkeys(NAMES, 0.0)  # the middle of the bounds
+    assert (fields["parameters"], result["origin"]) == ({"n_components": 2, "center": False}, origin)
     assert np.array([list(component.values()) for component in result["components"]]) == pytest.approx(
         local.components_, rel=1e-12
     )
@@ -354,6 +356,10 @@ BAD_MODELS = {
     "rank of ridge": (["--target", "score", "--components", "2"], "components: 2"),
     "penalty of a moment": (["--model", "moment", "--column", "score", "--alpha", "2"], "alpha: 2.0"),
     "rank above columns": (["--model", "low-rank", "--components", "4"], "n_components: 4"),
+    "centre of a regression": (
+        ["--target", "score", "--center"],
+        "center: True given, but that is for --model low-rank",
+    ),
     "rank zero": (["--model", "low-rank", "--components", "0"], "n_components: 0"),
     "no column": (["--model", "moment"], "column: none given, one of height, weight, score"),
     "unknown column": (["--model", "moment", "--column", "age"], "'age'"),
