@@ -333,7 +333,7 @@ def test_whoever_trusts_a_file_may_take_longer(sound, tmp_path, capsys):
     path.write_bytes(files.with_task(sound, sketch__columns=601))
     with pytest.raises(InputError, match="at most 1e-09 s"):
         Release.load(path, longest=1e-9)
-    with pytest.raises(InputError, match="claims another guarantee|1 promised, but"):
+    with pytest.raises(InputError, match=r"claims another guarantee|1 promised, but"):
         Release.load(path, longest=60)
     assert main(["verify", str(path), "--longest", "60"]) == 2
     assert "without certificate" in capsys.readouterr().err
