@@ -147,7 +147,8 @@ def test_products_and_sums_are_not_fused_where_the_processor_could(tmp_path, obj
 
 
 def test_every_c_file_and_every_cython_file_is_compiled():
-    files = [file for kernel_or_module in (BUILD["kernels"], *BUILD["modules"].values()) for file in kernel_or_module]
+    lists = (BUILD["kernels"], BUILD["alone"], *BUILD["modules"].values())
+    files = [file for listed in lists for file in listed]
     assert sorted(files) == sorted(path.stem for path in (ROOT / "csrc").glob("*.c"))
     assert sorted(BUILD["modules"]) == sorted(path.stem for path in (ROOT / "csrc").glob("*.pyx"))
 
