@@ -64,6 +64,8 @@ class Label(bytes, enum.Enum):
     COLLECTION = b"dpmpc v1 collection"
     REPORT = b"dpmpc v1 report"
     REPORT_SHARE = b"dpmpc v1 report share"
+    REPORT_ID = b"dpmpc v2 report id"
+    SEALED_RECORD = b"dpmpc v2 record"
     CLIENT_TOKEN = b"dpmpc v1 client token"
     BATCH = b"dpmpc v1 batch"
     BATCH_CHOICE = b"dpmpc v1 batch choice"

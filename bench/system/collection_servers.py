@@ -12,12 +12,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.ports import HOST, free_ports
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.sealing import SealFolder, read_public
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection, ServerEntry
@@ -36,28 +38,36 @@ _CHUNK = 1 << 12
 class Servers:
     """The processes of one collection; leaving the context ends them."""
 
-    folder: Path  # holds collection.toml and a folder for each server
+    folder: Path  # holds the task file and a folder for each server
     collection: Collection  # the public facts
     options: tuple[str, ...] = ()  # of `dpmpc serve`, for every server
     processes: dict[int, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
     def make(
-        cls, folder: Path, *options: str, servers: int = 3, columns: Sequence[str] = ("a", "b", "y"), **fields: Any
+        cls,
+        folder: Path,
+        *options: str,
+        servers: int = 3,
+        columns: Sequence[str] = ("a", "b", "y"),
+        sealed: bool = False,
+        **fields: Any,
     ) -> Self:
-        """Write identities and a collection that is open now, on free ports."""
-        certificates = []
-        for server in range(servers):
-            (folder / f"server-{server}").mkdir(mode=0o700)
-            certificates.append(write_identity(folder / f"server-{server}" / "identity", server, 2 * _DAY))
-        entries = tuple(
-            ServerEntry(f"https://{HOST}:{port}", f"{HOST}:{port}", certificate.decode())
-            for port, certificate in zip(free_ports(servers), certificates, strict=True)
-        )
+        """Write identities and a collection that is open now, on free ports; `sealed` with keys, in format 2."""
+        entries = []
+        for server, port in enumerate(free_ports(servers)):
+            own = folder / f"server-{server}"
+            own.mkdir(mode=0o700)
+            certificate = write_identity(own / "identity", server, 2 * _DAY).decode()
+            entry = ServerEntry(f"https://{HOST}:{port}", f"{HOST}:{port}", certificate)
+            if sealed:
+                SealFolder(own / "seals").draw("trial")
+                entry = msgspec.structs.replace(entry, keys=(read_public(own / "seals" / "trial.pub"),))
+            entries.append(entry)
         now = datetime.datetime.now(datetime.UTC)
         chosen: dict[str, Any] = {
             "name": "a trial",
-            "servers": entries,
+            "servers": tuple(entries),
             "opens": now - _DAY,
             "closes": now + _DAY,
             "expires": now + 2 * _DAY,
@@ -71,8 +81,14 @@ class Servers:
         } | fields
         terms, schema = taken(CollectionTerms, chosen), Schema.from_pair(list(columns), (0.0, 10.0))
         collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
-        collection.save(folder / "collection.toml")
-        return cls(folder, collection, options)
+        made = cls(folder, collection, options)
+        collection.save(made.task_file)
+        return made
+
+    @property
+    def task_file(self) -> Path:
+        """The file that everybody has."""
+        return self.folder / ("collection.toml" if self.collection.format == 1 else "collection.json")
 
     def server_folder(self, server: int) -> ServerFolder:
         """Return where a server keeps what it has."""
@@ -85,7 +101,7 @@ class Servers:
     def launch(self, server: int) -> None:
         """Start a server, without waiting for it."""
         host, port = self.address(server)
-        command = [sys.executable, "-m", "dpmpc", "serve", str(self.folder / "collection.toml")]
+        command = [sys.executable, "-m", "dpmpc", "serve", str(self.task_file)]
         command += ["--server", str(server), "--folder", str(self.folder / f"server-{server}")]
         command += ["--listen", f"{host}:{port}", *self.options]
         with (self.folder / f"server-{server}.log").open("a") as log:

@@ -29,13 +29,21 @@ _LARGEST_NAMES = 1 << 28  # bytes of the file of clients' names
 def add_commands(commands: Any) -> None:
     """Add the commands to the parser."""
     identity = commands.add_parser("identity", help="make a server's key and the certificate that all others pin")
-    identity.add_argument("folder", metavar="DIR", help="a new directory, which the server's owner keeps")
-    identity.add_argument("--server", type=int, required=True, metavar="I", help="the server's number, from 0")
+    identity.add_argument(
+        "folder", metavar="DIR", help="a new directory, which the server's owner keeps; with --seal its seals/"
+    )
+    what = identity.exclusive(required=True)
+    what.add_argument("--server", type=int, metavar="I", help="the server's number, from 0")
+    what.add_argument(
+        "--seal",
+        metavar="NAME",
+        help="make the keys NAME.key and NAME.pub of one collection instead, which clients seal reports to",
+    )
     identity.add_argument("--days", type=int, default=CERTIFIED_DAYS, help="how long it is valid (default %(default)s)")
     identity.set_defaults(run=_identity)
 
     collection = commands.add_parser("collection", help="write the task file of a collection, with its noise")
-    collection.add_argument("file", metavar="FILE", help="the TOML file, a new one")
+    collection.add_argument("file", metavar="FILE", help="a new file: TOML, with --seal JSON")
     collection.add_argument("--name", required=True, help="what people call it")
     collection.add_argument("--bounds", required=True, metavar="FILE", help="TOML with the public bounds")
     collection.add_argument(
@@ -45,6 +53,13 @@ def add_commands(commands: Any) -> None:
         required=True,
         metavar=("URL", "HOST:PORT", "CERTIFICATE"),
         help="for each server in order: where clients upload, where the other servers reach it, its party.crt",
+    )
+    collection.add_argument(
+        "--seal",
+        action="append",
+        metavar="PUBLIC",
+        help="for each server in order its NAME.pub of `dpmpc identity --seal`: clients may send one report for all "
+        "servers to any of them",
     )
     for name, text in (
         ("opens", "when reports are taken, such as 2027-01-31T08:00+01:00"),
@@ -158,6 +173,14 @@ def _identity(options: argparse.Namespace) -> None:
     if not 1 <= options.days <= MOST_DAYS:
         raise InputError(f"days: {options.days} given, 1 to {MOST_DAYS} expected")
     folder = Path(options.folder)
+    if options.seal is not None:
+        from dpmpc.collection.sealing import SealFolder
+
+        public = SealFolder(folder).draw(options.seal)
+        print(f"{folder / options.seal}.pub: public: give it to whoever writes the task file, and read out to them:")
+        print(public.strip())
+        print(f"{folder / options.seal}.key: for one collection; keep no copy: it is deleted after the release")
+        return
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
@@ -174,13 +197,20 @@ def _identity(options: argparse.Namespace) -> None:
 
 def _collection(options: argparse.Namespace) -> None:
     from dpmpc.collection.collection_design import CollectionTerms, design_collection
+    from dpmpc.collection.sealing import read_public
     from dpmpc.collection.task_file import ServerEntry
     from dpmpc.data import Schema
     from dpmpc.network.identity import valid_until
     from dpmpc.planning.advice import verdict
     from dpmpc.specification import Budget
 
-    servers = tuple(ServerEntry(url, release, _text(path)) for url, release, path in options.server)
+    seals = [()] * len(options.server) if options.seal is None else [(read_public(path),) for path in options.seal]
+    if len(seals) != len(options.server):
+        raise InputError(f"seal: {len(seals)} given, one for each of {len(options.server)} servers expected")
+    servers = tuple(
+        ServerEntry(url, release, _text(path), keys)
+        for (url, release, path), keys in zip(options.server, seals, strict=True)
+    )
     terms = CollectionTerms(
         name=options.name,
         servers=servers,
@@ -266,6 +296,8 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         yield f"server {number}: {server.url}, {server.release}"
         certificate = server.certificate.encode()
         yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
+        for key in server.keys:
+            yield f"  reports are sealed to key {key.number}: {key.suite} {key.public}"
     yield from str(collection.plan.guarantee).split("\n")
     yield f"omission: {omission(collection)}"
     if collection.proved:

@@ -5,6 +5,7 @@ In the order in which a report travels:
 `task_file`   what everybody agrees on before the first upload; its digest is bound into all that follows
 `designing`   how such a file is made, and what denied reports can do
 `reports`     the bytes of an upload, one record for each report
+`sealing`     how one report holds what is for each server, closed to all others; whose keys these are
 `submission`  how a client makes, keeps (`pending`) and sends them
 `serving`     the server process: `connections`, `service` (HTTP), `admission`, `roster`, `group_commit`
 `spool`       where a server keeps its shares until the release: words in `segments`, and a `spool_index`

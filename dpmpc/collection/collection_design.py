@@ -120,6 +120,7 @@ def design_collection(
     noise = fields.pop("noise")
     for margin in MARGINS[task.noising.reaches_several_rows(task.sketch) :]:
         collection = Collection(
+            format=2 if any(server.keys for server in terms.servers) else 1,
             **msgspec.structs.asdict(terms),
             template={**fields, "noise": _raised(noise, margin)},
             checked_dealing=isinstance(task.scheme, ShamirSharing) and task.proofs is None,

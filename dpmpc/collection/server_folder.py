@@ -3,6 +3,7 @@
 ======================  ===============================================================
 ``identity/``           party.crt and party.key, as `dpmpc identity` writes them
 ``spool/``              the shares of the reports
+``seals/``              private keys that reports of format 2 are sealed to, as `dpmpc identity --seal` writes them
 ``ledger/``             what this server has ever opened; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
 ``release.lock``        locked by the process that takes part in a release
@@ -22,6 +23,7 @@ from pathlib import Path
 from dpmpc.arguments import require_whole
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.sealing import SealFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
@@ -61,6 +63,11 @@ class ServerFolder:
     def identity(self) -> Path:
         """Folder of the key and the certificate."""
         return self.path / "identity"
+
+    @property
+    def seals(self) -> SealFolder:
+        """Folder of the keys that reports are sealed to."""
+        return SealFolder(self.path / "seals")
 
     @property
     def spool(self) -> Path:

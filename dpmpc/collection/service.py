@@ -5,7 +5,7 @@
                                                  TOKEN`` where the collection asks for it
 ``GET /``                                        a page for people (`front_page`)
 ``GET /v1/status``                               how this server stands (`status`), as JSON
-``GET /v1/collection``                           the task file as JSON
+``GET /v1/collection``                           the content of the task file, whose SHA-256 is its digest
 ``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
 ``GET /metrics``                                 to loopback addresses, unless an option says otherwise
 ===============================================  ==========================================================
@@ -164,7 +164,6 @@ class Service:
         self._refused: collections.Counter[str] = collections.Counter()
         self._guarantee = str(collection.plan.guarantee)
         self._front: tuple[Status, bytes] | None = None
-        self._public = json.dumps(collection.to_dict(), default=datetime.datetime.isoformat).encode()
 
     def application(self) -> Any:
         """Return the aiohttp application."""
@@ -286,7 +285,7 @@ class Service:
             return await self._commits.commit(body, network_of(request.remote)), length
 
     async def _describe(self, request: Any) -> Any:
-        return web.Response(body=self._public, content_type="application/json")
+        return web.Response(body=self.collection.content, content_type="application/json")
 
     async def _health(self, request: Any) -> Any:
         healthy, disk = await self._examine()

@@ -5,8 +5,14 @@ seed the servers toss after closing. So a collection fixes the noise for its *mi
 recomputes the guarantee for the batch and the matrix that there are in the end: a matrix that gives less than was
 promised is drawn again, a batch that cannot give it is refused.
 
-The file is TOML: what a `Task` says but for the number of clients and the seed of the matrix, the times, the sizes, and
-the servers with their certificates. It holds no secret. Its digest is that of the content, not of spaces and comments.
+The file holds what a `Task` says but for the number of clients and the seed of the matrix, the times, the sizes, and
+the servers with their certificates. It holds no secret. The digest is SHA-256 of its *content*: the JSON that
+``GET /v1/collection`` answers. Two formats are written:
+
+- *1*, TOML, whose spaces and comments do not count: clients reach every server by its pinned certificate.
+- *2*, the content itself, one line of JSON: each server has a key, too, to which clients seal what is for it alone, so
+  that any server may take a report for all (`dpmpc.collection.sealing`). Other bytes of equal meaning are refused:
+  nobody has to write JSON as Python does to get the digest, everybody hashes the file.
 """
 
 from __future__ import annotations
@@ -18,12 +24,13 @@ import hashlib
 import math
 import os
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
 from dpmpc.encoding import plan_modulus
@@ -36,17 +43,37 @@ from dpmpc.sketching import Sum
 from dpmpc.specification import MATRICES
 from dpmpc.storage import Record, canonical
 from dpmpc.task import Task
-from dpmpc.untrusted import ReadError, is_unicode, read_bytes, read_toml
+from dpmpc.untrusted import LARGEST_FILE, ReadError, is_unicode, read_bytes, read_json, read_toml
 
 HTTPS_PORT = 443
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
 State = Literal["not open yet", "open", "closed", "expired"]
 STATES: tuple[State, ...] = ("not open yet", "open", "closed", "expired")
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
-STORED_FACTOR = 4  # reports that a server stores at most, as a multiple of the largest batch
+STORED_FACTOR = 4  # reports that a server stores at most through one entrance, as a multiple of the largest batch
+_SOMEBODY = X25519PrivateKey.from_private_bytes(bytes(31) + b"\x40")  # whose key is no secret: checks others' keys
+MOST_KEYS = 256  # of a server: a number is one byte
 
 
-class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class SealKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A public key of one server, to which clients seal what is for it alone.
+
+    Parameters
+    ----------
+    number : int
+        0 for its first key, and so on.
+    suite : str
+        "x25519": DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM (RFC 9180).
+    public : str
+        64 hexadecimal digits, in lower case.
+    """
+
+    number: int
+    suite: Literal["x25519"]
+    public: str
+
+
+class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
     """One server of a collection.
 
     Parameters
@@ -57,11 +84,14 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Where the other servers reach it for the release: ``HOST:PORT``.
     certificate : str
         Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, not its host.
+    keys : tuple of SealKey
+        In the order of their numbers, of which clients use the last one; none in format 1.
     """
 
     url: str
     release: str
     certificate: str
+    keys: tuple[SealKey, ...] = ()
 
     @property
     def release_address(self) -> tuple[str, int]:
@@ -76,11 +106,13 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return parts.hostname, parts.port or HTTPS_PORT
 
 
-class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, tag_field="format"):
+class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     """What everybody agrees on before the first upload.
 
     Parameters
     ----------
+    format : int
+        2 where every server has keys that reports are sealed to, 1 where none has.
     name : str
         For people.
     opens, closes : datetime
@@ -110,6 +142,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
     """
 
     called: ClassVar[str] = "collection"
+    format: Literal[1, 2]
     name: str
     opens: datetime.datetime
     closes: datetime.datetime
@@ -145,6 +178,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
                 raise InputError(f"servers: two with one {what} given, different ones expected")
         if len({server.certificate for server in self.servers}) < len(self.servers):
             raise InputError("servers: two with one certificate given, different ones expected")
+        _check_keys(self.format, self.servers)
         task = self.plan
         if len(self.servers) != task.trust.servers:
             raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
@@ -161,14 +195,23 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
             )
 
     @functools.cached_property
+    def content(self) -> bytes:
+        """The canonical JSON form, which a file of format 2 is and which servers hand out."""
+        times = {name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}
+        try:
+            return canonical({**self.to_dict(), **times})
+        except ValueError as error:
+            raise InputError("task: infinity or NaN given, finite numbers expected") from error
+
+    @functools.cached_property
     def digest(self) -> bytes:
-        """SHA-256 of the canonical JSON form, 32 bytes."""
-        return hashlib.sha256(self._canonical).digest()
+        """SHA-256 of the content, 32 bytes."""
+        return hashlib.sha256(self.content).digest()
 
     @functools.cached_property
     def plan(self) -> Task:
         """The task of a minimum batch with a matrix that everybody can draw: what reports are made for."""
-        return self._task_of(self.minimum_batch, hashlib.sha256(Label.COLLECTION.value + self._canonical).digest())
+        return self._task_of(self.minimum_batch, hashlib.sha256(Label.COLLECTION.value + self.content).digest())
 
     @property
     def record_shape(self) -> tuple[int, int]:
@@ -192,8 +235,14 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
         """How many reports a server stores at most.
 
         It is more than the largest batch, because reports that only one server holds count for nothing in the end: a
-        stranger who sends such ones must not take the places of others.
+        stranger who sends such ones must not take the places of others. Each *entrance* has that much room for itself:
+        the server's pinned port and, in format 2, the door of each server, its own and those that hand reports on.
         """
+        return self.entrance_room * (1 if self.format == 1 else 1 + len(self.servers))
+
+    @property
+    def entrance_room(self) -> int:
+        """How many reports a server stores at most that came through one entrance."""
         return STORED_FACTOR * self.largest_batch
 
     def chosen(self, ids: NDArray[np.uint8], toss: bytes) -> NDArray[np.uint8]:
@@ -337,25 +386,38 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collection:
-        """Read the TOML file.
+        """Read a file of either format, or what ``GET /v1/collection`` answered.
 
         Raises
         ------
         InputError
-            If it cannot be read or a field is missing, unknown or not what it has to be.
+            If it cannot be read, a field is missing, unknown or not what it has to be, or JSON is not as it was
+            written.
         """
         try:
-            fields = read_toml(read_bytes(path))
+            content = read_bytes(path)
+            if content.startswith(b"{"):
+                loaded = cls.from_dict(read_json(content, dict[str, Any], largest=LARGEST_FILE))
+                if loaded.content != content:
+                    raise InputError(
+                        f"collection: {path} given, JSON with other bytes than a collection of this content has: "
+                        "somebody has written it anew; ask for the original"
+                    )
+                return loaded
+            fields = read_toml(content)
         except OSError as error:
             raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
         except ReadError as error:
-            raise InputError(f"collection: {path} given, a TOML file of a collection expected: {error}") from error
-        return cls.from_dict(fields)
+            raise InputError(f"collection: {path} given, the task file of a collection expected: {error}") from error
+        collection = cls.from_dict(fields)
+        if collection.format == 2:
+            raise InputError(f"collection: {path} given, a file of format 2 in TOML; JSON expected, as it was written")
+        return collection
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the TOML file; refuse to replace one."""
+        """Write the file; refuse to replace one."""
         try:
-            text = msgspec.toml.encode(self.to_dict())
+            text = self.content if self.format == 2 else msgspec.toml.encode(self.to_dict())
         except ImportError as error:
             raise InputError(
                 "collection: the tomli-w package is needed: pip install '.[intake]' in its source folder"
@@ -366,14 +428,6 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True, tag=1, t
                 file.flush()
         except OSError as error:
             raise InputError(f"collection: {path} cannot be written: {error.strerror}") from error
-
-    @functools.cached_property
-    def _canonical(self) -> bytes:
-        times = {name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}
-        try:
-            return canonical({**self.to_dict(), **times})
-        except ValueError as error:
-            raise InputError("task: infinity or NaN given, finite numbers expected") from error
 
     def _task_of(self, clients: int, seed: bytes, dealers: int | None = None) -> Task:
         sketch = {**self.template["sketch"], "columns": clients}
@@ -395,6 +449,27 @@ def _check_server(number: int, server: ServerEntry) -> None:
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise InputError(f"servers: release {server.release!r} of server {number} given, HOST:PORT expected")
     check_certificate(server.certificate.encode(), number, "server")
+
+
+def _check_keys(number: int, servers: Sequence[ServerEntry]) -> None:
+    """Refuse keys that clients cannot seal to, that two servers share, or that do not fit the format."""
+    known: set[str] = set()
+    for server, entry in enumerate(servers):
+        given = f"servers: keys of server {server}"
+        if bool(entry.keys) != (number == 2):
+            expected = "none in format 1, one or more at each server in format 2"
+            raise InputError(f"format: {number} given with {len(entry.keys)} keys of server {server}, {expected}")
+        if [key.number for key in entry.keys] != list(range(len(entry.keys))) or len(entry.keys) > MOST_KEYS:
+            raise InputError(f"{given}: numbers 0, 1, .. in this order expected, at most {MOST_KEYS}")
+        for key in entry.keys:
+            try:
+                public = bytes.fromhex(key.public)
+                _SOMEBODY.exchange(X25519PublicKey.from_public_bytes(public))  # no point of small order
+            except ValueError:
+                raise InputError(f"{given}: {key.public!r} given, a public key of X25519 expected") from None
+            if public.hex() != key.public or key.public in known:
+                raise InputError(f"{given}: {key.public!r} given, lower case expected, and each key once")
+            known.add(key.public)
 
 
 def _is_https_host(url: str) -> bool:
