@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     )
     from dpmpc.estimators import (
         FrequencyMoment,
+        GroupComparison,
         GroupedRidgeRegression,
         LogisticRegression,
         LowRankApproximation,
@@ -69,6 +70,7 @@ __all__ = [
     "DpmpcError",
     "Equivocation",
     "FrequencyMoment",
+    "GroupComparison",
     "GroupedRidgeRegression",
     "GuaranteeError",
     "InconsistentShares",
@@ -108,6 +110,7 @@ __all__ = [
 _SOURCES = {
     "Budget": "dpmpc.specification",
     "FrequencyMoment": "dpmpc.estimators",
+    "GroupComparison": "dpmpc.estimators",
     "GroupedRidgeRegression": "dpmpc.estimators",
     "LogisticRegression": "dpmpc.estimators",
     "LowRankApproximation": "dpmpc.estimators",

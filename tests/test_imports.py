@@ -102,6 +102,7 @@ READING = {
     "read a target": ("read", "ridge", "--target", "y", "--json"),
     "read rows": ("read", "rows", "--target", "y"),
     "read groups": ("read", "groups", "--target", "y"),
+    "compare groups": ("read", "groups", "--model", "compare", "--target", "y", "--before", "x0"),
     "read a logistic model": ("read", "outcomes", "--target", "y", "--model", "logistic"),
     "read a moment": ("read", "moment"),
     "read mixed rows": ("read", OLD_FILES / "mixed.dpmpc", "--target", "y"),

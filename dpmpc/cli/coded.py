@@ -45,13 +45,14 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
     dialect = dialect_of(options)
     book = None if given is None else _codebook(options, given)
     if given is not None and isinstance(book, Codebook):
+        book = analysis.codebook(book)
         public = Schema.of_codebook(book, given.outside)
         chosen = analysis.columns(public.names)
-        if public.weighted and (analysis.name not in ("ridge", "grouped-ridge") or options.rounds):
+        if public.weighted and (analysis.name not in ("ridge", "grouped-ridge", "compare") or options.rounds):
             asked = f"{analysis.name}, rounds: {options.rounds}"
             raise InputError(
-                f"model: {asked} given, 'ridge' with rounds = 0 expected where rows have weights or contribute zeros; "
-                'if_missing = "indicator" keeps rows that lack a feature'
+                f"model: {asked} given, 'ridge' with rounds = 0 expected, or 'compare', where rows have weights or "
+                'contribute zeros; if_missing = "indicator" keeps rows that lack a feature'
             )
         table = book.encode(read_cells(options.data, book.sources, dialect=dialect), options.target)
         return (table, public) if chosen is None else (table.select(chosen), public.select(chosen))

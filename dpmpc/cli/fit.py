@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from dpmpc.results import Report
     from dpmpc.task import Task
 
-ONE_RELEASE = ("ridge", "low-rank", "moment")
+ONE_RELEASE = ("ridge", "compare", "low-rank", "moment")
 MODELS = (*ONE_RELEASE, "logistic", "poisson")
 
 
@@ -64,8 +64,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_model_options(command: Parser) -> None:
-    regression = command.section("--model ridge, logistic and poisson")
-    regression.add_argument("--target", metavar="COL", help="the column to predict; required")
+    regression = command.section("--model ridge, logistic, poisson and compare")
+    regression.add_argument("--target", metavar="COL", help="the column to predict, or to compare; required")
     add_rounds(regression, default="default auto; ridge: 0")
     ridge = command.section("--model ridge")
     ridge.add_argument(
@@ -75,7 +75,17 @@ def _add_model_options(command: Parser) -> None:
     ridge.add_argument(
         "--by",
         metavar="COL",
-        help="one regression for each of up to 50 values of this column, which the bounds file lists, from one release",
+        help="one regression for each of up to 50 values of this column, which the bounds file lists, from one "
+        "release; --model compare: what is compared",
+    )
+    comparison = command.section("--model compare, with --target and --by")
+    comparison.add_argument(
+        "--before",
+        metavar="A,B",
+        help="columns that were known before groups were assigned: differences are adjusted for them",
+    )
+    comparison.add_argument(
+        "--control", metavar="VALUE", help="the group that others are compared with (default: the first)"
     )
     low_rank = command.section("--model low-rank")
     low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
@@ -126,11 +136,11 @@ def _fit(options: argparse.Namespace) -> None:
 
 def fit_model_of(options: argparse.Namespace) -> FitModel:
     """Make the model that ``--model`` names; an option of another model is an error."""
-    from dpmpc.cli.fit_groups import GroupedFitModel
+    from dpmpc.cli.fit_groups import ComparisonFitModel, GroupedFitModel
     from dpmpc.cli.fit_models import LowRankFitModel, MomentFitModel, RidgeFitModel
     from dpmpc.cli.fit_rounds import LogisticFitModel, PoissonFitModel, RidgeRoundsFitModel
 
-    kinds = (RidgeFitModel, LowRankFitModel, MomentFitModel, LogisticFitModel, PoissonFitModel)
+    kinds = (RidgeFitModel, ComparisonFitModel, LowRankFitModel, MomentFitModel, LogisticFitModel, PoissonFitModel)
     models: dict[str, Any] = {kind.name: kind for kind in kinds}
     chosen = models[options.model]
     for other in models.values():

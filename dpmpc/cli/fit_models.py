@@ -16,10 +16,11 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.data import Schema, Table, check_table
+from dpmpc.data import Codebook, Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import (
     FrequencyMoment,
+    GroupComparison,
     GroupedRidgeRegression,
     LogisticRegression,
     LowRankApproximation,
@@ -30,8 +31,8 @@ from dpmpc.release import GramRelease, Release
 from dpmpc.results import NumberTable, Result
 
 AnyEstimator: TypeAlias = (
-    "RidgeRegression | GroupedRidgeRegression | LowRankApproximation | FrequencyMoment | LogisticRegression "
-    "| PoissonRegression"
+    "RidgeRegression | GroupedRidgeRegression | GroupComparison | LowRankApproximation | FrequencyMoment "
+    "| LogisticRegression | PoissonRegression"
 )
 LEVEL = 0.95  # of the confidence intervals in a report
 
@@ -60,6 +61,10 @@ class FitModel(abc.ABC):
     def columns(self, bounded: tuple[str, ...] | None) -> tuple[str, ...] | None:
         """Return the names of the columns to read, given those with bounds; None for all."""
         return bounded
+
+    def codebook(self, book: Codebook) -> Codebook:
+        """Return the variables to read, given those of the bounds file."""
+        return book
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
         """Return what `dpmpc.planning.design` is told, from what the user asked for."""

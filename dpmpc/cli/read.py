@@ -27,9 +27,10 @@ def add_commands(commands: Any) -> None:
     read.add_argument("--target", metavar="COL", help="regress this column on the others")
     read.add_argument(
         "--model",
-        choices=("ridge", "logistic"),
+        choices=("ridge", "logistic", "compare"),
         default="ridge",
-        help="what regresses it (default %(default)s); logistic is the approximation without rounds",
+        help="what regresses it (default %(default)s); logistic is the approximation without rounds; compare is no "
+        "regression, but compares its mean between groups, of a release by group",
     )
     read.add_argument("--features", metavar="A,B", help="on these alone")
     read.add_argument(
@@ -39,6 +40,8 @@ def add_commands(commands: Any) -> None:
         metavar="NAME=A,B",
         help="test the coefficients of these features together; may be repeated",
     )
+    read.add_argument("--before", metavar="A,B", help="--model compare: adjust differences for these columns")
+    read.add_argument("--control", metavar="VALUE", help="--model compare: the group that others are compared with")
     read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
     mixed = read.section("files of mix")
     mixed.add_argument("--method", choices=MIXING_METHODS, help="default: what the release is meant for")
@@ -68,6 +71,8 @@ def _read(options: argparse.Namespace) -> None:
             target=options.target,
             features=None if options.features is None else _listed("features", options.features),
             groups=_groups(options.group),
+            before=None if options.before is None else _listed("before", options.before),
+            control=options.control,
             model=options.model,
             method=options.method,
             ridge=options.ridge,

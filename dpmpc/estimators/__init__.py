@@ -1,8 +1,8 @@
 """scikit-learn estimators that read a release, or make one from data at hand, and what they read from it.
 
-What is read stands in modules that need no scikit-learn: `ridge`, `grouped_fit`, `in_rounds`, `components_and_moments`,
-`inference` and `summary`. The estimators add parameters of a release, `fit` and `predict`; they are imported when they
-are first used, so that a release is read without them.
+What is read stands in modules that need no scikit-learn: `ridge`, `grouped_fit`, `group_comparison`, `in_rounds`,
+`components_and_moments`, `inference` and `summary`. The estimators add parameters of a release, `fit` and `predict`;
+they are imported when they are first used, so that a release is read without them.
 """
 
 from __future__ import annotations
@@ -11,15 +11,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from dpmpc.estimators.by_group import GroupComparison, GroupedRidgeRegression
     from dpmpc.estimators.frequency_moment import FrequencyMoment
     from dpmpc.estimators.inference import Inference
     from dpmpc.estimators.low_rank_approximation import LowRankApproximation
     from dpmpc.estimators.private_estimator import PrivateEstimator, PrivateLinearModel
     from dpmpc.estimators.regressions_in_rounds import LogisticRegression, PoissonRegression
-    from dpmpc.estimators.ridge_regression import GroupedRidgeRegression, RidgeRegression
+    from dpmpc.estimators.ridge_regression import RidgeRegression
 
 __all__ = [
     "FrequencyMoment",
+    "GroupComparison",
     "GroupedRidgeRegression",
     "Inference",
     "LogisticRegression",
@@ -32,7 +34,8 @@ __all__ = [
 
 _SOURCES = {
     "FrequencyMoment": "frequency_moment",
-    "GroupedRidgeRegression": "ridge_regression",
+    "GroupComparison": "by_group",
+    "GroupedRidgeRegression": "by_group",
     "Inference": "inference",
     "LogisticRegression": "regressions_in_rounds",
     "LowRankApproximation": "low_rank_approximation",

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from dpmpc.errors import InputError
 from dpmpc.estimators.components_and_moments import LowRankFit, MomentFit
+from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.estimators.ridge import RidgeFit
@@ -31,7 +32,7 @@ class FittedModel(Protocol):
         """Return all that its releases say."""
 
 
-_OF_ONE = {kind.kind: kind for kind in (RidgeFit, GroupedRidgeFit, LowRankFit, MomentFit)}
+_OF_ONE = {kind.kind: kind for kind in (RidgeFit, GroupedRidgeFit, GroupComparisonFit, LowRankFit, MomentFit)}
 _IN_ROUNDS = {kind.kind: kind for kind in (RidgeFit, LogisticFit, PoissonFit)}
 REGRESSIONS = (*_IN_ROUNDS, GroupedRidgeFit.kind)  # what predicts
 MODELS = tuple(dict.fromkeys((*_OF_ONE, *_IN_ROUNDS)))

@@ -23,6 +23,7 @@ from dpmpc.data import require_column
 from dpmpc.data_release import MixedRelease
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.components_and_moments import MomentFit
+from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit
 from dpmpc.estimators.inference import stands_out
@@ -47,7 +48,10 @@ class ReadOptions:
     features: Sequence[str] | None = None  # those others; by default all
     # name -> features that are tested together
     groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    model: str = "ridge"  # what regresses it: "ridge", or "logistic" for the approximation without rounds
+    # what reads it: "ridge", "logistic" for the approximation without rounds, or "compare" for means by group
+    model: str = "ridge"
+    before: Sequence[str] | None = None  # of "compare": columns that differences are adjusted for
+    control: str | None = None  # of "compare": the group that others are compared with
     method: str | None = None  # of a mixed file: how its rows are read, by default as the file says
     ridge: float | None = None  # of a mixed file: what is added to the Hessian
     level: float = 0.95  # nominal coverage of intervals
@@ -63,6 +67,9 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
         If it is not a release that dpmpc wrote, claims what does not hold, or cannot give what is requested.
     """
     requested = options or ReadOptions()
+    for name in ("before", "control"):
+        if requested.model != "compare" and getattr(requested, name) is not None:
+            raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model compare")
     if Path(path).is_dir():
         folder = FitFolder.open(Path(path))
         if folder.in_rounds or (requested.target is None and folder.parameters is not None):
@@ -72,6 +79,8 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     if requested.target is None and (requested.features or requested.groups):
         raise InputError("target: none given, the column to predict expected beside features and groups")
     kind = _kind(path)
+    if requested.model == "compare" and requested.features:
+        raise InputError(f"features: {requested.features} given, but a comparison has none; --before adjusts it")
     if requested.model != "ridge" and (requested.target is None or requested.groups or kind == "mixed"):
         raise InputError(
             f"model: {requested.model!r} given, a target and no groups expected beside it, and a release of second "
@@ -154,6 +163,9 @@ def result_of(release: Release, options: ReadOptions) -> Result:
     features = with_variables(public, options.features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # the result says it
+        if options.model == "compare":
+            comparison = GroupComparisonFit(before=options.before or (), control=options.control)
+            return comparison.fit_release(release, target).result(options.level)
         if options.model == "logistic":
             return LogisticFit(rounds=0).fit_release(release, target, features=features).result(options.level)
         if not is_grouped(release):

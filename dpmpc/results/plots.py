@@ -145,6 +145,25 @@ def estimate(value: float, error: float, unit: str) -> Plot:
     )
 
 
+def intervals(title: str, caption: str, found: Mapping[str, tuple[float, float, float]], level: float) -> Plot:
+    """Plot estimates of one unit beside 0; each has a lower and an upper end."""
+    shown = dict(list(found.items())[:MOST_BARS])
+    with figure(_MARGIN + _ROW * len(shown)) as drawn:
+        axis = drawn.subplots()
+        axis.axvline(0.0, color=COLOURS["muted"], linewidth=0.9)
+        for row, (value, low, high) in enumerate(shown.values()):
+            axis.plot([low, high], [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(value, row, "o", color=COLOURS["blue"], markersize=5.5)
+        _name_rows(axis, list(shown))
+        _label_values(axis, "")
+        said = "; ".join(
+            f"{name} {figures(one[0])}, {figures(one[1])} to {figures(one[2])}" for name, one in shown.items()
+        )
+        svg = inline(drawn, "intervals", title, f"{said}.")
+    rest = "" if len(shown) == len(found) else f" The first {len(shown)} of {len(found)} are shown."
+    return Plot(title, f"{caption} Bars: {100 * level:g}\u00a0% confidence intervals.{rest}", svg)
+
+
 @dataclasses.dataclass(frozen=True)
 class Signal:
     """Typical sizes (root mean square) of what was released, in its own units: columns mapped to [-1, 1], summed."""
