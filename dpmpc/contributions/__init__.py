@@ -1,9 +1,10 @@
-"""What one client contributes: its row, second moments of it, its score in a regression, a power of a number, an item.
+"""What one client contributes: its row, second moments of it, its score in a regression, a power, an item, its cells.
 
 Either way a release is a public linear map of the contributions plus noise. `Rows` is what the paper sketches. With
 `SecondMoments` the public matrix is the all-ones row: the release is the noisy Gram matrix of (1, z), so that
 sufficient statistics perturbation runs with no trusted curator; `GroupedMoments` has one such matrix for each group.
-`PowerSum` and `ItemSketch`, for frequency moments, are summed likewise (docs/mathematics.md, section 5).
+`PowerSum` and `ItemSketch`, for frequency moments, are summed likewise (docs/mathematics.md, section 5), and so are
+`CellCounts`, for histograms and quantiles (section 15).
 
 A contribution says what a client sends, and how far one client can move it. That bound holds for every row, whatever
 the schema that the row came through; only accuracy depends on the two belonging together.
@@ -12,6 +13,7 @@ the schema that the row came through; only accuracy depends on the two belonging
 from collections.abc import Mapping
 from typing import Any
 
+from dpmpc.contributions.cells import CellCounts, CellGrid
 from dpmpc.contributions.clipped_scores import ClippedScores, ClippedSums
 from dpmpc.contributions.contribution import (
     Contribution,
@@ -29,6 +31,8 @@ from dpmpc.storage import rebuilt
 __all__ = [
     "CONTRIBUTIONS",
     "MOST_GROUPS",
+    "CellCounts",
+    "CellGrid",
     "ClippedScores",
     "ClippedSums",
     "Contribution",
@@ -60,6 +64,7 @@ CONTRIBUTIONS: dict[str, type[Contribution]] = {
         WhitenedProducts,
         PowerSum,
         ItemSketch,
+        CellCounts,
         Scores,
         ClippedScores,
     )

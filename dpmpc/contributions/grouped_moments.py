@@ -109,9 +109,8 @@ class GroupedMoments(Contribution):
         return blocks.reshape(len(rows), -1)
 
     def group_of(self, rows: Reals) -> NDArray[np.intp]:
-        """Return the one group (m,) of each normalised row, whatever a client has put in its indicators."""
-        shown = rows[:, self.first : self.first + self.indicators]
-        return np.where(shown.max(axis=1) > _SET, 1 + shown.argmax(axis=1), 0)
+        """Return `shown_group`."""
+        return shown_group(rows, self.first, self.indicators)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry can add, as of one block.
@@ -146,3 +145,9 @@ class GroupedMoments(Contribution):
                 f"beside the {self.indicators} indicators of a group, expected by {self.name}"
             )
         return [*range(self.first), *range(self.first + self.indicators, last)]
+
+
+def shown_group(rows: Reals, first: int, indicators: int) -> NDArray[np.intp]:
+    """Return the one group (m,) of each normalised row, whatever a client has put in its indicators."""
+    shown = rows[:, first : first + indicators]
+    return np.where(shown.max(axis=1) > _SET, 1 + shown.argmax(axis=1), 0)

@@ -20,7 +20,7 @@ import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_choice, require_finite
+from dpmpc.arguments import require_choice, require_finite, require_whole
 from dpmpc.data.csv_files import MISSING
 from dpmpc.data.table import Cell, Cells, check_names
 from dpmpc.errors import InputError
@@ -77,14 +77,16 @@ class Column(Record, frozen=True):
         return self.upper / 2 - self.lower / 2
 
 
+DEFAULT_CELLS, MOST_CELLS = 128, 1024  # of a number or a date, where its distribution is counted
 _DEGREE = 3  # of splines
+_STEP_ERROR = 1e-6  # of a step's number in the width of the bounds
 _LABEL = "missing"
 #: What each kind of variable is described by, beside its name and what is missing.
 _FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "category": ({"values"}, {"reference", "other"}),
     "yes-no": ({"yes", "no"}, set()),
-    "date": ({"date", "lower", "upper"}, set()),
-    "number": ({"lower", "upper"}, {"transform", "knots"}),
+    "date": ({"date", "lower", "upper"}, {"cells", "step"}),
+    "number": ({"lower", "upper"}, {"transform", "knots", "cells", "edges", "step"}),
 }
 
 
@@ -123,6 +125,13 @@ class Variable(Record, frozen=True, omit_defaults=True):
         The natural logarithm of a number, or its cubic B-spline.
     knots : tuple of float, optional
         Inner knots of the spline, rising, within the bounds.
+    cells : int, optional
+        How many cells of equal width the distribution of a number or a date is counted in, where it is; of equal width
+        of the logarithm with a transform. 128 by default, 1,024 at most. One of `cells`, `edges` and `step` at most.
+    edges : tuple of float, optional
+        The ends of these cells between the bounds, rising.
+    step : float, optional
+        How far the possible values lie apart, from the lower bound on: each is a cell of its own.
     missing : tuple of str
         Words for what is missing, beside those of the codebook and `dpmpc.data.MISSING`.
     if_missing : {"indicator", "middle"}, optional
@@ -147,6 +156,9 @@ class Variable(Record, frozen=True, omit_defaults=True):
     date: str | None = None
     transform: Literal["log", "spline"] | None = None
     knots: tuple[float, ...] | None = None
+    cells: int | None = None
+    edges: tuple[float, ...] | None = None
+    step: float | None = None
     missing: tuple[str, ...] = ()
     if_missing: Literal["indicator", "middle"] | None = None
 
@@ -168,6 +180,8 @@ class Variable(Record, frozen=True, omit_defaults=True):
             "number": self._check_number,
         }[self.kind]()
         _ = self.term  # whose columns check their bounds and names
+        if self.kind in ("number", "date"):
+            self._check_cells()
 
     @property
     def kind(self) -> str:
@@ -228,6 +242,46 @@ class Variable(Record, frozen=True, omit_defaults=True):
                     f"{self._where}: knots {list(knots)} given, rising numbers between {lower} and {upper} expected"
                 )
             force_setattr(self, "knots", knots)
+
+    def _check_cells(self) -> None:
+        given = {name: getattr(self, name) for name in ("cells", "edges", "step") if getattr(self, name) is not None}
+        if len(given) > 1 or (given and self.transform == "spline"):
+            others = ", ".join(given) + (" and transform = 'spline'" if self.transform == "spline" else "")
+            raise InputError(f"{self._where}: {others} given, one of cells, edges and step expected, and no spline")
+        column = self.term.columns[0]
+        if self.cells is not None:
+            force_setattr(self, "cells", require_whole(f"{self._where}: cells", self.cells, 2, MOST_CELLS))
+        if self.edges is not None:
+            edges = tuple(finite_number(f"edges of {self._where}", edge) for edge in self.edges)
+            lower, upper = self._ends
+            rising = all(low < high for low, high in itertools.pairwise([lower, *edges, upper]))
+            if not rising or not 1 <= len(edges) < MOST_CELLS:
+                raise InputError(
+                    f"{self._where}: edges {list(edges)[:8]} given, 1 to {MOST_CELLS - 1} rising numbers between "
+                    f"{lower} and {upper} expected"
+                )
+            force_setattr(self, "edges", edges)
+        if self.step is not None:
+            step = finite_number(f"step of {self._where}", self.step)
+            count = 2 * column.half_width / step if step > 0 else 0.0
+            if self.transform is not None or abs(count - round(count)) > _STEP_ERROR or not 1 <= count < MOST_CELLS:
+                raise InputError(
+                    f"{self._where}: step = {self.step} given, a number expected that divides the width of the bounds "
+                    f"into 1 to {MOST_CELLS - 1} steps, and no transform"
+                )
+            force_setattr(self, "step", step)
+
+    @property
+    def inner_edges(self) -> Reals:
+        """The ends between the cells of a number or a date, in units of its column; those of a step lie halfway."""
+        column = self.term.columns[0]
+        if self.edges is not None:
+            edges = np.array(self.edges)
+            return np.log(edges) if self.transform == "log" else edges
+        if self.step is not None:
+            count = round(2 * column.half_width / self.step)
+            return np.asarray(column.lower + self.step * (np.arange(count) + 0.5))
+        return np.linspace(column.lower, column.upper, (self.cells or DEFAULT_CELLS) + 1)[1:-1]
 
     def _words(self, field: str) -> tuple[str, ...]:
         """Return texts that cells are compared with, without spaces around them."""

@@ -38,6 +38,7 @@ _RELEASED = {
     "clipped-scores": "the sum of their clipped scores",
     "power-sum": "the sum of a power of their numbers",
     "item-sketch": "a sketch of how many hold each item",
+    "cell-counts": "how many are in each cell of their columns",
 }
 SumFields: TypeAlias = "dict[str, str | int | float | None]"
 
