@@ -5,9 +5,10 @@ BIN := .venv/bin
 WORKERS = $(shell expr 2 \* $$(nproc))  # many tests wait for servers, so two share a core
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := dpmpc/privacy/*,dpmpc/noise/*,dpmpc/sharing/*,dpmpc/encoding/*
+WASM := dpmpc/collection/web/report.wasm
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit long coverage mutations bench docs notebooks vectors wheel clean
+.PHONY: demo test doctor lint format types unit long coverage mutations bench docs notebooks vectors wasm wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -60,6 +61,12 @@ notebooks: .venv/tested  ## write the notebooks of examples/ from their programs
 vectors: .venv/tested  ## write the known-answer vectors again from the slow references in tests/
 	for reference in $(basename $(notdir $(wildcard tests/references/[a-z]*.py))); do \
 		PYTHONPATH=tests $(BIN)/python -m references.$$reference; done
+
+wasm:  ## compile csrc/report.c for browsers: clang 14 with lld, whose bytes a test compares with those in the package
+	clang --target=wasm32 -O2 -ffreestanding -nostdlib -fno-builtin -fno-math-errno -fwrapv -ffp-contract=off \
+		-fvisibility=hidden -Wall -Wextra -Werror -Icsrc/freestanding -Wl,--no-entry -Wl,--export-dynamic \
+		-Wl,--export=__heap_base -Wl,--strip-all -Wl,-z,stack-size=65536 -o $(WASM) csrc/report.c
+	chmod 644 $(WASM)
 
 wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new environment and run doctor and demo from it
 	$(PIP) install build

@@ -16,7 +16,8 @@
  * whose sizes `report_size` gives. Words are little-endian in payloads and streams, so that the host has to be, too.
  *
  * Promised: no branch and no address depends on the row, a key or a share, but whether a call returns 0. Not promised:
- * that the caller's z, drawn bytes and payloads are overwritten; `report_end` overwrites streams and `work` alone. */
+ * that the caller's z, drawn bytes, share keys, seed and payloads are overwritten; `report_end` overwrites streams and
+ * `work`. */
 
 #if defined(__BYTE_ORDER__) && __BYTE_ORDER__ != __ORDER_LITTLE_ENDIAN__
 #error "report.c: a little-endian host expected"
@@ -39,6 +40,9 @@
 #define MOST_PLAIN_BITS 50
 #define MOST_DIGITS 32 /* of one column: more than 2^29 needs */
 #define SPARE 8        /* words of the seed's stream that may be p, each with a probability of 2^-61 */
+
+/* A compiler may not leave out a call that it does not know. */
+static void *(*const volatile overwrite)(void *, int, size_t) = memset;
 
 static const double ROOT = 1.4142135623730951; /* of 2 */
 
@@ -331,6 +335,8 @@ API int report_hmac(const uint8_t *key, size_t key_bytes, const uint8_t *text, s
     for (size_t i = 0; i < BLOCK_BYTES; i++)
         padded[i] ^= 0x36 ^ 0x5c;
     sha256(padded, BLOCK_BYTES, digest, 1, DIGEST_BYTES, mac);
+    overwrite(padded, 0, sizeof padded);
+    overwrite(digest, 0, sizeof digest);
     return 0;
 }
 
@@ -354,6 +360,7 @@ static void hash_part(const struct report_plan *plan, const uint8_t *id, uint8_t
     to = framed(to, blind, blind_bytes);
     memcpy(to, &bytes, sizeof bytes), to += sizeof bytes;
     sha256(head, (size_t)(to - head), share, 1, bytes, digest);
+    overwrite(head, 0, sizeof head);
 }
 
 /* ---- one report ---- */
@@ -388,6 +395,7 @@ API void report_share_keys(const struct report_plan *plan, const uint8_t *keys, 
         report_hmac(plan->digest, DIGEST_BYTES, keys + at, KEY_BYTES, mac);
         report_hmac(mac, DIGEST_BYTES, info, sizeof info, mac);
         memcpy(share_keys + at, mac, KEY_BYTES);
+        overwrite(mac, 0, sizeof mac);
     }
 }
 
@@ -536,7 +544,6 @@ API int report_end(const struct report_plan *plan, const uint8_t *drawn, uint64_
             memcpy(payloads, (const uint8_t *)(work + at.parts) + (8 + DIGEST_BYTES) * k + 8, DIGEST_BYTES);
     }
     memcpy(payloads, work, plan->words * sizeof *work);
-    void *(*const volatile overwrite)(void *, int, size_t) = memset; /* a compiler may leave out a call that it knows */
     overwrite(work, 0, at.words * sizeof *work);
     overwrite(streams, 0, keyed * plan->words * sizeof *streams);
     return found < at.joint_words ? REPORT_DRAW_AGAIN : REPORT_DONE;

@@ -7,8 +7,8 @@ import numpy as np
 
 from dpmpc.client import Client
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
-from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import HEADER_BYTES, make_reports
+from dpmpc.collection.sealing import SECRET_BYTES, report_id
 from dpmpc.collection.task_file import Collection, ServerEntry
 from dpmpc.data import Column, Schema
 from dpmpc.proved_reports import circuit_of, unpacked
@@ -48,28 +48,34 @@ CASES = {
 
 @dataclasses.dataclass(frozen=True)
 class Remade:
-    """One report: its row and id, what was drawn for it, and the payload of each server."""
+    """One report: its row, secret and id, what was drawn for it, and the payload of each server."""
 
     row: list[float]
+    secret: bytes
     id: bytes
     drawn: bytes
     payloads: list[bytes]
 
 
-def design(certificates, case) -> Collection:
-    """Return a collection of this name in `CASES`, which is open, of servers with these certificates."""
+def design(certificates, case, keys=None, **more) -> Collection:
+    """Return a collection of this name in `CASES`, which is open, of servers with these certificates and keys."""
     columns, options = CASES[case]
     now = datetime.datetime.now(datetime.UTC)
     fields = {"opens": now - HOUR, "closes": now + HOUR, "expires": now + DAY, "minimum_batch": 200, "name": "a trial"}
-    fields |= {"largest_batch": 5000, "servers": entries_of(certificates)} | options
+    fields |= {"largest_batch": 5000, "servers": entries_of(certificates, keys)} | options | more
     schema = Schema(Column(name, *bounds) for name, bounds in COLUMNS[columns].items())
     return design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-7), **fields)
 
 
-def entries_of(certificates):
+def entries_of(certificates, keys=None):
     """Return the servers of a collection, which nobody can reach."""
     return tuple(
-        ServerEntry(f"https://server-{server}.example", f"server-{server}.example:7000", certificate.decode())
+        ServerEntry(
+            f"https://server-{server}.example",
+            f"server-{server}.example:7000",
+            certificate.decode(),
+            () if keys is None else keys[server],
+        )
         for server, certificate in enumerate(certificates)
     )
 
@@ -80,22 +86,23 @@ def remade(collection, count=24) -> list[Remade]:
     lower, upper = (np.array([getattr(column, end) for column in collection.plan.schema.columns]) for end in BOUNDS)
     rows = lower + (upper - lower) * generator.uniform(-0.1, 1.1, (count, len(lower)))
     rows[:4] = lower, upper, (lower + upper) / 2, np.where(np.arange(len(lower)) % 2, 1e300, -1e300)
-    ids = [generator.bytes(ID_BYTES) for _ in range(count)]
+    secrets = [generator.bytes(SECRET_BYTES) for _ in range(count)]
+    ids = [report_id(collection.digest, secret) for secret in secrets]
     records = make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
     payloads = [[record[HEADER_BYTES:] for record in each] for each in zip(*records, strict=True)]
     return [
-        Remade(row.tolist(), report_id, drawn_for(collection, report_id, each), each)
-        for row, report_id, each in zip(rows, ids, payloads, strict=True)
+        Remade(row.tolist(), secret, named, drawn_for(collection, named, each), each)
+        for row, secret, named, each in zip(rows, secrets, ids, payloads, strict=True)
     ]
 
 
-def drawn_for(collection, report_id, payloads) -> bytes:
+def drawn_for(collection, named, payloads) -> bytes:
     """Return keys, and where clients prove the blind and those of the wires, of a report's payloads."""
     *keyed, last = payloads
     keys = b"".join(payload[:KEY_BYTES] for payload in keyed)
     if not collection.proved:
         return keys
-    plan, servers, ids = collection.plan, len(payloads), np.frombuffer(report_id, np.uint8).reshape(1, -1)
+    plan, servers, ids = collection.plan, len(payloads), np.frombuffer(named, np.uint8).reshape(1, -1)
     circuit, sums = circuit_of(plan), []
     for server, payload in enumerate(payloads):
         words = np.frombuffer(payload, "<u8").astype(np.uint64).reshape(1, -1)

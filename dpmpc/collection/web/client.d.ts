@@ -1,0 +1,72 @@
+/** A column of the collection and its public bounds; values outside are clipped. */
+export interface Column {
+  readonly name: string;
+  readonly lower: number;
+  readonly upper: number;
+}
+
+/** Keep all of it until every server has it, then id and secret alone: who has the secret can show whose report it is. */
+export interface Report {
+  id: Uint8Array;
+  secret: Uint8Array;
+  body: Uint8Array;
+}
+
+/** What a person on a roster was given, in hexadecimal digits. */
+export interface Ticket {
+  report: string;
+  secret: string;
+}
+
+export interface SendOptions {
+  /** Addresses such as "https://server-0.example", taken in turn. */
+  doors: string[];
+  /** How often the same bytes are sent at most; 8 by default. */
+  attempts?: number;
+  signal?: AbortSignal;
+  /** Milliseconds before the second attempt, doubled up to 30 seconds; 1,000 by default. */
+  pause?: number;
+}
+
+export class CollectionError extends Error {}
+
+export class SendError extends Error {
+  /** Of HTTP, or 0 where there was no answer. */
+  readonly status: number;
+  /** What each server answered, by its number: a status of HTTP or "unreachable". */
+  readonly servers?: Record<string, number | string>;
+}
+
+export class Client {
+  /** Refuses a task whose digest is another, or to which this client cannot contribute. */
+  static open(task: BufferSource, digest: string, wasm: BufferSource | WebAssembly.Module): Promise<Client>;
+  readonly name: string;
+  readonly opens: Date;
+  readonly closes: Date;
+  readonly expires: Date;
+  readonly authenticated: boolean;
+  readonly proved: boolean;
+  readonly columns: readonly Column[];
+  readonly digest: Uint8Array;
+  /** The task file, parsed. */
+  readonly task: unknown;
+  /** The key of each server to which its record is sealed. */
+  readonly keys: readonly { number: number; public: Uint8Array }[];
+  state(now?: Date): "not open yet" | "open" | "closed" | "expired";
+  /** A number for each column, by its name; RangeError names the one that is none. */
+  report(row: Record<string, number>, options?: { ticket?: Ticket }): Promise<Report>;
+  /** Sends the same bytes until all servers have them; SendError where that fails. */
+  send(report: Report, options: SendOptions): Promise<{ everywhere: true; servers: Record<string, number> }>;
+}
+
+export function hex(bytes: Uint8Array): string;
+export function unhex(digits: string): Uint8Array;
+
+/** HPKE (RFC 9180), base mode, DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM: enc | ciphertext. */
+export function seal(
+  module: WebAssembly.Module,
+  publicKey: Uint8Array,
+  info: Uint8Array,
+  plain: Uint8Array,
+  associated?: Uint8Array,
+): Promise<Uint8Array>;

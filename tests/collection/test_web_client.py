@@ -1,0 +1,284 @@
+"""The client in JavaScript, run by node: its reports are the package's, sealed; it refuses what it cannot vouch for."""
+
+import base64
+import datetime
+import hashlib
+import json
+import os
+import re
+import shutil
+import subprocess
+from pathlib import Path
+
+import msgspec
+import numpy as np
+import pytest
+
+from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.roster import Ticket
+from dpmpc.collection.sealing import Opener, SealedReports, SealFolder, read_public
+from dpmpc.collection.task_file import STATES
+from dpmpc.network.identity import write_identity
+from dpmpc.proved_reports import unpacked
+from dpmpc.proving.circuit import FIELD
+from support.remade_reports import CASES, design, remade
+
+ROOT = Path(__file__).parents[2]
+WEB = ROOT / "dpmpc" / "collection" / "web"
+DRIVER = ROOT / "tests" / "support" / "web_client.mjs"
+CLANG = "14.0"  # of Debian 12: the bytes of report.wasm are those of this compiler
+STANDARD = {  # RFC 9180, A.1.1
+    "pkEm": "37fda3567bdbd628e88668c3c8d7e97d1d1253b6d4ea6d44c150f741f1bf4431",
+    "skEm": "52c4a758a802cd8b936eceea314432798d5baf2d7e9235dc084ab1b9cfa2f736",
+    "pkRm": "3948cfe0ad1ddb695d780e59077195da6c56506b027329794ab02bca80815c4d",
+    "info": "4f6465206f6e2061204772656369616e2055726e",
+    "plain": "4265617574792069732074727574682c20747275746820626561757479",
+    "aad": "436f756e742d30",
+    "ct": "f938558b5d72f1a23810b4be2ab4f84331acc02fc97babc53a52ae8218a355a96d8770ac83d07bea87e13c512a",
+}
+
+node = pytest.mark.skipif(not shutil.which("node"), reason="needs node 20 or later")
+
+
+def run(job, collection=None, **given):
+    """Let node do a job of the driver."""
+    if collection is not None:
+        given = {"task": collection.content.hex(), "digest": collection.digest.hex()} | given
+    given |= {"job": job, "client": (WEB / "client.mjs").as_uri(), "wasm": str(WEB / "report.wasm")}
+    done = subprocess.run(["node", DRIVER], input=json.dumps(given), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture(scope="module")
+def servers(tmp_path_factory):
+    """Folders, certificates and public keys of three servers."""
+    root = tmp_path_factory.mktemp("servers")
+    certificates, keys = [], []
+    for server in range(3):
+        certificates.append(write_identity(root / str(server), server, datetime.timedelta(days=2)))
+        folder = root / f"seal-{server}"
+        pair = []
+        for number, name in enumerate(("first", "later")):  # clients seal to the last one
+            SealFolder(folder).draw(name)
+            pair.append(msgspec.structs.replace(read_public(folder / f"{name}.pub"), number=number))
+        keys.append(tuple(pair))
+    return root, certificates, keys
+
+
+@pytest.fixture(scope="module")
+def designed(servers):
+    """Return the collection of a name, made once."""
+    made = {}
+
+    def of(case, **more):
+        key = (case, *more.items())
+        if key not in made:
+            made[key] = design(servers[1], case, servers[2], **more)
+        return made[key]
+
+    return of
+
+
+def opened(servers, collection, report):
+    """What each server finds in a report: its payload, and a token or None."""
+    found = []
+    for server in range(3):
+        record, token = Opener(collection, server, SealFolder(servers[0] / f"seal-{server}")).open(report)
+        ReportFormat(collection, server).decode(record)  # whose own hash has to be that of the proof
+        found.append((record[HEADER_BYTES:], token))
+    return found
+
+
+@node
+@pytest.mark.parametrize("case", CASES)
+def test_the_payloads_are_those_of_the_package_to_the_last_byte(servers, designed, case):
+    collection = designed(case)
+    reports = remade(collection)
+    given = [{"numbers": one.row, "drawn": [one.secret.hex(), one.drawn.hex()]} for one in reports]
+    for report, made in zip(reports, run("remake", collection, reports=given), strict=True):
+        body = bytes.fromhex(made["body"])
+        assert bytes.fromhex(made["secret"]) == report.secret
+        assert bytes.fromhex(made["id"]) == report.id == body[1:17]
+        assert len(body) == SealedReports(collection).report_bytes
+        assert body[17] == collection.servers[0].keys[-1].number == 1
+        assert opened(servers, collection, body) == [(payload, None) for payload in report.payloads]
+
+
+@node
+def test_reports_that_are_made_at_once_are_as_good_as_others(servers, designed):
+    """They share the memory of one instance; each is that of its own row, and no two ids or keys are equal."""
+    collection = designed("proved")
+    rows = [[18.0 + place, 2.0 * place] for place in range(30)]
+    bodies = [bytes.fromhex(body) for body in run("at_once", collection, reports=[{"numbers": row} for row in rows])]
+    payloads = [[payload for payload, _ in opened(servers, collection, body)] for body in bodies]
+    keys = [payload[:16] for each in payloads for payload in each]
+    assert len(set(keys)) == len(keys)
+    assert len({body[1:17] for body in bodies}) == len(bodies)
+    plan, sums = collection.plan, []
+    for body, each in zip(bodies, payloads, strict=True):
+        ids = np.frombuffer(body[1:17], np.uint8).reshape(1, -1)
+        sums.append(witness_of(plan, ids, each))
+    expected = plan.proofs.witness(plan.proofs.encode(plan.schema.normalise(np.array(rows))))
+    np.testing.assert_array_equal(np.concatenate(sums), expected)
+
+
+def witness_of(plan, ids, payloads):
+    """What the shares of a proved report add up to."""
+    words = [np.frombuffer(payload, "<u8").astype(np.uint64).reshape(1, -1) for payload in payloads]
+    circuit = plan.proofs.circuit
+    records = [unpacked(3, server, ids, each).records(circuit) for server, each in enumerate(words)]
+    return FIELD.sum_of(records)[:, : circuit.witness_words]
+
+
+@node
+@pytest.mark.parametrize("case", ["plain", "proved"])
+def test_nothing_secret_stays_in_memory(servers, designed, case):
+    """Neither what was drawn, nor the share of the last server, nor the numbers of the row."""
+    collection = designed(case)
+    report = remade(collection, 5)[4]
+    given = [{"numbers": report.row, "drawn": [report.secret.hex(), report.drawn.hex()]}]
+    (memory,) = (bytes.fromhex(one) for one in run("left", collection, reports=given))
+    z = collection.plan.schema.normalise([report.row])[0]
+    words = [report.drawn[at : at + 8] for at in range(0, len(report.drawn), 8)]
+    secret = [report.secret, *words, report.payloads[-1][-8:], *(np.float64(x).tobytes() for x in (*report.row, *z))]
+    assert collection.digest in memory  # which the plan has: it is this memory
+    assert not [one for one in secret if one in memory]
+
+
+@node
+def test_with_a_roster_tokens_are_sealed_and_the_id_is_that_of_the_ticket(servers, designed):
+    collection = designed("proved", authenticated=True)
+    ticket = Ticket("somebody", os.urandom(16), os.urandom(32))
+    report, given = remade(collection, 4)[3], {"report": ticket.report.hex(), "secret": ticket.secret.hex()}
+    (made,) = run("remake", collection, ticket=given, reports=[{"numbers": report.row, "drawn": [report.drawn.hex()]}])
+    found = opened(servers, collection, bytes.fromhex(made["body"]))
+    assert made["id"] == ticket.report.hex()
+    assert [token for _, token in found] == [ticket.token(server) for server in range(3)]
+    (missing,) = run("rows", collection, rows=[dict(zip(("age", "income"), report.row, strict=True))])
+    assert (missing["error"], "ticket" in missing["message"]) == ("TypeError", True)
+
+
+@node
+def test_sealing_gives_the_known_answer_of_the_standard():
+    keys = {name: base64.urlsafe_b64encode(bytes.fromhex(STANDARD[key])).decode().rstrip("=") for name, key in
+            {"d": "skEm", "x": "pkEm"}.items()}  # fmt: skip
+    assert run("standard", **STANDARD, **keys) == STANDARD["pkEm"] + STANDARD["ct"]
+
+
+@node
+@pytest.mark.parametrize(
+    ("row", "said"),
+    [
+        ({"age": 20}, "income: undefined received, a finite number expected"),
+        ({"age": 20, "income": "3"}, "income: 3 received, a finite number expected"),
+        ({"age": None, "income": 3}, "age: null received, a finite number expected"),
+        ({"age": 20, "income": 3, "height": 2}, "height: received, columns age,income expected"),
+    ],
+    ids=str,
+)
+def test_a_row_without_a_number_for_each_column_is_refused(designed, row, said):
+    (answer,) = run("rows", designed("plain"), rows=[row])
+    assert (answer["error"], answer["message"]) == ("RangeError", said)
+
+
+REFUSED = {
+    "format": ({"format": 3}, "format: 3 received, 2 expected by this client"),
+    "noise": ({"task": {"noising": {"by": "clients"}}}, 'noise: "clients" received, servers expected by this client'),
+    "sharing": ({"task": {"sharing": "shamir"}}, 'sharing: "shamir" received, additive expected by this client'),
+    "ring": ({"task": {"encoding": {"ring": "mersenne61"}}}, 'ring: "mersenne61" received, ring64 expected'),
+    "statistic": ({"task": {"statistic": {"name": "score"}}}, 'statistic: "score" received, rows or second-moments'),
+    "unknown": ({"task": {"statistic": {"order": 3}}}, "statistic: order received, which this client does not know"),
+    "outside": ({"task": {"schema": {"outside": "refuse"}}}, 'outside: "refuse" received, clip expected'),
+    "copies": ({"task": {"noising": {"copies": "each"}}}, 'copies: "each" received, one expected'),
+    "bits": ({"task": {"encoding": {"fractional_bits": 60}}}, "for which there are no reports"),
+}
+
+
+def changed(content, changes):
+    """A task file with other values in some places."""
+    for name, value in changes.items():
+        content[name] = changed(content[name], value) if isinstance(value, dict) else value
+    return content
+
+
+@node
+@pytest.mark.parametrize("name", REFUSED)
+def test_a_collection_that_this_client_cannot_contribute_to_is_refused(designed, name):
+    changes, said = REFUSED[name]
+    task = json.dumps(changed(json.loads(designed("plain").content), changes)).encode()
+    answer = run("open", task=task.hex(), digest=hashlib.sha256(task).hexdigest(), now="2027-01-01")
+    assert answer["error"] == "CollectionError"
+    assert said in answer["message"]
+
+
+@node
+def test_another_digest_is_refused_and_the_state_is_that_of_the_clock(designed):
+    collection = designed("plain")
+    other = run("open", collection, digest="00" * 32, now="2027-01-01")
+    assert (other["error"], "00000000 expected" in other["message"]) == ("CollectionError", True)
+    moments = [collection.opens, collection.closes, collection.expires]
+    for moment, before, after in zip(moments, STATES[:-1], STATES[1:], strict=True):
+        for shift, state in ((-1, before), (0, after)):
+            now = moment.timestamp() * 1000 + shift * 1000
+            at = datetime.datetime.fromtimestamp(now / 1000, datetime.UTC).isoformat()
+            assert run("open", collection, now=at) == {"answer": state}
+
+
+ALL, SOME = {"0": 200, "1": 200, "2": 200}, {"0": 200, "1": 200, "2": "unreachable"}
+STORED = {"status": 200, "said": {"stored": 1, "servers": ALL}}
+PARTLY = {"status": 202, "said": {"stored": 1, "servers": SOME}}
+FULL = {"status": 503, "said": {"error": "Full", "message": "later"}}
+CLOSED = {"status": 410, "said": {"error": "CollectionClosed", "message": "too late"}}
+CONFLICT = {"status": 202, "said": {"stored": 1, "servers": {"0": 200, "1": 409, "2": 200}}}
+
+
+@node
+@pytest.mark.parametrize(
+    ("answers", "count", "status"),
+    [
+        ([STORED], 1, None),
+        ([None, FULL, PARTLY, STORED], 4, None),
+        ([CLOSED], 1, 410),
+        ([CONFLICT], 1, 202),
+        ([PARTLY] * 4, 4, 202),
+        ([None] * 4, 4, 0),
+    ],
+    ids=["stored", "later", "closed", "conflict", "never everywhere", "no answer"],
+)
+def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(designed, answers, count, status):
+    collection, doors = designed("plain"), ["https://a.example/", "https://b.example"]
+    sent = run("send", collection, answers=answers, attempts=4, doors=doors)
+    path = f"/v2/collections/{collection.digest.hex()}/reports"
+    assert sent["asked"] == [[doors[place % 2].rstrip("/") + path, "0207"] for place in range(count)]
+    if status is None:
+        assert sent["answer"] == {"everywhere": True, "servers": ALL}
+    else:
+        assert (sent["error"], sent["status"]) == ("SendError", status)
+
+
+def test_types_are_given_for_everything_that_is_exported():
+    pattern = r"^export (?:async )?(?:class|const|function) (\w+)"
+    in_code = re.findall(pattern, (WEB / "client.mjs").read_text(), re.MULTILINE)
+    assert sorted(in_code) == sorted(re.findall(pattern, (WEB / "client.d.ts").read_text(), re.MULTILINE))
+
+
+def test_nothing_of_third_parties_is_loaded():
+    for path in WEB.iterdir():
+        if path.suffix in (".mjs", ".html", ".css"):
+            assert not re.search(r"^import|https?://", path.read_text(), re.MULTILINE), path
+
+
+def clang():
+    """Whether the compiler whose bytes are in the package is here, with its linker."""
+    if not (shutil.which("clang") and shutil.which("wasm-ld")):
+        return False
+    said = subprocess.run(["clang", "--version"], capture_output=True, text=True, timeout=60).stdout
+    return f"version {CLANG}" in said
+
+
+@pytest.mark.skipif(not clang(), reason=f"needs clang {CLANG} and wasm-ld")
+def test_the_webassembly_of_the_package_is_what_its_source_compiles_to(tmp_path):
+    made = tmp_path / "report.wasm"
+    subprocess.run(["make", "-C", ROOT, "wasm", f"WASM={made}"], check=True, capture_output=True, timeout=300)
+    assert made.read_bytes() == (WEB / "report.wasm").read_bytes()

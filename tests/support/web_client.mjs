@@ -1,0 +1,82 @@
+// Runs the client in JavaScript for tests: takes {client, wasm, job, ...} as JSON from standard input, answers in JSON.
+// What a job has drawn is given out in place of random bytes; a call for more of them than there are fails.
+import { readFileSync } from 'node:fs';
+
+const given = JSON.parse(readFileSync(0, 'utf8'));
+const { Client, hex, unhex, seal } = await import(given.client);
+const memories = [];
+const { Instance } = WebAssembly;
+WebAssembly.Instance = function (...arguments_) {
+  const made = new Instance(...arguments_);
+  memories.push(made.exports.memory);
+  return made;
+};
+const wasm = await WebAssembly.compile(readFileSync(given.wasm));
+
+function draw(...texts) {
+  const bytes = texts.map(unhex);
+  globalThis.crypto.getRandomValues = into => {
+    const next = bytes.shift();
+    if (next?.length !== into.length) throw new Error(`${into.length} random bytes requested, ${next?.length} given`);
+    into.set(next);
+    return into;
+  };
+}
+
+const row = (client, numbers) => Object.fromEntries(client.columns.map(({ name }, place) => [name, numbers[place]]));
+const told = async action => {
+  try {
+    return { answer: await action() };
+  } catch (error) {
+    return { error: error.name, message: error.message, status: error.status };
+  }
+};
+const open = () => Client.open(unhex(given.task), given.digest, wasm);
+
+const jobs = {
+  async remake() {
+    const client = await open(), made = [];
+    for (const { numbers, drawn } of given.reports) {
+      draw(...drawn);
+      const { id, secret, body } = await client.report(row(client, numbers), { ticket: given.ticket });
+      made.push({ id: hex(id), secret: hex(secret), body: hex(body) });
+    }
+    return made;
+  },
+  async at_once() {
+    const client = await open();
+    const made = await Promise.all(given.reports.map(({ numbers }) => client.report(row(client, numbers))));
+    return made.map(({ body }) => hex(body));
+  },
+  async left() {
+    const client = await open(), [{ numbers, drawn }] = given.reports;
+    draw(...drawn);
+    await client.report(row(client, numbers));
+    return memories.map(({ buffer }) => hex(new Uint8Array(buffer)));
+  },
+  open: () => told(async () => (await open()).state(new Date(given.now))),
+  async rows() {
+    const client = await open();
+    return Promise.all(given.rows.map(each => told(() => client.report(each, { ticket: given.ticket }))));
+  },
+  async send() {
+    const client = await open(), answers = [], asked = [];
+    globalThis.fetch = async (address, { body }) => {
+      const next = given.answers[asked.length];
+      asked.push([address, hex(body)]);
+      if (next === null) throw new TypeError('fetch failed');
+      return { status: next.status, json: async () => next.said };
+    };
+    const report = { id: new Uint8Array(16), secret: new Uint8Array(32), body: Uint8Array.of(2, 7) };
+    answers.push(await told(() => client.send(report, { doors: given.doors, attempts: given.attempts, pause: 1 })));
+    return { asked, ...answers[0] };
+  },
+  async standard() {
+    const pair = { publicKey: await globalThis.crypto.subtle.importKey('raw', unhex(given.pkEm), 'X25519', true, []) };
+    const jwk = { kty: 'OKP', crv: 'X25519', d: given.d, x: given.x };
+    pair.privateKey = await globalThis.crypto.subtle.importKey('jwk', jwk, 'X25519', false, ['deriveBits']);
+    globalThis.crypto.subtle.generateKey = async () => pair;
+    return hex(await seal(wasm, unhex(given.pkRm), unhex(given.info), unhex(given.plain), unhex(given.aad)));
+  },
+};
+process.stdout.write(JSON.stringify(await jobs[given.job]()));
