@@ -41,6 +41,7 @@ class Servers:
     folder: Path  # holds the task file and a folder for each server
     collection: Collection  # the public facts
     options: tuple[str, ...] = ()  # of `dpmpc serve`, for every server
+    webs: tuple[int, ...] = ()  # ports of the doors, where reports are sealed
     processes: dict[int, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -81,7 +82,7 @@ class Servers:
         } | fields
         terms, schema = taken(CollectionTerms, chosen), Schema.from_pair(list(columns), (0.0, 10.0))
         collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
-        made = cls(folder, collection, options)
+        made = cls(folder, collection, options, webs=tuple(free_ports(servers)) if sealed else ())
         collection.save(made.task_file)
         return made
 
@@ -98,12 +99,18 @@ class Servers:
         """Return where a server takes uploads."""
         return self.collection.servers[server].release_address
 
+    def door(self, server: int) -> str:
+        """Return the address of a server's door."""
+        return f"http://{HOST}:{self.webs[server]}"
+
     def launch(self, server: int) -> None:
         """Start a server, without waiting for it."""
         host, port = self.address(server)
         command = [sys.executable, "-m", "dpmpc", "serve", str(self.task_file)]
         command += ["--server", str(server), "--folder", str(self.folder / f"server-{server}")]
         command += ["--listen", f"{host}:{port}", *self.options]
+        if self.webs:
+            command += ["--web", f"{HOST}:{self.webs[server]}", *([] if self.collection.proved else ["--unproved-web"])]
         with (self.folder / f"server-{server}.log").open("a") as log:
             self.processes[server] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 

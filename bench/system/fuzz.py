@@ -208,7 +208,7 @@ async def _feed_http(
     with open_spool(folder / "spool", collection, 0, writer=True) as spool:
         limits = Limits(rate=1e9, read_seconds=0.3)
         service, guard = Service(collection, 0, spool, limits=limits), IdleTimeout(limits)
-        runner = await start_http(service, guard)
+        runner = await start_http(service, guard, service.application())
         listener = await asyncio.get_running_loop().create_server(guard.protocol, HOST, 0)
         sweeping = asyncio.create_task(guard.sweep())
         port = listener.sockets[0].getsockname()[1]

@@ -116,6 +116,17 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument(
         "--listen", type=address, default=("127.0.0.1", 8443), metavar="HOST:PORT", help="default 127.0.0.1:8443"
     )
+    serve.add_argument(
+        "--web",
+        type=address,
+        metavar="HOST:PORT",
+        help="a door for browsers too, on loopback: plain HTTP for a proxy that ends TLS; format 2",
+    )
+    serve.add_argument(
+        "--unproved-web",
+        action="store_true",
+        help="open the door though clients prove nothing: whoever ends TLS could spoil the release",
+    )
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
@@ -147,6 +158,9 @@ def _add_submit(commands: Any) -> None:
     submit.add_argument("--row", metavar="FILE", help="one row instead: COL=X on each line; - is standard input")
     submit.add_argument("--rows", nargs=2, type=int, metavar=("FIRST", "LAST"), help="these rows only, counted from 1")
     submit.add_argument("--tickets", metavar="FILE", help="CSV of tickets, one for each row")
+    submit.add_argument(
+        "--door", metavar="URL", help="one server's web address, which hands reports on to all; format 2"
+    )
     submit.add_argument(
         "--state", metavar="FILE", help="keeps what is not acknowledged (default: submission-DIGEST.state)"
     )
@@ -356,6 +370,11 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
     configure(options.log_level, options.log_format)
     collection = Collection.load(options.collection)
     host, port = options.listen
+    if options.web is not None and not (collection.proved or options.unproved_web):
+        raise InputError(
+            "web: a door given for a collection without proofs: whoever ends TLS for it could exchange a record of an "
+            "honest report and spoil the release; --unproved-web if that is as it should be (docs/security.md)"
+        )
     given = {
         "rate": options.rate,
         "body_bytes": options.max_body,
@@ -375,6 +394,7 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
         port,
         limits=Limits(**{name: value for name, value in given.items() if value is not None}),
         metrics_for_all=options.metrics_for_all,
+        web=options.web,
         on_listening=tell,
     )
 
@@ -406,6 +426,7 @@ def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: 
         batch=options.batch,
         concurrency=options.concurrency,
         seconds=options.seconds,
+        door=options.door,
         tell=lambda line: print(f"dpmpc submit: {line}", file=sys.stderr, flush=True),
         on_progress=on_progress,
     )

@@ -8,6 +8,7 @@ In the order in which a report travels:
 `sealing`     how one report holds what is for each server, closed to all others; whose keys these are
 `submission`  how a client makes, keeps (`pending`) and sends them
 `serving`     the server process: `connections`, `service` (HTTP), `admission`, `roster`, `group_commit`
+`doors`       how a server that took a report for all hands it on to the others
 `spool`       where a server keeps its shares until the release: words in `segments`, and a `spool_index`
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
 `database`    SQLite as spool and ledger use it; `server_folder` has both

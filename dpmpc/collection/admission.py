@@ -92,12 +92,22 @@ class Admission:
         self._buckets = Buckets(limits.rate)
         self.waiting = 0
         self._held: collections.Counter[str] = collections.Counter()  # of `waiting`, by address
-        copies, width = form.stored_shape
-        records = min(limits.body_bytes // form.record_bytes, limits.share_bytes // (8 * copies * width))
-        self.longest = max(1, records) * form.record_bytes
+        self.longest = self.longest_of(form.record_bytes)
 
-    def check(self, address: str | None, length: int | None) -> None:
-        """Refuse a request by its time, announced length or sender."""
+    def longest_of(self, record: int) -> int:
+        """Return how long a body of records, or reports of format 2, of such a length may be."""
+        copies, width = self._form.stored_shape
+        records = min(self._limits.body_bytes // record, self._limits.share_bytes // (8 * copies * width))
+        return max(1, records) * record
+
+    def check(
+        self, address: str | None, length: int | None, record: int | None = None, *, limited: bool = True
+    ) -> None:
+        """Refuse a request by its time, announced length or, if it is `limited`, its sender.
+
+        `record` is the length of a record of format 1 by default, and limits do not hold for other servers.
+        """
+        record = record or self._form.record_bytes
         collection = self._form.collection
         now = self._now()
         try:
@@ -108,14 +118,16 @@ class Admission:
             raise
         if length is None:
             raise Refusal(411, "LengthRequired", "body: no Content-Length given, one expected")
-        if length > self.longest:
-            raise Refusal(413, "TooLarge", f"body: {length} bytes given, at most {self.longest} expected")
-        seconds = self._buckets.take(network_of(address), max(1, length // self._form.record_bytes))
+        if length > (longest := self.longest_of(record)):
+            raise Refusal(413, "TooLarge", f"body: {length} bytes given, at most {longest} expected")
+        if not limited:
+            return
+        seconds = self._buckets.take(network_of(address), max(1, length // record))
         if seconds:
             raise Refusal(429, "TooMany", f"rate: {self._limits.rate:g} reports a second expected", seconds)
 
     @contextmanager
-    def room(self, address: str | None, length: int) -> Iterator[None]:
+    def room(self, address: str | None, length: int, record: int | None = None) -> Iterator[None]:
         """Hold memory for a body while it is read and stored, or refuse it.
 
         What one address holds is at most as much as it leaves free, so that a few which send slowly do not take all; an
@@ -123,7 +135,7 @@ class Admission:
         """
         network, needed = network_of(address), length + REQUEST_BYTES
         own, free = self._held[network], self._limits.waiting_bytes - self.waiting
-        single = not own and length <= self._form.record_bytes
+        single = not own and length <= (record or self._form.record_bytes)
         if self.waiting and (needed > free or (not single and own + needed > free - needed)):
             raise Refusal(503, "Busy", f"queue: {needed} bytes given, more than are free for one address", FULL_SECONDS)
         self.waiting += needed

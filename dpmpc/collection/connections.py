@@ -103,7 +103,7 @@ class LimitedListener:
         self,
         idle: IdleTimeout,
         limits: Limits,
-        context: ssl.SSLContext,
+        context: ssl.SSLContext | None,
         log: RateLimitedLogger,
         on_refused: Callable[[str], object] = lambda reason: None,
     ):
@@ -148,7 +148,7 @@ class LimitedListener:
     async def _greet(
         self, connection: TrackedSocket, address: str | None, task: asyncio.Task[None], place: Place
     ) -> None:
-        """Make the TLS handshake, then hand the connection to the handler."""
+        """Make the TLS handshake, if there is one, then hand the connection to the handler."""
         handshake = self._handshakes.enter(address, task.cancel)
         if handshake is None:
             self._on_refused("handshakes")
@@ -160,8 +160,8 @@ class LimitedListener:
                 lambda: self._idle.protocol(place),
                 connection,
                 ssl=self._context,
-                ssl_handshake_timeout=HANDSHAKE_SECONDS,
-                ssl_shutdown_timeout=LINGER_SECONDS,
+                ssl_handshake_timeout=None if self._context is None else HANDSHAKE_SECONDS,
+                ssl_shutdown_timeout=None if self._context is None else LINGER_SECONDS,
             )
         except OSError:  # a failed handshake of a stranger is not logged
             return

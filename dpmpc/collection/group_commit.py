@@ -5,8 +5,11 @@ a report; a single upload does not wait for others.
 
 A server stores `Collection.most_stored` reports. An address stores at most as many as there is room left afterwards:
 the first one may take a half, the next one a quarter, and whoever has one report finds room as long as there is any.
-What an address has stored is in memory only, for the `ADDRESSES` that stored last; after a restart it is zero again.
-Where clients are authenticated the roster is the limit, and addresses do not count.
+What came through the door of a server (`dpmpc.collection.doors`) counts against no address, which a proxy hides or
+another server does not say, but against that door: each has room for `Collection.entrance_room`, as the pinned port
+has, so that whoever fills one door leaves the others alone. What an address or a door has stored is in memory only, of
+addresses for the `ADDRESSES` that stored last; after a restart it is zero again. Where clients are authenticated the
+roster is the limit, and addresses do not count.
 
 Promised: `GroupCommit.commit` returns after its reports are durable, and raises if nothing of them was stored by this
 call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group.
@@ -41,9 +44,16 @@ class NoRoom(SpoolError):
     """The sender has used up its share of the reports that the server stores."""
 
 
+class Sender(NamedTuple):
+    """Who a body came from."""
+
+    address: str = ""
+    door: int | None = None  # of which server it took, or None for the pinned port
+
+
 class _Request(NamedTuple):
     body: bytes
-    sender: str
+    sender: Sender
     future: asyncio.Future[Added]
 
 
@@ -56,6 +66,7 @@ class GroupCommit:
         self._form, self._spool, self._on_group = form, spool, on_group
         self.stored = len(spool)
         self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
+        self._stored_through: collections.Counter[int | None] = collections.Counter()  # by door
         self.failing = False  # whether the last group found the disk full or failing
         self._row_bytes = 8 * math.prod(form.stored_shape)
         self._waiting: collections.deque[_Request] = collections.deque()
@@ -70,13 +81,13 @@ class GroupCommit:
         """Whether uploads are still stored."""
         return self._thread.is_alive()
 
-    async def commit(self, body: bytes, sender: str = "") -> Added:
+    async def commit(self, body: bytes, address: str = "", door: int | None = None) -> Added:
         """Store the reports of a body durably before returning."""
         future: asyncio.Future[Added] = self._loop.create_future()
         with self._wake:
             if self._ending:
                 raise SpoolError("commit: the server is stopping, nothing was stored")
-            self._waiting.append(_Request(body, sender, future))
+            self._waiting.append(_Request(body, Sender(address, door), future))
             self._wake.notify()
         return await future
 
@@ -113,7 +124,7 @@ class GroupCommit:
                 group.append(self._waiting.popleft())
         return group
 
-    def _store(self, bodies: Sequence[tuple[bytes, str]]) -> list[Outcome]:
+    def _store(self, bodies: Sequence[tuple[bytes, Sender]]) -> list[Outcome]:
         """Store what the bodies hold and return the outcome of each."""
         outcomes: dict[int, Outcome] = {}
         uploads: dict[int, Upload] = {}
@@ -134,36 +145,52 @@ class GroupCommit:
                     self._count(senders[index], one.stored)
         return [outcomes[index] for index in range(len(bodies))]
 
-    def _without_room(self, uploads: dict[int, Upload], senders: dict[int, str]) -> dict[int, NoRoom]:
+    def _without_room(self, uploads: dict[int, Upload], senders: dict[int, Sender]) -> dict[int, NoRoom]:
         """Return which uploads bring more new reports than their senders may store; a repeated report is not new."""
-        room = self._form.collection.most_stored - self.stored
-        own = {sender: self._stored_of.get(sender, 0) for sender in senders.values()}
+        total = self._form.collection.most_stored - self.stored
+        left = {
+            door: self._form.collection.entrance_room - self._stored_through[door]
+            for door in {sender.door for sender in senders.values()}
+        }
+        own = {sender: self._stored_of.get(sender.address, 0) for sender in senders.values() if sender.door is None}
         refused: dict[int, NoRoom] = {}
         for index, (ids, _) in uploads.items():
             sender, new = senders[index], len(ids)
-            if not self._fits(new, own[sender], room):
+            room = min(total, left[sender.door])
+            if not self._fits(new, own.get(sender), room):
                 new -= self._spool.count_stored(ids)
-            if new and not self._fits(new, own[sender], room):
-                refused[index] = NoRoom(f"reports: {new} new ones given, more than this address may store now")
+            if new and not self._fits(new, own.get(sender), room):
+                refused[index] = NoRoom(
+                    f"reports: {new} new ones given, more than this {'address' if sender.door is None else 'door'} may "
+                    "store now"
+                )
                 continue
-            room -= new
-            own[sender] += new
+            total -= new
+            left[sender.door] -= new
+            if sender in own:
+                own[sender] += new
         return refused
 
-    def _fits(self, new: int, own: int, room: int) -> bool:
+    def _fits(self, new: int, own: int | None, room: int) -> bool:
         return new <= self._largest_share(own, room)
 
-    def _largest_share(self, own: int, room: int) -> int:
-        """Return how many more reports an address may store that has stored `own`, with room for `room` in all."""
-        if self._form.collection.authenticated:
+    def _largest_share(self, own: int | None, room: int) -> int:
+        """Return how many more reports an address may store that has stored `own`, with room for `room` in all.
+
+        `own` is None for a door, which has room of its own.
+        """
+        if own is None or self._form.collection.authenticated:
             return room
         if own == 0:
             return max(min(room, 1), room // 2)
         return max(0, (room - own) // 2)
 
-    def _count(self, sender: str, stored: int) -> None:
+    def _count(self, sender: Sender, stored: int) -> None:
         self.stored += stored
-        self._stored_of[sender] = self._stored_of.pop(sender, 0) + stored
+        self._stored_through[sender.door] += stored
+        if sender.door is not None:
+            return
+        self._stored_of[sender.address] = self._stored_of.pop(sender.address, 0) + stored
         if len(self._stored_of) > ADDRESSES:
             self._stored_of.popitem(last=False)
 

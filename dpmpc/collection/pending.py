@@ -12,8 +12,9 @@ of their random ids.
 Promised: a record is forgotten when its server has acknowledged it, or later; the file is readable by its owner only.
 Once all servers have acknowledged everything, no file in the folder holds anything that depends on a row: deleted
 content is overwritten with zeros in the database (``secure_delete``) and in its rollback journal, which SQLite would
-only unlink. Not promised: that a disk forgets what was overwritten, or that a copy was not made before. Until the end
-the file is as secret as the rows: together, the records of one report reveal it.
+only unlink. In format 2 the secrets of the reports' ids stay, too: they say whose a report is, and nothing of it. Not
+promised: that a disk forgets what was overwritten, or that a copy was not made before. Until the end the file is as
+secret as the rows: together, the records of one report reveal it.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ _TABLES = (
     _ABOUT,
     "CREATE TABLE records (server INTEGER, position INTEGER, record BLOB, PRIMARY KEY (server, position))",
 )
+_SECRETS = "CREATE TABLE secrets (position INTEGER PRIMARY KEY, secret BLOB)"  # of the ids of reports of format 2
 _NAMES = {"about", "records"}
 _FIRST_COLUMNS = ["collection", "rows", "reports"]  # of version 0.1, which kept SHA-256 of rows and ids without a key
 
@@ -61,9 +63,14 @@ class Pending:
         rows: bytes,
         reports: Iterable[list[list[bytes]]],
         ids: Sequence[bytes] = (),
+        *,
+        secrets_of_ids: Sequence[bytes] = (),
+        sealed: bool = False,  # whether these are whole reports for a door, and not records for each server
     ):
         self._path = Path(os.path.realpath(path))  # SQLite names the journal after it
-        self._collection = collection.digest.hex()
+        self._collection = collection.digest.hex() + (" sealed" if sealed else "")
+        self._secrets = secrets_of_ids
+        self._names = _NAMES | {"secrets"} if secrets_of_ids else _NAMES
         self._tickets = hashlib.sha256(b"".join(ids)).hexdigest() if ids else ""
         self._rows = hashlib.sha256(rows + b"".join(ids)).digest()
         try:
@@ -117,7 +124,7 @@ class Pending:
         self._database.execute("PRAGMA secure_delete = ON")
         with self._transaction():
             tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-            if tables not in (set(), _NAMES):
+            if tables not in (set(), self._names):
                 raise InputError(f"state: {self._path} given, a database with other tables; another file expected")
             self._path.chmod(0o600)  # ours alone, before it holds a record
             if not tables:
@@ -141,6 +148,9 @@ class Pending:
     def _begin(self, reports: Iterable[list[list[bytes]]]) -> None:
         for table in _TABLES:
             self._database.execute(table)
+        if self._secrets:
+            self._database.execute(_SECRETS)
+            self._database.executemany("INSERT INTO secrets VALUES (?, ?)", enumerate(self._secrets))
         count = 0
         for block in reports:
             for server, records in enumerate(block):

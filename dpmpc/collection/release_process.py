@@ -95,7 +95,12 @@ def run_release(
         server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
         _tell_beginning(server, settings)
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
-        return party.runtime.run_program(release_protocol.take_part(party, server))
+        try:
+            return party.runtime.run_program(release_protocol.take_part(party, server))
+        finally:
+            if spool.closed:  # for good: what is recorded on the way stays closed even if this machine is taken later
+                for path in own.seals.delete(collection.servers[number].keys):
+                    tell(f"{path}: deleted, as no more reports are opened with it")
 
 
 def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:

@@ -71,6 +71,11 @@ def report_id(digest: bytes, secret: bytes) -> bytes:
     return hashlib.sha256(framed(Label.REPORT_ID, digest, secret)).digest()[:ID_BYTES]
 
 
+def id_of(report: bytes) -> bytes:
+    """Return the id of a report."""
+    return report[len(FORMAT) : _START]
+
+
 @dataclasses.dataclass(frozen=True)
 class SealedReports:
     """The reports of format 2 of a collection, as clients write them and servers read them."""
@@ -192,7 +197,7 @@ class Opener:
     def open(self, report: bytes) -> tuple[bytes, bytes | None]:
         """Return the record of format 1 that this server finds in a report, and the client's token with a roster."""
         own = report[self._first : self._first + self._sealed.record_bytes[self._server]]
-        number, named = own[0], report[len(FORMAT) : _START]
+        number, named = own[0], id_of(report)
         key = self._keys.get(number)
         if report[: len(FORMAT)] != FORMAT or key is None:
             raise ReportRejected(

@@ -3,6 +3,7 @@
 ===============================================  ==========================================================
 ``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
                                                  TOKEN`` where the collection asks for it
+``POST /v2/collections/DIGEST/reports``          body: reports of format 2 (`sealing`), in collections of that format
 ``GET /``                                        a page for people (`front_page`)
 ``GET /v1/status``                               how this server stands (`status`), as JSON
 ``GET /v1/collection``                           the content of the task file, whose SHA-256 is its digest
@@ -10,8 +11,15 @@
 ``GET /metrics``                                 to loopback addresses, unless an option says otherwise
 ===============================================  ==========================================================
 
-An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before.
-Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it:
+There are two applications. The *pinned* port has all of these. The *door* (``dpmpc serve --web``) is for browsers and
+whoever else reaches only an ordinary web address: it has no ``/healthz``, no ``/metrics`` and no upload of format 1,
+its answers may be read by pages of any origin, and it hands on what it takes to the other servers (`doors`). What
+another server hands on comes to the pinned port, under that server's certificate, and is not handed on again.
+
+An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before. One
+of format 2 also with ``"servers"``, the status at each server, 200 where all its reports are durable, and
+``"reports"``, the same for each report; the status is 202 where something is left to do for the client, who repeats
+the same bytes. Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it:
 
 ====  ====================================================================================================
 400   ReportRejected: not a list of reports to this server for this collection
@@ -50,22 +58,24 @@ import logging
 import math
 import shutil
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
-from dpmpc.collection import front_page
+from dpmpc.collection import doors, front_page
 from dpmpc.collection.admission import Admission, Limits, Refusal
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
+from dpmpc.collection.sealing import Opener, SealedReports
 from dpmpc.collection.spool import Added, Spool
 from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
 from dpmpc.collection.task_file import Collection, State
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 from dpmpc.network.callers import network_of
+from dpmpc.network.identity import certified_names, party_name
 
 try:
     from aiohttp import web
@@ -144,6 +154,8 @@ class Service:
         roster: Roster | None = None,
         limits: Limits | None = None,
         metrics_for_all: bool = False,
+        opener: Opener | None = None,
+        door: doors.Door | None = None,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ):
         if collection.authenticated != (roster is not None):
@@ -154,6 +166,8 @@ class Service:
         self.log = RateLimitedLogger(LOGGER)
         self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
         self._form, self._spool = ReportFormat(collection, server), spool
+        self._sealed = SealedReports(collection) if collection.format == 2 else None
+        self._opener, self._door, self._web = opener, door, None
         self._closed_for_good = spool.closed  # once True it stays so
         self._hourly = HourlyCount(now())
         self._admission = Admission(self._form, self.limits, now)
@@ -167,13 +181,30 @@ class Service:
 
     def application(self) -> Any:
         """Return the aiohttp application."""
-        application = web.Application(client_max_size=self._admission.longest, middlewares=[self._answer_errors])
+        application = self._application()
         application.router.add_post(UPLOADS, self._upload)
+        application.router.add_get("/healthz", self._health)
+        application.router.add_get("/metrics", self._measure)
+        return application
+
+    def web_application(self) -> Any:
+        """Return the aiohttp application of the door."""
+        application = self._web = self._application()
+        application.router.add_options(doors.SEALED_UPLOADS, self._allow)
+        application.on_response_prepare.append(_for_any_origin)
+        return application
+
+    def _application(self) -> Any:
+        """Return an application with what the pinned port and the door have both."""
+        longest = self._admission.longest
+        if self._sealed is not None:
+            longest = max(longest, self._admission.longest_of(self._sealed.report_bytes))
+        application = web.Application(client_max_size=longest, middlewares=[self._answer_errors])
+        if self._sealed is not None:
+            application.router.add_post(doors.SEALED_UPLOADS, self._upload_sealed)
         application.router.add_get("/v1/collection", self._describe)
         application.router.add_get("/", self._welcome)
         application.router.add_get(PATH, self._tell_status)
-        application.router.add_get("/healthz", self._health)
-        application.router.add_get("/metrics", self._measure)
         return application
 
     def count_refused(self, reason: str) -> None:
@@ -206,6 +237,8 @@ class Service:
         if not self._closed_for_good:
             try:
                 self._closed_for_good = await asyncio.to_thread(lambda: self._spool.closed)
+                if self._closed_for_good:
+                    self._opener = None
             except SpoolError as error:  # uploads fail too, and say so
                 self.log.log(logging.ERROR, "SpoolError: %s", error)
         return self.collection.state(self._now(), closed=self._closed_for_good)
@@ -244,45 +277,135 @@ class Service:
     async def _upload(self, request: Any) -> Any:
         try:
             added, length = await self._take(request)
-        except Refusal as refusal:
-            self._count_refusal(refusal.reason, refusal.status)
-            return _refused(refusal.status, refusal.reason, str(refusal), refusal.retry_after)
-        except (ReportRejected, CollectionClosed) as error:
-            status = next(status for kind, status in _STATUS if isinstance(error, kind))
-            self._count_refusal(type(error).__name__, status)
-            return _refused(status, type(error).__name__, str(error))
-        except NoRoom as error:
-            self._count_refusal("NoRoom", 503)
-            return _refused(503, "NoRoom", str(error), _RETRY_SECONDS)
-        except SpoolError as error:
-            self.log.log(logging.ERROR, "SpoolError: %s", error)
-            self._count_refusal("SpoolError", 503)
-            return _refused(503, "SpoolError", "nothing was stored; try again later", _RETRY_SECONDS)
+        except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
+            return self._refuse(error).answer()
+        self._count_stored(added, length)
+        return _json(200, {"stored": added.stored, "duplicates": added.duplicates})
+
+    def _count_stored(self, added: Added, length: int) -> None:
         self._metrics.accepted.inc(added.stored)
         self._metrics.duplicates.inc(added.duplicates)
         self._metrics.bytes.inc(length)
-        return _json(200, {"stored": added.stored, "duplicates": added.duplicates})
+
+    def _refuse(self, error: Exception) -> _Refused:
+        """Count and log a refused upload or report; return what its sender is told. Others are raised again."""
+        if isinstance(error, Refusal):
+            found = _Refused(error.status, error.reason, str(error), error.retry_after)
+        elif isinstance(error, ReportRejected | CollectionClosed):
+            status = next(status for kind, status in _STATUS if isinstance(error, kind))
+            found = _Refused(status, type(error).__name__, str(error))
+        elif isinstance(error, NoRoom):
+            found = _Refused(503, "NoRoom", str(error), _RETRY_SECONDS)
+        elif isinstance(error, SpoolError):
+            self.log.log(logging.ERROR, "SpoolError: %s", error)
+            found = _Refused(503, "SpoolError", "nothing was stored; try again later", _RETRY_SECONDS)
+        else:
+            raise error
+        self._count_refusal(found.name, found.status)
+        return found
+
+    async def _upload_sealed(self, request: Any) -> Any:
+        try:
+            own, handed = await self._take_sealed(request)
+        except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
+            return self._refuse(error).answer()
+        if len(own) == 1 and isinstance(own[0], _Refused):
+            return own[0].answer()
+        reports: list[dict[str, doors.Status]] = []
+        for one, others in zip(own, handed, strict=True):
+            at_all = {self._server: one.status if isinstance(one, _Refused) else doors.STORED, **others}
+            reports.append({str(number): status for number, status in sorted(at_all.items())})
+        servers = {number: _together([one.get(number) for one in reports]) for one in reports for number in one}
+        added = [one for one in own if isinstance(one, Added)]
+        content = {
+            "stored": sum(one.stored for one in added),
+            "duplicates": sum(one.duplicates for one in added),
+            "servers": servers,
+            "reports": reports,
+        }
+        everywhere = all(status == doors.STORED for status in servers.values())
+        return _json(200 if everywhere else 202, content)
+
+    async def _take_sealed(self, request: Any) -> tuple[list[Added | _Refused], list[dict[int, doors.Status]]]:
+        """Store the own records of a body's reports, and hand on what others need; return what became of each."""
+        assert self._sealed is not None
+        size, through_web = self._sealed.report_bytes, request.app is self._web
+        caller = None if through_web else self._caller(request)
+        door = self._server if through_web else caller
+        length = self._admit(request, size, limited=caller is None)
+        with self._admission.room(request.remote, length, size):
+            reports = self._sealed.split(await self._read(request))
+            own = await self._store_sealed(reports, request.remote, door)
+            handed: list[dict[int, doors.Status]] = [{} for _ in reports]
+            if through_web and self._door is not None:
+                stored = [index for index, one in enumerate(own) if isinstance(one, Added)]
+                found = await self._door.hand_on([reports[index] for index in stored])
+                for index, statuses in zip(stored, found, strict=True):
+                    handed[index] = statuses
+        return own, handed
+
+    async def _store_sealed(
+        self, reports: list[bytes], address: str | None, door: int | None
+    ) -> list[Added | _Refused]:
+        """Open and store the own record of each report, which may fail alone."""
+        if self._opener is None:
+            raise CollectionClosed("this server opens no reports any more; nothing was stored")
+        opened = await asyncio.to_thread(_opened, self._opener, self._roster, reports)
+        jobs = [self._commits.commit(one, network_of(address), door) for one in opened if isinstance(one, bytes)]
+        committed = iter(await asyncio.gather(*jobs, return_exceptions=True))
+        results: list[Added | _Refused] = []
+        for one in opened:
+            outcome = next(committed) if isinstance(one, bytes) else one
+            if isinstance(outcome, Added):
+                self._count_stored(outcome, self._form.record_bytes)
+                results.append(outcome)
+            elif isinstance(outcome, Exception):
+                results.append(self._refuse(outcome))
+            else:
+                raise outcome
+        return results
+
+    def _caller(self, request: Any) -> int | None:
+        """Return the number of the server that calls, by its certificate, or None for anybody else."""
+        certificate = None if request.transport is None else request.transport.get_extra_info("peercert")
+        names = certified_names(certificate)
+        for number in range(len(self.collection.servers)):
+            if names == [party_name(number)] and number != self._server:
+                return number
+        return None
+
+    async def _allow(self, request: Any) -> Any:
+        return web.Response(status=204)
 
     async def _take(self, request: Any) -> tuple[Added, int]:
+        length = self._admit(request, self._form.record_bytes)
+        token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
+        with self._admission.room(request.remote, length):
+            body = await self._read(request)
+            if self._roster is not None and token is not None:
+                _authenticate(self._roster, self._form, token, body)
+            return await self._commits.commit(body, network_of(request.remote)), length
+
+    def _admit(self, request: Any, record: int, *, limited: bool = True) -> int:
+        """Refuse a request before its body is read; return how long that is."""
         if request.match_info["digest"] != self.collection.digest.hex():
             raise Refusal(404, "NotFound", f"collection: {self.collection.digest.hex()} expected")
         if self._early:
             raise CollectionClosed(
                 "this server has closed the collection for good, ahead of its time; nothing was stored"
             )
-        length = request.content_length
-        self._admission.check(request.remote, length)
-        token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
-        with self._admission.room(request.remote, length):
-            try:
-                async with asyncio.timeout(self.limits.read_seconds):
-                    body = await request.read()
-            except TimeoutError:
-                request.protocol.force_close()
-                raise Refusal(408, "TooSlow", f"body: not received within {self.limits.read_seconds:g} s") from None
-            if self._roster is not None and token is not None:
-                _authenticate(self._roster, self._form, token, body)
-            return await self._commits.commit(body, network_of(request.remote)), length
+        length: int = request.content_length
+        self._admission.check(request.remote, length, record, limited=limited)
+        return length
+
+    async def _read(self, request: Any) -> bytes:
+        try:
+            async with asyncio.timeout(self.limits.read_seconds):
+                body: bytes = await request.read()
+        except TimeoutError:
+            request.protocol.force_close()
+            raise Refusal(408, "TooSlow", f"body: not received within {self.limits.read_seconds:g} s") from None
+        return body
 
     async def _describe(self, request: Any) -> Any:
         return web.Response(body=self.collection.content, content_type="application/json")
@@ -345,7 +468,8 @@ class Service:
         )
 
     def _may_see_figures(self, request: Any) -> bool:
-        return self._metrics_for_all or _is_loopback(request.remote)
+        """Say whether a request is by the operator: through the door come strangers, from a proxy's address."""
+        return self._metrics_for_all or (request.app is not self._web and _is_loopback(request.remote))
 
     def _has_disk(self) -> bool:
         """Return whether the spool's disk has room for some more uploads."""
@@ -358,6 +482,47 @@ class Service:
         if not self._may_see_figures(request):
             return _refused(403, "Forbidden", "metrics: only for loopback addresses")
         return web.Response(body=self._metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
+
+
+class _Refused(NamedTuple):
+    """What the sender of a refused upload is told."""
+
+    status: int
+    name: str
+    message: str
+    retry_after: float | None = None
+
+    def answer(self) -> Any:
+        """Return the response."""
+        return _refused(*self)
+
+
+def _opened(opener: Opener, roster: Roster | None, reports: list[bytes]) -> list[bytes | Exception]:
+    """Return the record that each report has for this server, or why it has none."""
+    found: list[bytes | Exception] = []
+    for report in reports:
+        try:
+            record, token = opener.open(report)
+            if roster is not None and not roster.admits(record[:ID_BYTES], token or b""):
+                raise Refusal(403, "Unknown", "report: no token of the client whose report this is")
+            found.append(record)
+        except (ReportRejected, Refusal) as error:
+            found.append(error)
+    return found
+
+
+def _together(statuses: list[doors.Status | None]) -> doors.Status:
+    """Return one status for all reports of a body: the first that is not 200, of those that got so far."""
+    return next((status for status in statuses if status not in (doors.STORED, None)), doors.STORED)
+
+
+async def _for_any_origin(request: Any, response: Any) -> None:
+    """Let pages of any origin read what the door answers: it asks for no credentials, and says nothing secret."""
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    if request.method == "OPTIONS":
+        response.headers["Access-Control-Allow-Methods"] = "POST"
+        response.headers["Access-Control-Allow-Headers"] = "Content-Type"
+        response.headers["Access-Control-Max-Age"] = "86400"
 
 
 def _token(header: str) -> bytes:

@@ -1,5 +1,8 @@
 """Run one server of a collection as a process: sockets, TLS, signals.
 
+Beside the port that the collection names, a server of a collection of format 2 may have a *door*: plain HTTP on the
+loopback interface, for a proxy that ends TLS with an ordinary web certificate.
+
 Promised: TLS 1.3 with the certificate that the collection pins, and nothing else on the port; connections and
 handshakes are bounded in number and time (`dpmpc.collection.connections`); SIGTERM and SIGINT stop the server within
 `GRACE_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
@@ -9,22 +12,30 @@ loses nothing that it has acknowledged either.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
+import datetime
+import itertools
 import logging
 import signal
 import ssl
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import LINGER_SECONDS, IdleTimeout, LimitedListener, connections_allowed, listen
+from dpmpc.collection.doors import Door, Outbox
+from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.roster import Roster
+from dpmpc.collection.sealing import Opener
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import LOGGER, Service
+from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import public_context
+from dpmpc.network.sockets import TrackedSocket
 
 try:
     from aiohttp import web
@@ -32,6 +43,7 @@ except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 GRACE_SECONDS = 10.0
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 _SILENT = logging.getLogger("dpmpc.collection.http")
 _SILENT.disabled = True  # aiohttp quotes what clients send
 
@@ -45,6 +57,7 @@ def serve(
     *,
     limits: Limits | None = None,
     metrics_for_all: bool = False,
+    web: tuple[str, int] | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Take reports until a signal says to stop.
@@ -63,6 +76,8 @@ def serve(
         How much is taken.
     metrics_for_all : bool
         See `Service`.
+    web : tuple of str and int, optional
+        Host and port of the door, on the loopback interface.
     on_listening : callable, optional
         Called with the port.
 
@@ -75,7 +90,12 @@ def serve(
     """
     collection.require_clipping()
     folder.require_server(collection.verify(), server)
-    context = public_context(folder.identity)
+    if web is not None and collection.format == 1:
+        raise InputError("web: a door given for a collection of format 1, whose reports no door can take; 2 expected")
+    if web is not None and web[0] not in _LOOPBACK:
+        raise InputError(f"web: {web[0]} given, one of {', '.join(_LOOPBACK)} expected: a proxy before it ends TLS")
+    others = [entry.certificate.encode() for number, entry in enumerate(collection.servers) if number != server]
+    context = public_context(folder.identity, others if collection.format == 2 else ())
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
     with folder.open_spool(collection, server, writer=True) as spool:
         if collection.proved:  # one store that was put back learns from the other
@@ -85,17 +105,57 @@ def serve(
         LOGGER.info("server %d of collection %s, %d reports stored", server, collection.digest.hex(), len(spool))
 
         async def run() -> None:
-            service = Service(collection, server, spool, roster=roster, limits=limits, metrics_for_all=metrics_for_all)
-            try:
-                await _listen(service, context, host, port, on_listening)
-            finally:
-                await service.close()
+            with _sealed(collection, server, folder, spool) as (opener, door):
+                service = Service(
+                    collection,
+                    server,
+                    spool,
+                    roster=roster,
+                    limits=limits,
+                    metrics_for_all=metrics_for_all,
+                    opener=opener,
+                    door=door,
+                )
+                entrances = [_Entrance(service.application(), context, host, port)]
+                if web is not None:
+                    entrances.append(_Entrance(service.web_application(), None, *web))
+                try:
+                    await _listen(service, entrances, door, on_listening)
+                finally:
+                    await service.close()
 
         asyncio.run(run())
 
 
+@contextlib.contextmanager
+def _sealed(
+    collection: Collection, server: int, folder: ServerFolder, spool: Spool
+) -> Iterator[tuple[Opener | None, Door | None]]:
+    """Open what reports of format 2 need: the outbox, and private keys, which are deleted where the time is over."""
+    if collection.format == 1:
+        yield None, None
+        return
+    opener = None
+    if spool.closed or collection.state(datetime.datetime.now(datetime.UTC)) == "expired":
+        for path in folder.seals.delete(collection.servers[server].keys):
+            LOGGER.info("%s: deleted, as no more reports are opened with it", path)
+    else:
+        opener = Opener(collection, server, folder.seals)
+    with Outbox(folder.spool) as outbox:
+        yield opener, Door(collection, server, folder.identity, outbox, RateLimitedLogger(LOGGER))
+
+
+class _Entrance(NamedTuple):
+    """A place to listen at, and what answers there; without TLS where there is no context."""
+
+    application: Any
+    context: ssl.SSLContext | None
+    host: str
+    port: int
+
+
 async def _listen(
-    service: Service, context: ssl.SSLContext, host: str, port: int, on_listening: Callable[[int], None]
+    service: Service, entrances: Sequence[_Entrance], door: Door | None, on_listening: Callable[[int], None]
 ) -> None:
     """Serve until a signal arrives, then finish the requests that have begun."""
     loop = asyncio.get_running_loop()
@@ -103,18 +163,30 @@ async def _listen(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     limits = _within_open_files(service.limits)
-    idle = IdleTimeout(limits)
-    runner = await start_http(service, idle)
-    limited = LimitedListener(idle, limits, context, service.log, service.count_refused)
-    service.connections = lambda: len(limited)
+    idles = [IdleTimeout(limits) for _ in entrances]
+    runners = [
+        await start_http(service, idle, entrance.application) for entrance, idle in zip(entrances, idles, strict=True)
+    ]
+    limited = [
+        LimitedListener(idle, limits, entrance.context, service.log, service.count_refused)
+        for entrance, idle in zip(entrances, idles, strict=True)
+    ]
+    service.connections = lambda: sum(map(len, limited))
+    listeners: list[list[TrackedSocket]] = []
     try:
-        listeners = await listen(host, port)
         try:
-            running = (limited.accept(listeners), idle.sweep(), service.tell_times())
+            for entrance in entrances:
+                listeners.append(await listen(entrance.host, entrance.port))
+            running = [own.accept(found) for own, found in zip(limited, listeners, strict=True)]
+            running += [
+                service.tell_times(),
+                *(idle.sweep() for idle in idles),
+                *([] if door is None else [door.run()]),
+            ]
             tasks = [asyncio.create_task(each) for each in running]
-            bound = listeners[0].getsockname()[1]
-            LOGGER.info("listening on %s:%d", host, bound)
-            on_listening(bound)
+            for entrance, found in zip(entrances, listeners, strict=True):
+                LOGGER.info("listening on %s:%d", entrance.host, found[0].getsockname()[1])
+            on_listening(listeners[0][0].getsockname()[1])
             stopping = asyncio.create_task(stop.wait())
             await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             LOGGER.info("stopping")
@@ -124,10 +196,11 @@ async def _listen(
                 if isinstance(ended, Exception):
                     raise ended
         finally:
-            for listener in listeners:
+            for listener in itertools.chain(*listeners):
                 listener.close()
     finally:
-        await runner.cleanup()
+        for runner in runners:
+            await runner.cleanup()
 
 
 def _within_open_files(limits: Limits) -> Limits:
@@ -140,9 +213,8 @@ def _within_open_files(limits: Limits) -> Limits:
     return dataclasses.replace(limits, connections=allowed)
 
 
-async def start_http(service: Service, idle: IdleTimeout) -> Any:
-    """Return aiohttp's runner of a service, set up; ``idle.protocol`` handles connections now."""
-    application = service.application()
+async def start_http(service: Service, idle: IdleTimeout, application: Any) -> Any:
+    """Return aiohttp's runner of an application, set up; ``idle.protocol`` handles connections now."""
     application.middlewares.append(idle.middleware)
     runner = web.AppRunner(
         application,

@@ -1,12 +1,15 @@
 """Submit rows to a collection: make reports, keep them, send them until every server has acknowledged them.
 
+A collection of format 2 may also be reached through the *door* of any one server, which takes the sealed report for
+all of them and hands it on (`dpmpc.collection.doors`). What a door says of other servers only they could vouch for.
+
 Promised: records are on the client's disk before the first byte leaves (`pending`), so a submission can be repeated
-after any failure, and counts once. Only a server with the pinned certificate is contacted. Temporary obstacles (a lost
-connection, a full queue, a server that restarts) lead to another attempt after growing, random delays, until time is
-up; then, and when a server refuses for good, the error names the server. Meanwhile `tell` is called about a server that
-does not answer. What a server answers is bounded, checked and escaped before anybody reads it (`dpmpc.untrusted`); an
-answer that cannot be is a `ProtocolFailure` that names the server. Not promised: that a report is in the release. A
-server may be down until the collection closes.
+after any failure, and counts once. Only a server with the pinned certificate is contacted, or the door with an ordinary
+web certificate. Temporary obstacles (a lost connection, a full queue, a server that restarts) lead to another attempt
+after growing, random delays, until time is up; then, and when a server refuses for good, the error names the server.
+Meanwhile `tell` is called about a server that does not answer. What a server answers is bounded, checked and escaped
+before anybody reads it (`dpmpc.untrusted`); an answer that cannot be is a `ProtocolFailure` that names the server. Not
+promised: that a report is in the release. A server may be down until the collection closes.
 """
 
 from __future__ import annotations
@@ -17,8 +20,10 @@ import datetime
 import math
 import os
 import secrets
+import ssl
+import urllib.parse
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 import numpy as np
@@ -26,10 +31,12 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_positive, require_whole
 from dpmpc.client import Client
+from dpmpc.collection.doors import FINAL, SEALED_UPLOADS, STORED, Status
 from dpmpc.collection.pending import Pending, PendingRecord
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import Ticket
+from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import (
     CollectionClosed,
@@ -78,6 +85,12 @@ class _Counts(msgspec.Struct, frozen=True):
     duplicates: int
 
 
+class _Reached(msgspec.Struct, frozen=True):
+    """The answer of a door to reports that some server lacks: the status at each server."""
+
+    servers: dict[str, Status]
+
+
 class _Reason(msgspec.Struct, frozen=True):
     """The answer to an upload that was not stored."""
 
@@ -114,6 +127,8 @@ class Submission:
     ----------
     collection : Collection
         The public facts; verified before anything is sent.
+    door : str, optional
+        Where to send reports of format 2 for all servers: ``https://HOST[:PORT]``, or http on the loopback interface.
     state : path
         File that keeps the reports until all servers have acknowledged them. Give it again to send again.
     tickets : sequence of Ticket, optional
@@ -140,6 +155,7 @@ class Submission:
     concurrency: int = 8
     seconds: float = SECONDS
     client: Client | None = None
+    door: str | None = None
     tell: Callable[[str], None] = lambda line: None
     on_progress: Callable[[int, int], None] = lambda acknowledged, needed: None
 
@@ -153,6 +169,9 @@ class Submission:
         if self.tickets is not None and self.batch > 1:
             raise InputError(f"batch: {self.batch} given, 1 expected with tickets: each report has its own token")
         self.collection.require_clipping()
+        if self.door is not None:
+            _ = SealedReports(self.collection)
+            _require_door(self.door)
 
     def run(self, rows: NDArray[np.float64]) -> Submitted:
         """Send one report for each row, and wait until every server has acknowledged all.
@@ -183,11 +202,10 @@ class Submission:
                     "given; another file for other people expected"
                 )
             tokens = None if self.tickets is None else {ticket.report: ticket for ticket in self.tickets}
-            needed = reports * len(self.collection.servers)
+            targets = _targets(self.collection, self.door)
+            needed = reports * len(targets)
             counter = _Counter(needed - len(pending), needed, self.on_progress)
-            uploads = [
-                _Uploader(self, server, pending, tokens, counter.add) for server in range(len(self.collection.servers))
-            ]
+            uploads = [_Uploader(self, target, pending, tokens, counter.add) for target in targets]
             counts = await _all(upload.run() for upload in uploads)
         stored, duplicates = zip(*counts, strict=True)
         return Submitted(reports, stored, duplicates, finished)
@@ -197,20 +215,32 @@ class Submission:
         if self.tickets is not None and len(self.tickets) != len(rows):
             raise InputError(f"tickets: {len(self.tickets)} given, one for each of {len(rows)} rows expected")
         content = np.ascontiguousarray(rows, "<f8").tobytes()
-        ids = [ticket.report for ticket in self.tickets or ()]
-        return Pending(self.state, self.collection, content, self._reports(rows), ids)
+        stream, own = Stream.from_os(), [ticket.report for ticket in self.tickets or ()]
+        kept: list[bytes] = []
+        if self.tickets is not None:
+            ids = own
+        elif self.collection.format == 2:
+            kept = [stream.bytes(SECRET_BYTES) for _ in rows]
+            ids = [report_id(self.collection.digest, secret) for secret in kept]
+        else:
+            ids = [stream.bytes(ID_BYTES) for _ in rows]
+        sealed = self.door is not None
+        reports = self._reports(rows, ids)
+        return Pending(self.state, self.collection, content, reports, own, secrets_of_ids=kept, sealed=sealed)
 
-    def _reports(self, rows: NDArray[np.float64]) -> Iterator[list[list[bytes]]]:
+    def _reports(self, rows: NDArray[np.float64], ids: Sequence[bytes]) -> Iterator[list[list[bytes]]]:
+        """Yield the records of each server, or for a door the sealed reports, block by block."""
         client = self.client or Client(self.collection.plan)
         step = max(1, _BLOCK_WORDS // math.prod(self.collection.record_shape))
-        ids = Stream.from_os()
         for first in range(0, len(rows), step):
-            block = rows[first : first + step]
-            if self.tickets is None:
-                names = [ids.bytes(ID_BYTES) for _ in block]
-            else:
-                names = [ticket.report for ticket in self.tickets[first : first + step]]
-            yield make_reports(client, self.collection, block, names)
+            block = slice(first, first + step)
+            records = make_reports(client, self.collection, rows[block], ids[block])
+            if self.door is None:
+                yield records
+                continue
+            form = SealedReports(self.collection)
+            tickets = [None] * len(ids[block]) if self.tickets is None else self.tickets[block]
+            yield [[form.seal(own, ticket) for own, ticket in zip(zip(*records, strict=True), tickets, strict=True)]]
 
 
 @dataclasses.dataclass
@@ -227,23 +257,70 @@ class _Counter:
         self.on_progress(self.acknowledged, self.needed)
 
 
+class _Target(NamedTuple):
+    """Where one copy of every report goes."""
+
+    number: int  # in the state
+    name: str  # for people
+    host: str
+    url: str
+    context: ssl.SSLContext | None
+    hostname: str | None  # in its certificate, where that is not the one of its address
+    servers: int  # of how many its answer says whether they have stored a report; 0 for itself alone
+
+    @property
+    def party(self) -> int | None:
+        """The number of the server, of which a door has none."""
+        return None if self.servers else self.number
+
+
+def _targets(collection: Collection, door: str | None) -> list[_Target]:
+    """Return the door, or else every server at its pinned port."""
+    if door is not None:
+        context = ssl.create_default_context() if door.startswith("https") else None
+        url = door.rstrip("/") + SEALED_UPLOADS.format(digest=collection.digest.hex())
+        return [_Target(0, f"door {printable(door)}", printable(door), url, context, None, len(collection.servers))]
+    path = f"/v1/collections/{collection.digest.hex()}/reports"
+    return [
+        _Target(
+            number,
+            f"server {number}",
+            printable(entry.url),
+            entry.url + path,
+            pinning_context(entry.certificate.encode()),
+            party_name(number),
+            0,
+        )
+        for number, entry in enumerate(collection.servers)
+    ]
+
+
+def _require_door(door: str) -> None:
+    """Refuse an address of a door that is no web address, or says what a row's sender is over open lines."""
+    try:
+        parts = urllib.parse.urlsplit(door)
+        port = parts.port
+    except ValueError:
+        parts, port = urllib.parse.urlsplit(""), None
+    plain = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+    whole = bool(parts.hostname) and door.rstrip("/") == f"{parts.scheme}://{parts.netloc}" and "@" not in parts.netloc
+    if not whole or port == 0 or not (plain or parts.scheme == "https"):
+        raise InputError(f"door: {door!r} given, https://HOST[:PORT] expected, or http on the loopback interface")
+
+
 class _Uploader:
-    """Send one server the records that it has not acknowledged."""
+    """Send one server, or a door, what it has not acknowledged."""
 
     def __init__(
         self,
         submission: Submission,
-        server: int,
+        target: _Target,
         pending: Pending,
         tickets: dict[bytes, Ticket] | None,
         acknowledged: Callable[[int], None],
     ) -> None:
         self._acknowledged = acknowledged
-        entry = submission.collection.servers[server]
-        self._submission, self._server, self._pending, self._tickets = submission, server, pending, tickets
-        self._host = printable(entry.url)
-        self._url = f"{entry.url}/v1/collections/{submission.collection.digest.hex()}/reports"
-        self._context = pinning_context(entry.certificate.encode())
+        self._submission, self._target, self._pending, self._tickets = submission, target, pending, tickets
         self._stored = self._duplicates = 0
         self._obstacle = _NO_ANSWER
 
@@ -260,16 +337,16 @@ class _Uploader:
 
     async def _send_everything(self) -> None:
         batch, concurrency = self._submission.batch, self._submission.concurrency
-        connector = aiohttp.TCPConnector(limit=concurrency, ssl=self._context)
+        connector = aiohttp.TCPConnector(limit=concurrency, ssl=self._target.context or True)
         timeout = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS)
         jar = aiohttp.DummyCookieJar()
         async with aiohttp.ClientSession(
             connector=connector, timeout=timeout, cookie_jar=jar, auto_decompress=False
         ) as self._http:
-            for window in self._pending.records(self._server, 16 * batch * concurrency):
+            for window in self._pending.records(self._target.number, 16 * batch * concurrency):
                 requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
                 await _all(self._send_all(requests) for _ in range(concurrency))
-                self._pending.acknowledge(self._server, [record.position for record in window])
+                self._pending.acknowledge(self._target.number, [record.position for record in window])
 
     async def _watch(self) -> None:
         """Report a server that does not answer, first within seconds and then at intervals."""
@@ -284,7 +361,7 @@ class _Uploader:
             until = datetime.datetime.now(datetime.UTC) + left
             silence = loop.time() - self._heard
             self._submission.tell(
-                f"server {self._server}, {self._host}: nothing acknowledged for {silence:.0f} s, tried "
+                f"{self._target.name}, {self._target.host}: nothing acknowledged for {silence:.0f} s, tried "
                 f"until {until.isoformat(timespec='seconds')}; last: {self._obstacle}"
             )
             earliest = loop.time() + REMINDER_SECONDS
@@ -301,8 +378,8 @@ class _Uploader:
         """Send until the server acknowledges or refuses for good."""
         body = b"".join(record.content for record in records)
         headers = {"Content-Type": "application/octet-stream"}
-        if self._tickets is not None:
-            token = self._tickets[body[:ID_BYTES]].token(self._server)
+        if self._tickets is not None and not self._target.servers:  # else they are sealed
+            token = self._tickets[body[:ID_BYTES]].token(self._target.number)
             headers["Authorization"] = f"Bearer {token.hex()}"
         delay = FIRST_DELAY
         while True:
@@ -316,8 +393,8 @@ class _Uploader:
             loop = asyncio.get_running_loop()
             if loop.time() + pause > self._deadline:
                 raise PartyMissing(
-                    f"server {self._server}: no acknowledgement within {self._submission.seconds:g} s; last: {why}",
-                    self._server,
+                    f"{self._target.name}: no acknowledgement within {self._submission.seconds:g} s; last: {why}",
+                    self._target.party,
                 )
             await asyncio.sleep(pause)
             delay = min(LONGEST_DELAY, 2 * delay)
@@ -326,24 +403,27 @@ class _Uploader:
         """Send once; return how long the server asks to wait, and why it failed, or None."""
         try:
             async with self._http.post(
-                self._url,
+                self._target.url,
                 data=body,
                 headers=headers,
-                server_hostname=party_name(self._server),
+                server_hostname=self._target.hostname,
                 allow_redirects=False,
             ) as response:
                 content = await read_beginning(response.content, _ANSWER_BYTES)
                 status, retry_after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             why = printable(str(error), _LONGEST_MESSAGE)
-            raise PartyImpersonated(
-                f"server {self._server}: the certificate that the collection names expected: {why}", self._server
-            ) from error
+            expected = (
+                "an ordinary web certificate" if self._target.servers else "the certificate that the collection names"
+            )
+            raise PartyImpersonated(f"{self._target.name}: {expected} expected: {why}", self._target.party) from error
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return 0.0, printable(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
         if status == 200:
             self._count(content, reports)
             return 0.0, None
+        if status == 202 and self._target.servers:
+            return 0.0, self._missing(content)
         try:
             reason = read_json(content, _Reason, largest=_ANSWER_BYTES)
         except ReadError:
@@ -354,20 +434,39 @@ class _Uploader:
             return _pause(retry_after), why
         kind = _PERMANENT.get(reason.error)
         if kind is not None:
-            raise kind(f"server {self._server}: {message}")
-        raise ProtocolFailure(f"server {self._server}: {why}", self._server)
+            raise kind(f"{self._target.name}: {message}")
+        raise ProtocolFailure(f"{self._target.name}: {why}", self._target.party)
+
+    def _missing(self, content: bytes) -> str:
+        """Return which servers lack a report that a door has taken; refuse what no repetition will change."""
+        try:
+            reached = read_json(content, _Reached, largest=_ANSWER_BYTES).servers
+        except ReadError as error:
+            raise ProtocolFailure(
+                f"{self._target.name}: an answer without servers: {error}", self._target.party
+            ) from None
+        for number, status in sorted(reached.items()):
+            if status in FINAL and status != STORED:
+                raise ReportRejected(
+                    f"{self._target.name}: server {printable(number)} has refused a report with {status}, for good: it "
+                    "will be left out"
+                )
+        left = [f"server {number}: {status}" for number, status in sorted(reached.items()) if status != STORED]
+        return printable(f"taken, and not acknowledged by {', '.join(left)}", _LONGEST_MESSAGE)
 
     def _count(self, content: bytes, reports: int) -> None:
         """Add the counts in a server's answer, which must account for every report that was sent."""
         try:
             counts = read_json(content, _Counts, largest=_ANSWER_BYTES)
         except ReadError as error:
-            raise ProtocolFailure(f"server {self._server}: an answer without counts: {error}", self._server) from None
+            raise ProtocolFailure(
+                f"{self._target.name}: an answer without counts: {error}", self._target.party
+            ) from None
         if min(counts.stored, counts.duplicates) < 0 or counts.stored + counts.duplicates != reports:
             raise ProtocolFailure(
-                f"server {self._server}: stored {counts.stored}, duplicates {counts.duplicates} answered, "
+                f"{self._target.name}: stored {counts.stored}, duplicates {counts.duplicates} answered, "
                 f"{reports} in all expected",
-                self._server,
+                self._target.party,
             )
         self._stored += counts.stored
         self._duplicates += counts.duplicates

@@ -186,21 +186,33 @@ def dialling_context(folder: Path) -> ssl.SSLContext:
     return _context(folder, ssl.PROTOCOL_TLS_CLIENT)
 
 
-def public_context(folder: Path) -> ssl.SSLContext:
-    """Return the TLS context of a server that anybody may connect to: it shows its certificate and asks for none."""
+def public_context(folder: Path, known: Sequence[bytes] = ()) -> ssl.SSLContext:
+    """Return the TLS context of a server that anybody may connect to.
+
+    It shows its certificate. A caller may show one of the `known` certificates (PEM), and none other.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0
+    if known:
+        context.verify_mode = ssl.CERT_OPTIONAL
+        context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
+        context.load_verify_locations(cadata=b"".join(known).decode("ascii"))
     _load_pair(context, folder)
     return context
 
 
-def pinning_context(certificate: bytes) -> ssl.SSLContext:
-    """Return the TLS context of a client without a certificate that trusts one certificate (PEM) and no other."""
+def pinning_context(certificate: bytes, own: Path | None = None) -> ssl.SSLContext:
+    """Return the TLS context of a client that trusts one certificate (PEM) and no other.
+
+    It shows that of the folder `own`, if any.
+    """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
     context.load_verify_locations(cadata=certificate.decode("ascii"))
+    if own is not None:
+        _load_pair(context, own)
     return context
 
 

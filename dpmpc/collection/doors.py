@@ -1,0 +1,276 @@
+"""Hand reports of format 2 on from the door that took them to the other servers, at once or later.
+
+A door stores its own record of a report, and then gives the unchanged bytes to the others at their pinned ports, many
+reports in a request, where it shows its own certificate. What another server has neither stored nor refused for good by
+then goes into the *outbox*, and is tried again until the collection closes.
+
+Promised: a report for which `Door.hand_on` returned is durable in the outbox for each server that has not given a final
+answer; after a crash before that, the client has no answer and repeats. An entry ends only at a final answer
+(`FINAL`) or when the collection closes. There is one entry at most for each report that this server stores and each
+other server. Not promised: that a door hands anything on; a client that wants to know tries another door.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import collections
+import contextlib
+import dataclasses
+import datetime
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import aiohttp
+import msgspec
+
+from dpmpc.collection.logs import RateLimitedLogger
+from dpmpc.collection.sealing import SealedReports, id_of
+from dpmpc.collection.task_file import Collection
+from dpmpc.errors import SpoolError
+from dpmpc.network.identity import party_name, pinning_context
+from dpmpc.storage.database import Store, connect, transaction, typed_errors
+from dpmpc.untrusted import ReadError, read_beginning, read_json
+
+STORED = 200
+FINAL = frozenset({STORED, 400, 401, 403, 404, 409, 410})  # answers after which nobody tries again
+UNREACHABLE = "unreachable"
+SEALED_UPLOADS = "/v2/collections/{digest}/reports"
+GROUP_REPORTS = 256  # most that are handed to another server in one request
+GROUP_BYTES = 1 << 18
+HANDING_SECONDS = 5.0  # that a client waits for the other servers; what they have not answered then is for the outbox
+ATTEMPT_SECONDS = 20.0
+FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+_ANSWER_BYTES = 1 << 16
+_TABLES = (
+    "CREATE TABLE IF NOT EXISTS reports (id BLOB PRIMARY KEY, body BLOB NOT NULL)",
+    "CREATE TABLE IF NOT EXISTS waiting (server INTEGER, id BLOB, PRIMARY KEY (server, id))",
+)
+
+Status = int | str  # of HTTP, or `UNREACHABLE`
+
+
+class Answered(msgspec.Struct, frozen=True):
+    """What a server answers to reports of format 2: for each of them the status at each server."""
+
+    reports: list[dict[str, Status]]
+
+
+class Outbox(Store):
+    """Reports that other servers have not acknowledged yet, by the server that lacks them."""
+
+    def __init__(self, folder: Path):
+        self._folder, self._turns = folder, threading.Lock()
+        with typed_errors(folder):
+            self._database = connect(folder / "outbox.sqlite", create=True)
+            with transaction(self._database):
+                for table in _TABLES:
+                    self._database.execute(table)
+
+    def put(self, entries: Sequence[tuple[bytes, Sequence[int]]]) -> None:
+        """Keep reports for these servers durably; of two reports with one id the first stays."""
+        with self._turns, typed_errors(self._folder), transaction(self._database):
+            for body, servers in entries:
+                name = id_of(body)
+                self._database.execute("INSERT OR IGNORE INTO reports VALUES (?, ?)", (name, body))
+                self._database.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(j, name) for j in servers])
+
+    def waiting(self, server: int, most: int) -> list[bytes]:
+        """Return some of the reports that wait for a server."""
+        query = "SELECT body FROM waiting JOIN reports USING (id) WHERE server = ? ORDER BY id LIMIT ?"
+        with self._turns, typed_errors(self._folder):
+            return [body for (body,) in self._database.execute(query, (server, most))]
+
+    def end(self, server: int, reports: Sequence[bytes]) -> None:
+        """Forget that a server lacks these reports."""
+        names = [id_of(report) for report in reports]
+        with self._turns, typed_errors(self._folder), transaction(self._database):
+            self._database.executemany(
+                "DELETE FROM waiting WHERE server = ? AND id = ?", [(server, name) for name in names]
+            )
+            self._database.executemany(
+                "DELETE FROM reports WHERE id = ? AND NOT EXISTS (SELECT * FROM waiting WHERE waiting.id = reports.id)",
+                [(name,) for name in names],
+            )
+
+    def clear(self) -> None:
+        """Forget all: nobody takes reports any more."""
+        with self._turns, typed_errors(self._folder), transaction(self._database):
+            self._database.execute("DELETE FROM waiting")
+            self._database.execute("DELETE FROM reports")
+
+    def __len__(self) -> int:
+        """Count the reports that some server lacks."""
+        with self._turns, typed_errors(self._folder):
+            count: int = self._database.execute("SELECT count(*) FROM reports").fetchone()[0]
+        return count
+
+    def close(self) -> None:
+        """Close the file."""
+        with self._turns:
+            self._database.close()
+
+
+class Door:
+    """What hands on the reports that one server took."""
+
+    def __init__(
+        self,
+        collection: Collection,
+        server: int,
+        identity: Path,
+        outbox: Outbox,
+        log: RateLimitedLogger,
+        now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
+    ):
+        self._collection, self._outbox, self._now = collection, outbox, now
+        others = [number for number in range(len(collection.servers)) if number != server]
+        self._couriers = {number: _Courier(collection, number, identity, outbox, log) for number in others}
+
+    async def run(self) -> None:
+        """Hand on what comes and what is in the outbox, until cancelled."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for courier in self._couriers.values():
+                    tasks.create_task(courier.run())
+                tasks.create_task(self._clear_at_the_end())
+        finally:
+            for courier in self._couriers.values():
+                await courier.close()
+
+    async def hand_on(self, reports: Sequence[bytes]) -> list[dict[int, Status]]:
+        """Return for each report what each other server answered, once all that is left is in the outbox."""
+        asked = [{number: courier.hand(report) for number, courier in self._couriers.items()} for report in reports]
+        futures = [future for one in asked for future in one.values()]
+        if futures:
+            await asyncio.wait(futures, timeout=HANDING_SECONDS)
+        found = [{number: _status_of(future) for number, future in one.items()} for one in asked]
+        left = [
+            (report, lacking)
+            for report, statuses in zip(reports, found, strict=True)
+            if (lacking := [number for number, status in statuses.items() if status not in FINAL])
+        ]
+        if left:
+            await asyncio.to_thread(self._outbox.put, left)
+        return found
+
+    async def _clear_at_the_end(self) -> None:
+        while self._now() < self._collection.closes:
+            await asyncio.sleep(FIRST_PAUSE)
+        await asyncio.to_thread(self._outbox.clear)
+
+
+@dataclasses.dataclass(eq=False)
+class _Handed:
+    """A report on its way to one server."""
+
+    report: bytes
+    status: asyncio.Future[Status]
+
+
+class _Courier:
+    """Hands reports to one other server, one request at a time."""
+
+    def __init__(self, collection: Collection, server: int, identity: Path, outbox: Outbox, log: RateLimitedLogger):
+        entry = collection.servers[server]
+        self._server, self._outbox, self._log = server, outbox, log
+        self._url = entry.url + SEALED_UPLOADS.format(digest=collection.digest.hex())
+        self._context = pinning_context(entry.certificate.encode(), identity)
+        self._most = max(1, min(GROUP_REPORTS, GROUP_BYTES // SealedReports(collection).report_bytes))
+        self._queue: collections.deque[_Handed] = collections.deque()
+        self._wake = asyncio.Event()
+        self._http: aiohttp.ClientSession | None = None
+
+    def hand(self, report: bytes) -> asyncio.Future[Status]:
+        """Take a report that waits for its turn; return where its status will be."""
+        handed = _Handed(report, asyncio.get_running_loop().create_future())
+        self._queue.append(handed)
+        self._wake.set()
+        return handed.status
+
+    async def run(self) -> None:
+        """Hand on what is queued, and at times what is in the outbox, until cancelled."""
+        loop = asyncio.get_running_loop()
+        pause, due = FIRST_PAUSE, loop.time()
+        while True:
+            if not self._queue:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._wake.wait(), max(0.0, due - loop.time()))
+            self._wake.clear()
+            await self._hand_queued()
+            if loop.time() >= due:
+                try:
+                    left = await self._hand_kept()
+                except SpoolError as error:
+                    self._log.log(logging.ERROR, "SpoolError: %s", error)
+                    left = True
+                pause = min(LONGEST_PAUSE, 2 * pause) if left else FIRST_PAUSE
+                due = loop.time() + pause
+
+    async def close(self) -> None:
+        """End what is queued, and the connection."""
+        for handed in self._queue:
+            handed.status.cancel()
+        if self._http is not None:
+            await self._http.close()
+
+    async def _hand_queued(self) -> None:
+        group = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
+        group = [handed for handed in group if not handed.status.cancelled()]
+        if group:
+            statuses = await self._send([handed.report for handed in group])
+            for handed, status in zip(group, statuses, strict=True):
+                if not handed.status.done():
+                    handed.status.set_result(status)
+
+    async def _hand_kept(self) -> bool:
+        """Hand on what is in the outbox for this server; return whether something had to stay."""
+        while kept := await asyncio.to_thread(self._outbox.waiting, self._server, self._most):
+            statuses = await self._send(kept)
+            ended = [report for report, status in zip(kept, statuses, strict=True) if status in FINAL]
+            await asyncio.to_thread(self._outbox.end, self._server, ended)
+            if len(ended) < len(kept):
+                return True
+            await self._hand_queued()  # who waits for an answer goes first
+        return False
+
+    async def _send(self, reports: Sequence[bytes]) -> Sequence[Status]:
+        """Send reports in one request; return the status of each at this server."""
+        self._http = self._http or aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=1, ssl=self._context),
+            timeout=aiohttp.ClientTimeout(total=ATTEMPT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=False,
+        )
+        name = party_name(self._server)
+        try:
+            async with self._http.post(
+                self._url, data=b"".join(reports), server_hostname=name, allow_redirects=False
+            ) as response:
+                content, status = await read_beginning(response.content, _ANSWER_BYTES), response.status
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+            self._log.log(logging.WARNING, f"server {self._server} took no reports: {type(error).__name__}")
+            return [UNREACHABLE] * len(reports)
+        if status == 413 and len(reports) > 1:
+            self._most = max(1, self._most // 2)
+        if status not in (200, 202):
+            return [status] * len(reports)
+        try:
+            answered = [
+                found[str(self._server)] for found in read_json(content, Answered, largest=_ANSWER_BYTES).reports
+            ]
+            if len(answered) != len(reports):
+                raise ReadError(f"statuses of {len(answered)} reports")
+        except (ReadError, LookupError):
+            self._log.log(logging.WARNING, f"server {self._server} gave an answer that is none")
+            return [UNREACHABLE] * len(reports)
+        return answered
+
+
+def _status_of(future: asyncio.Future[Status]) -> Status:
+    """Return what was answered until now; what has not gone yet is not sent any more."""
+    if future.done() and not future.cancelled():
+        return future.result()
+    future.cancel()
+    return UNREACHABLE

@@ -1,0 +1,491 @@
+"""Doors: one POST reaches all servers, at once or from the outbox, and strangers do no more than deny."""
+
+import asyncio
+import json
+import ssl
+import subprocess
+import sys
+import time
+
+import aiohttp
+import numpy as np
+import pytest
+from aiohttp import web
+
+from bench.system.collection_servers import Servers
+from bench.system.ports import free_ports
+from dpmpc.cli.main import main
+from dpmpc.client import Client
+from dpmpc.collection import doors as doors_module
+from dpmpc.collection.doors import Door, Outbox
+from dpmpc.collection.group_commit import GroupCommit, NoRoom
+from dpmpc.collection.logs import RateLimitedLogger
+from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.roster import draw_tickets, write_roster
+from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, id_of, report_id
+from dpmpc.collection.server_folder import open_spool
+from dpmpc.collection.service import LOGGER
+from dpmpc.collection.submission import Submission
+from dpmpc.collection.verifying import verify
+from dpmpc.errors import InputError, PartyMissing, ReportRejected, SpoolError
+from dpmpc.network.identity import pinning_context
+from dpmpc.randomness import Stream
+from support.waiting import PATIENCE
+
+ROWS = np.random.default_rng(11).uniform(0, 10, (30, 3))
+PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """Three servers with doors that all tests of this module share, unless they stop one."""
+    with Servers.make(tmp_path_factory.mktemp("doors"), "--rate", "100000", sealed=True, **PROVED) as servers:
+        yield servers.start()
+
+
+def sealed_reports(collection, rows=ROWS[:1], ids=None):
+    ids = [report_id(collection.digest, Stream.from_os().bytes(SECRET_BYTES)) for _ in rows] if ids is None else ids
+    records = make_reports(Client(collection.plan), collection, rows, ids)
+    form = SealedReports(collection)
+    return [form.seal(own) for own in zip(*records, strict=True)]
+
+
+def path_of(collection):
+    return f"/v2/collections/{collection.digest.hex()}/reports"
+
+
+def exchange(method, url, data=None, **options):
+    """Send one request; return status, JSON or bytes, and headers."""
+
+    async def run():
+        async with aiohttp.ClientSession() as session, session.request(method, url, data=data, **options) as response:
+            content = await response.read()
+            try:
+                return response.status, json.loads(content), response.headers
+            except ValueError:
+                return response.status, content, response.headers
+
+    return asyncio.run(run())
+
+
+def send(servers, server, *reports):
+    status, answer, _ = exchange("POST", servers.door(server) + path_of(servers.collection), b"".join(reports))
+    return status, answer
+
+
+def send_pinned(servers, server, body, own=None, path=None):
+    """Send to the pinned port, with the certificate of another server's folder or none."""
+    collection = servers.collection
+    entry = collection.servers[server]
+    context = pinning_context(entry.certificate.encode(), own)
+    url = entry.url + (path or path_of(collection))
+    status, answer, _ = exchange("POST", url, body, ssl=context, server_hostname=f"party-{server}")
+    return status, answer
+
+
+def lengths(servers):
+    found = []
+    for server in range(3):
+        with servers.spool(server) as spool:
+            found.append(len(spool))
+    return found
+
+
+def ids_at(servers, server):
+    with servers.spool(server) as spool:
+        return {bytes(one) for one in spool.ids()}
+
+
+def test_one_post_to_any_door_reaches_all_servers(running):
+    before = lengths(running)
+    for server in range(3):
+        (report,) = sealed_reports(running.collection)
+        status, answer = send(running, server, report)
+        everywhere = {"0": 200, "1": 200, "2": 200}
+        assert (status, answer) == (200, {"stored": 1, "duplicates": 0, "servers": everywhere, "reports": [everywhere]})
+        assert send(running, (server + 1) % 3, report) == (200, {**answer, "stored": 0, "duplicates": 1})
+    assert lengths(running) == [count + 3 for count in before]
+
+
+def test_dpmpc_submit_sends_through_a_door(running, tmp_path, capsys):
+    before = lengths(running)
+    submission = Submission(
+        collection=running.collection, state=tmp_path / "state", batch=7, seconds=60, door=running.door(1)
+    )
+    done = submission.run(ROWS)
+    assert (done.reports, done.stored, done.duplicates) == (30, (30,), (0,))
+    assert submission.run(ROWS).finished_before
+    assert lengths(running) == [count + 30 for count in before]
+    row = tmp_path / "row"
+    row.write_text("a=1\nb=2\ny=3\n")
+    argv = ["submit", str(running.task_file), "--row", str(row), "--door", running.door(2)]
+    assert main([*argv, "--state", str(tmp_path / "other")]) == 0
+    assert "1 report: acknowledged by every server" in capsys.readouterr().out
+    assert lengths(running) == [count + 31 for count in before]
+    with pytest.raises(InputError, match="another submission"):  # reports made anew would be others
+        Submission(collection=running.collection, state=tmp_path / "state", seconds=60).run(ROWS)
+
+
+def test_records_of_format_1_go_to_pinned_ports_under_ids_from_secrets(running, tmp_path):
+    before = lengths(running)
+    submission = Submission(collection=running.collection, state=tmp_path / "state", seconds=60)
+    with submission.open(ROWS[:2]) as pending:
+        kept = [one for part in pending.records(0, 9) for one in part]
+        secrets = [bytes(one) for (one,) in pending._database.execute("SELECT secret FROM secrets ORDER BY position")]
+    assert [record.content[:16] for record in kept] == [report_id(running.collection.digest, one) for one in secrets]
+    submission.run(ROWS[:2])
+    assert lengths(running) == [count + 2 for count in before]
+
+
+@pytest.mark.parametrize(
+    "door", ["http://example.org", "ftp://x", "https://", "https://a@b", "https://x/y", "x", "http://[", "https://x:0"]
+)
+def test_a_door_is_an_https_address_or_on_this_machine(running, tmp_path, door):
+    with pytest.raises(InputError, match="door: "):
+        Submission(collection=running.collection, state=tmp_path / "state", door=door)
+
+
+def test_a_collection_of_format_1_has_no_doors(tmp_path, capsys):
+    servers = Servers.make(tmp_path)
+    with pytest.raises(InputError, match="of format 1 given"):
+        Submission(collection=servers.collection, state=tmp_path / "state", door="https://x.example")
+    argv = ["serve", str(servers.task_file), "--server", "0", "--folder", str(tmp_path / "server-0")]
+    assert main([*argv, "--web", "127.0.0.1:0", "--unproved-web"]) == 2
+    assert "web: a door given for a collection of format 1" in capsys.readouterr().err
+
+
+def test_a_door_is_on_the_loopback_interface_and_asks_for_proofs(running, tmp_path, capsys):
+    folder = str(running.folder / "server-0")
+    argv = ["serve", str(running.task_file), "--server", "0", "--folder", folder]
+    assert main([*argv, "--web", "192.0.2.1:80"]) == 2
+    assert "one of 127.0.0.1, ::1, localhost expected" in capsys.readouterr().err
+    plain = Servers.make(tmp_path, sealed=True)
+    argv = ["serve", str(plain.task_file), "--server", "0", "--folder", str(tmp_path / "server-0")]
+    assert main([*argv, "--web", "127.0.0.1:0"]) == 2
+    assert "--unproved-web if that is as it should be" in capsys.readouterr().err
+    (tmp_path / "server-0" / "seals" / "trial.key").unlink()
+    assert main(argv) == 2
+    assert "lacks the private keys" in capsys.readouterr().err
+
+
+def test_a_page_of_any_origin_may_use_the_door_and_sees_no_more_than_is_public(running):
+    door, collection = running.door(0), running.collection
+    status, _, headers = exchange("OPTIONS", door + path_of(collection), headers={"Origin": "https://x.example"})
+    assert (status, headers["Access-Control-Allow-Origin"]) == (204, "*")
+    for path in ("/", "/v1/status", "/v1/collection"):
+        status, content, headers = exchange("GET", door + path)
+        assert (status, headers["Access-Control-Allow-Origin"]) == (200, "*")
+        assert "Access-Control-Allow-Credentials" not in headers
+        if path == "/v1/status":
+            assert (content["exact"], content["stored"]) == (False, None)  # from a proxy's address come strangers
+    for path in ("/metrics", "/healthz", f"/v1/collections/{collection.digest.hex()}/reports"):
+        assert exchange("GET", door + path)[0] == 404
+    status, answer, headers = exchange("POST", door + path_of(collection), b"")
+    assert (status, answer["error"], headers["Access-Control-Allow-Origin"]) == (400, "ReportRejected", "*")
+
+
+def test_the_digest_is_the_hash_of_what_a_door_answers(running):
+    async def run():
+        async with aiohttp.ClientSession() as session, session.get(running.door(2) + "/v1/collection") as response:
+            return await response.read()
+
+    assert asyncio.run(run()) == running.task_file.read_bytes()
+
+
+def test_a_record_of_format_1_is_refused_at_the_door(running):
+    """A client of a file of format 2 does not fall back: there is nothing that would take it."""
+    collection = running.collection
+    ids = [report_id(collection.digest, Stream.from_os().bytes(SECRET_BYTES))]
+    records = make_reports(Client(collection.plan), collection, ROWS[:1], ids)
+    for path in (f"/v1/collections/{collection.digest.hex()}/reports", path_of(collection)):
+        status, _, _ = exchange("POST", running.door(0) + path, records[0][0])
+        assert status in (400, 404)
+    assert ids[0] not in ids_at(running, 0)
+
+
+def test_a_report_fails_alone_in_its_group_and_nothing_of_it_is_handed_on(running):
+    good, bad, last = sealed_reports(running.collection, ROWS[:3])
+    changed = bad[:30] + bytes([bad[30] ^ 1]) + bad[31:]  # the record of server 0
+    status, answer = send(running, 0, good, changed, last)
+    everywhere = {"0": 200, "1": 200, "2": 200}
+    assert (status, answer["reports"]) == (202, [everywhere, {"0": 400}, everywhere])
+    assert (answer["stored"], answer["servers"]) == (2, {"0": 400, "1": 200, "2": 200})
+    assert [id_of(bad) in ids_at(running, server) for server in range(3)] == [False] * 3
+    assert send(running, 0, changed)[1]["error"] == "ReportRejected"
+
+
+def test_a_changed_bit_in_anothers_record_is_that_servers_refusal(running, tmp_path, monkeypatch):
+    (report,) = sealed_reports(running.collection)
+    changed = report[:-1] + bytes([report[-1] ^ 1])  # of server 2
+    status, answer = send(running, 0, changed)
+    assert (status, answer["servers"]) == (202, {"0": 200, "1": 200, "2": 400})
+    with Outbox(running.server_folder(0).spool) as outbox:
+        assert outbox.waiting(2, 9) == []  # that was final
+    assert send(running, 0, report)[0] == 200  # the honest one, whose record 2 was never there
+    changed_id = report[:3] + bytes([report[3] ^ 1]) + report[4:]
+    assert send(running, 0, changed_id)[0] == 400
+    assert send(running, 0, b"\1" + report[1:])[0] == 400
+
+
+def test_two_reports_under_one_id_conflict_where_the_first_came(running):
+    """And what a proxy exchanged under an honest id is another report there: proofs refuse the sum of both."""
+    ids = [report_id(running.collection.digest, Stream.from_os().bytes(SECRET_BYTES))]
+    (first,), (second,) = (sealed_reports(running.collection, ROWS[index : index + 1], ids) for index in range(2))
+    assert send(running, 0, first)[0] == 200
+    assert send(running, 0, second)[1]["error"] == "ReportConflict"
+    form = SealedReports(running.collection)
+    own = form.record_bytes[0]
+    mixed = first[: 17 + own] + second[17 + own :]
+    assert send(running, 0, mixed)[1]["servers"] == {"0": 200, "1": 409, "2": 409}
+
+
+def test_replays_to_another_collection_are_refused(running, tmp_path):
+    (report,) = sealed_reports(running.collection)
+    status, answer, _ = exchange("POST", f"{running.door(0)}/v2/collections/{'00' * 32}/reports", report)
+    assert (status, answer["error"]) == (404, "NotFound")
+
+
+def test_the_pinned_port_takes_a_report_for_itself_alone(running):
+    (report,) = sealed_reports(running.collection)
+    status, answer = send_pinned(running, 1, report)
+    assert (status, answer["servers"]) == (200, {"1": 200})
+    found = [id_of(report) in ids_at(running, server) for server in range(3)]
+    assert found == [False, True, False]
+    (report,) = sealed_reports(running.collection)
+    status, answer = send_pinned(running, 1, report, own=running.server_folder(0).identity)  # as another door does
+    assert (status, answer["servers"]) == (200, {"1": 200})
+
+
+def test_a_stranger_cannot_speak_as_a_server(running, tmp_path):
+    other = Servers.make(tmp_path, sealed=True, **PROVED)
+    (report,) = sealed_reports(running.collection)
+    with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):
+        send_pinned(running, 1, report, own=other.server_folder(0).identity)
+    assert id_of(report) not in ids_at(running, 1)
+
+
+def test_what_a_server_missed_comes_from_the_outbox(tmp_path):
+    """Server 2 is down, then the door is killed; when both are back nothing that was acknowledged is lacking."""
+    with Servers.make(tmp_path, sealed=True, **PROVED) as servers:
+        servers.start(0, 1)
+        reports = sealed_reports(servers.collection, ROWS[:5])
+        status, answer = send(servers, 0, *reports)
+        assert (status, answer["servers"]) == (202, {"0": 200, "1": 200, "2": "unreachable"})
+        servers.kill(0)
+        with Outbox(servers.server_folder(0).spool) as outbox:
+            assert (len(outbox), sorted(outbox.waiting(2, 9)), outbox.waiting(1, 9)) == (5, sorted(reports), [])
+        servers.start(0, 2)
+        until = time.monotonic() + PATIENCE
+        while len(ids_at(servers, 2)) < 5 and time.monotonic() < until:
+            time.sleep(0.1)
+        assert lengths(servers) == [5] * 3
+        assert send(servers, 0, *reports)[0] == 200
+        servers.stop(0)
+        with Outbox(servers.server_folder(0).spool) as outbox:
+            assert len(outbox) == 0
+
+
+def test_a_door_that_drops_is_noticed_and_another_one_helps(running, tmp_path):
+    """It says 202 for ever: the submission ends with an error that says so, and the same bytes go to another door."""
+
+    async def drop(request):
+        body = await request.read()
+        count = len(body) // SealedReports(running.collection).report_bytes
+        status = {"0": 200, "1": "unreachable", "2": 503}
+        return web.json_response(
+            {"stored": count, "duplicates": 0, "servers": status, "reports": [status] * count}, status=202
+        )
+
+    async def run(answer):
+        app = web.Application()
+        app.router.add_post(path_of(running.collection), answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        (port,) = free_ports(1)
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        try:
+            submission = Submission(
+                collection=running.collection, state=tmp_path / "state", seconds=2, door=f"http://127.0.0.1:{port}"
+            )
+            await submission.send(ROWS[:1])
+        finally:
+            await runner.cleanup()
+
+    with pytest.raises(PartyMissing, match=r"not acknowledged by server 1: unreachable, server 2: 503"):
+        asyncio.run(run(drop))
+    with pytest.raises(ReportRejected, match="server 1 has refused a report with 409, for good"):
+        asyncio.run(run(refuse))
+    again = Submission(collection=running.collection, state=tmp_path / "state", seconds=60, door=running.door(0))
+    assert again.run(ROWS[:1]).stored == (1,)  # the same bytes, at another door
+
+
+async def refuse(request):
+    await request.read()
+    return web.json_response({"stored": 1, "duplicates": 0, "servers": {"0": 200, "1": 409}}, status=202)
+
+
+def test_with_a_roster_the_token_is_sealed_and_the_roster_decides(tmp_path):
+    with Servers.make(tmp_path, sealed=True, authenticated=True, **PROVED) as servers:
+        tickets = draw_tickets(["x", "y"])
+        for server in range(3):
+            write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
+        servers.start()
+        options = {"collection": servers.collection, "seconds": 60, "door": servers.door(1)}
+        done = Submission(state=tmp_path / "state", tickets=tickets[:1], **options).run(ROWS[:1])
+        assert done.stored == (1,)
+        form = SealedReports(servers.collection)
+        forged = tickets[1]._replace(secret=bytes(32))  # who knows the id alone
+        records = make_reports(Client(servers.collection.plan), servers.collection, ROWS[:1], [forged.report])
+        report = form.seal([one for (one,) in records], forged)
+        assert send(servers, 0, report)[1]["error"] == "Unknown"
+        assert lengths(servers) == [1] * 3
+
+
+def test_reports_through_doors_are_released_and_the_keys_are_gone(tmp_path):
+    """Sixty clients, each at one door; three servers release, and whoever has recorded all opens nothing later."""
+    with Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
+        servers.start()
+        rows = np.random.default_rng(5).uniform(0, 10, (60, 3))
+        reports = sealed_reports(servers.collection, rows)
+        for server in range(3):
+            status, answer = send(servers, server, *reports[server::3])
+            assert (status, answer["stored"]) == (200, 20)
+        assert lengths(servers) == [60] * 3
+        for server in range(3):
+            servers.stop(server)
+        argv = [sys.executable, "-m", "dpmpc", "release", str(servers.task_file), "--close"]
+        children = []
+        for server in range(3):
+            own = ["--server", str(server), "--folder", str(tmp_path / f"server-{server}")]
+            own += ["--out", str(tmp_path / f"release-{server}.dpmpc")]
+            children.append(subprocess.Popen([*argv, *own], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        told = [child.communicate(timeout=PATIENCE) for child in children]
+        assert [child.returncode for child in children] == [0] * 3, told
+        assert all("trial.key: deleted" in standard_error for _, standard_error in told)
+        verified = verify(tmp_path / "release-0.dpmpc", servers.collection)
+        assert verified.certificate.statement.manifest.clients == 60
+        assert [sorted(path.name for path in (tmp_path / f"server-{j}" / "seals").iterdir()) for j in range(3)] == [
+            ["trial.pub"]
+        ] * 3
+        servers.start(0)  # which tells that all is over
+        status, answer = send(servers, 0, reports[0])
+        assert (status, answer["error"]) == (410, "CollectionClosed")
+
+
+def commits(servers, folder, uploads):
+    """Commit records one after the other through doors; return what became of each."""
+    collection = servers.collection
+
+    async def run():
+        with open_spool(folder, collection, 0, writer=True) as spool:
+            commit = GroupCommit(ReportFormat(collection, 0), spool)
+            try:
+                return [(await asyncio.gather(commit.commit(*one), return_exceptions=True))[0] for one in uploads]
+            finally:
+                await commit.close()
+
+    return asyncio.run(run())
+
+
+def test_whoever_fills_one_door_leaves_the_others_alone(tmp_path):
+    """A stranger fills the room of server 1's door at server 0; clients of other doors and of the port find theirs."""
+    servers = Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=60)
+    collection = servers.collection
+    assert (collection.entrance_room, collection.most_stored) == (240, 960)
+    ids = [index.to_bytes(16) for index in range(500)]
+    rows = np.tile(ROWS[:1], (len(ids), 1))
+    own, *_ = make_reports(Client(collection.plan), collection, rows, ids)
+    uploads = [(b"".join(own[:240]), "192.0.2.1", 1), (own[240], "192.0.2.1", 1), (own[241], "192.0.2.1", 2)]
+    uploads += [(b"".join(own[250:490]), "192.0.2.1", 0), (own[242], "192.0.2.1", None), (own[0], "192.0.2.1", 1)]
+    found = commits(servers, tmp_path / "spool", uploads)
+    assert [isinstance(one, NoRoom) for one in found] == [False, True, False, False, False, False]
+    assert "more than this door may store now" in str(found[1])
+    assert found[-1].duplicates == 1  # what is known takes no room
+
+
+def test_an_outbox_keeps_the_first_report_of_an_id_and_forgets_at_the_end(tmp_path, monkeypatch):
+    folder = tmp_path / "spool"
+    folder.mkdir(mode=0o700)
+    one, other = b"\2" + bytes(16) + b"one", b"\2" + bytes(16) + b"other"
+    with Outbox(folder) as outbox:
+        outbox.put([(one, [1, 2])])
+        outbox.put([(other, [1])])
+        assert outbox.waiting(1, 9) == [one]
+        outbox.end(1, [one])
+        assert (outbox.waiting(1, 9), outbox.waiting(2, 9), len(outbox)) == ([], [one], 1)
+    with Outbox(folder) as outbox:
+        assert outbox.waiting(2, 9) == [one]
+        outbox.clear()
+        assert len(outbox) == 0
+    (folder / "outbox.sqlite").write_bytes(b"no database" * 99)
+    with pytest.raises(SpoolError, match="spool"):
+        Outbox(folder)
+
+
+def test_nothing_is_tried_after_closing(running, tmp_path):
+    folder = tmp_path / "spool"
+    folder.mkdir(mode=0o700)
+    (report,) = sealed_reports(running.collection)
+
+    async def run(outbox):
+        door = Door(
+            running.collection,
+            0,
+            running.server_folder(0).identity,
+            outbox,
+            RateLimitedLogger(LOGGER),
+            now=lambda: running.collection.closes,
+        )
+        task = asyncio.create_task(door.run())
+        while len(outbox):
+            await asyncio.sleep(0.02)
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with Outbox(folder) as outbox:
+        outbox.put([(report, [1])])
+        asyncio.run(asyncio.wait_for(run(outbox), PATIENCE))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"no JSON",
+        b"[]",
+        b'{"reports": []}',
+        b'{"reports": [{"0": 200}]}',
+        b'{"reports": [{"1": 200}, {"1": 200}]}',
+    ],
+)
+def test_an_answer_that_is_none_is_no_acknowledgement(running, tmp_path, monkeypatch, content):
+    """Whatever another server answers, the report waits in the outbox until it says 200 for this one."""
+    (report,) = sealed_reports(running.collection)
+    folder = tmp_path / "spool"
+    folder.mkdir(mode=0o700)
+
+    async def answer(request):
+        await request.read()
+        return web.Response(body=content)
+
+    async def run(outbox):
+        app = web.Application()
+        app.router.add_post(path_of(running.collection), answer)
+        runner = web.AppRunner(app)
+        await runner.setup()
+        (port,) = free_ports(1)
+        await web.TCPSite(runner, "127.0.0.1", port).start()
+        door = Door(running.collection, 0, running.server_folder(0).identity, outbox, RateLimitedLogger(LOGGER))
+        for courier in door._couriers.values():
+            courier._url = f"http://127.0.0.1:{port}{path_of(running.collection)}"
+        task = asyncio.create_task(door.run())
+        try:
+            return await door.hand_on([report])
+        finally:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            await runner.cleanup()
+
+    with Outbox(folder) as outbox:
+        assert asyncio.run(run(outbox)) == [{1: doors_module.UNREACHABLE, 2: doors_module.UNREACHABLE}]
+        assert outbox.waiting(1, 9) == outbox.waiting(2, 9) == [report]
