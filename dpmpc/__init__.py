@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         PoissonRegression,
         PrivateLinearModel,
         RidgeRegression,
+        TableOne,
     )
     from dpmpc.planning import design
     from dpmpc.release import Release
@@ -97,6 +98,7 @@ __all__ = [
     "SimulationOnly",
     "Sketch",
     "SpoolError",
+    "TableOne",
     "TooFewClients",
     "TrustModel",
     "UtilityWarning",
@@ -122,6 +124,7 @@ _SOURCES = {
     "RidgeRegression": "dpmpc.estimators",
     "Schema": "dpmpc.data",
     "Sketch": "dpmpc.specification",
+    "TableOne": "dpmpc.estimators",
     "TrustModel": "dpmpc.specification",
     "design": "dpmpc.planning",
     "simulate": "dpmpc.simulation:run",

@@ -177,14 +177,14 @@ def strategy_matrix(strategy: Strategy, cells: int) -> Integers:
 @functools.lru_cache(maxsize=64)
 def _reach(strategy: Strategy, cells: int, groups: int, missing: bool) -> Reach:
     """Return the maxima over all pairs of columns of I_G x T beside 2^10 for each missing cell, as they are rounded."""
-    from scipy.spatial.distance import pdist  # whoever adds up no cells waits for none of it
-
     matrix = strategy_matrix(strategy, cells)
-    gram = (matrix.T.astype(np.float64) @ matrix).astype(np.int64)  # exact: sums stay below 2^53
+    real = matrix.astype(np.float64)
+    gram = (real.T @ real).astype(np.int64)  # exact, as the next sums: they stay below 2^53
     norms, sizes = np.diag(gram), np.abs(matrix).sum(axis=0)
     largest, unit = int(np.abs(matrix).max()), 1 << BITS
     squared = [int((norms[:, None] + norms - 2 * gram).max())]
-    l1 = [int(pdist(matrix.T, "cityblock").max()) if cells > 1 else 0]  # exact too
+    each = np.ones(cells)
+    l1 = [max(int((each @ np.abs(real[:, one:] - real[:, one : one + 1])).max()) for one in range(cells))]
     linf = [int((matrix.max(axis=1) - matrix.min(axis=1)).max())]
     if groups > 1:  # other groups are other coordinates
         squared, l1, linf = [*squared, 2 * int(norms.max())], [*l1, 2 * int(sizes.max())], [*linf, largest]
@@ -231,15 +231,13 @@ class CellCounts(Contribution):
             )
 
     @classmethod
-    def of(cls, schema: Schema, columns: Sequence[str] | None = None, by: str | None = None) -> CellCounts:
-        """Return the contribution that counts variables of a schema, each by the groups of another.
+    def of(cls, schema: Schema, by: str | None = None) -> CellCounts:
+        """Return the contribution that counts all variables of a schema, each by the groups of one of them.
 
         Parameters
         ----------
         schema : Schema
             Bounds of the columns; a codebook's variables say what their cells are.
-        columns : sequence of str, optional
-            The variables; all but `by` by default.
         by : str, optional
             A category, or an answer yes or no.
 
@@ -254,12 +252,11 @@ class CellCounts(Contribution):
                 '"indicator" in a column counts those who lack its value'
             )
         known = {variable.name: variable for variable in variables_of(schema)}
-        listed = [name for name in known if name != by] if columns is None else list(columns)
-        for name in [*listed, *([] if by is None else [by])]:
-            if name not in known:
-                raise InputError(f"columns: no column {name!r} in the bounds; there are {', '.join(known)}")
-        if not listed or len(set(listed)) < len(listed) or by in listed:
-            raise InputError(f"columns: {listed} given by {by!r}, at least one expected, each once and other than by")
+        listed = [name for name in known if name != by]
+        if by is not None and by not in known:
+            raise InputError(f"by: {by!r} given, a column of the bounds expected; there are {', '.join(known)}")
+        if not listed:
+            raise InputError(f"columns: none given beside {by!r}, at least one expected")
         groups = () if by is None else (known[by],)
         if groups and not groups[0].categories:
             raise InputError(

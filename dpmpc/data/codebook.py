@@ -236,6 +236,14 @@ class Codebook(Record, frozen=True, omit_defaults=True):
             raise InputError(f"columns: {name!r} is the only one, at least one beside it expected")
         return replace(self, variables=left)
 
+    def only(self, names: Sequence[str]) -> Codebook:
+        """Return the codebook of these variables, in the order given, without products."""
+        known = {variable.name: variable for variable in self.variables}
+        for name in check_names(names, "columns"):
+            if name not in known:
+                raise InputError(f"columns: no column {name!r} in the bounds; there are {', '.join(known)}")
+        return replace(self, variables=tuple(known[name] for name in names), products=())
+
     def encode(self, X: Any, target: str | None = None) -> Table:
         """Code a table: one row of numbers for each of its rows.
 

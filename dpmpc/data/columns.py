@@ -77,7 +77,7 @@ class Column(Record, frozen=True):
         return self.upper / 2 - self.lower / 2
 
 
-DEFAULT_CELLS, MOST_CELLS = 128, 1024  # of a number or a date, where its distribution is counted
+DEFAULT_CELLS, MOST_CELLS = 128, 512  # of a number or a date, where its distribution is counted
 _DEGREE = 3  # of splines
 _STEP_ERROR = 1e-6  # of a step's number in the width of the bounds
 _LABEL = "missing"
@@ -127,7 +127,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
         Inner knots of the spline, rising, within the bounds.
     cells : int, optional
         How many cells of equal width the distribution of a number or a date is counted in, where it is; of equal width
-        of the logarithm with a transform. 128 by default, 1,024 at most. One of `cells`, `edges` and `step` at most.
+        of the logarithm with a transform. 128 by default, 512 at most. One of `cells`, `edges` and `step` at most.
     edges : tuple of float, optional
         The ends of these cells between the bounds, rising.
     step : float, optional

@@ -1,7 +1,8 @@
 """scikit-learn estimators that read a release, or make one from data at hand, and what they read from it.
 
 What is read stands in modules that need no scikit-learn: `ridge`, `grouped_fit`, `group_comparison`, `in_rounds`,
-`components_and_moments`, `inference` and `summary`. The estimators add parameters of a release, `fit` and `predict`;
+`components_and_moments`,
+`table_one_fit`, `inference` and `summary`. The estimators add parameters of a release, `fit` and `predict`;
 they are imported when they are first used, so that a release is read without them.
 """
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from dpmpc.estimators.private_estimator import PrivateEstimator, PrivateLinearModel
     from dpmpc.estimators.regressions_in_rounds import LogisticRegression, PoissonRegression
     from dpmpc.estimators.ridge_regression import RidgeRegression
+    from dpmpc.estimators.table_one import TableOne
 
 __all__ = [
     "FrequencyMoment",
@@ -30,6 +32,7 @@ __all__ = [
     "PrivateEstimator",
     "PrivateLinearModel",
     "RidgeRegression",
+    "TableOne",
 ]
 
 _SOURCES = {
@@ -43,6 +46,7 @@ _SOURCES = {
     "PrivateEstimator": "private_estimator",
     "PrivateLinearModel": "private_estimator",
     "RidgeRegression": "ridge_regression",
+    "TableOne": "table_one",
 }
 
 

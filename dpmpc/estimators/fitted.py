@@ -14,6 +14,7 @@ from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.release import Release
 from dpmpc.results import Result
 from dpmpc.rounds import SavedReleases
@@ -32,7 +33,9 @@ class FittedModel(Protocol):
         """Return all that its releases say."""
 
 
-_OF_ONE = {kind.kind: kind for kind in (RidgeFit, GroupedRidgeFit, GroupComparisonFit, LowRankFit, MomentFit)}
+_OF_ONE = {
+    kind.kind: kind for kind in (RidgeFit, GroupedRidgeFit, GroupComparisonFit, LowRankFit, MomentFit, TableOneFit)
+}
 _IN_ROUNDS = {kind.kind: kind for kind in (RidgeFit, LogisticFit, PoissonFit)}
 REGRESSIONS = (*_IN_ROUNDS, GroupedRidgeFit.kind)  # what predicts
 MODELS = tuple(dict.fromkeys((*_OF_ONE, *_IN_ROUNDS)))

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -162,6 +164,80 @@ def intervals(title: str, caption: str, found: Mapping[str, tuple[float, float, 
         svg = inline(drawn, "intervals", title, f"{said}.")
     rest = "" if len(shown) == len(found) else f" The first {len(shown)} of {len(found)} are shown."
     return Plot(title, f"{caption} Bars: {100 * level:g}\u00a0% confidence intervals.{rest}", svg)
+
+
+def spread(
+    name: str,
+    ends: Sequence[float],
+    parts: Sequence[float],
+    rows: Mapping[str, tuple[float, float, Sequence[float]]],
+    level: float,
+    *,
+    logarithmic: bool = False,
+) -> Plot:
+    """Plot a histogram, and below it, for each row, a box of the quartiles with the median and its interval."""
+    shown = dict(list(rows.items())[:MOST_BARS])
+    with figure(_MARGIN + 1.1 + _ROW * max(len(shown), 2)) as drawn:
+        top, axis = drawn.subplots(2, 1, sharex=True, height_ratios=(1.0, _ROW * max(len(shown), 2)))
+        widths = [high - low for low, high in itertools.pairwise(ends)]
+        densities = [part / width for part, width in zip(parts, widths, strict=True)]
+        top.bar(ends[:-1], densities, width=widths, align="edge", color=COLOURS["sky"], linewidth=0)
+        top.set_yticks([])
+        top.spines["left"].set_visible(False)
+        for row, (low, high, (value, lower, upper)) in enumerate(shown.values()):
+            axis.plot([low, high], [row, row], color=COLOURS["sky"], linewidth=7, solid_capstyle="butt")
+            axis.plot([lower, upper], [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(value, row, "o", color=COLOURS["blue"], markersize=5.5)
+        _name_rows(axis, list(shown))
+        if logarithmic:
+            axis.set_xscale("log")
+            axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
+            axis.xaxis.set_minor_formatter(lambda value, _: "")
+            axis.grid(axis="x")
+        else:
+            _label_values(axis, "")
+        drawn.supxlabel(short(name), fontsize=10)
+        told = {label: row for label, row in shown.items() if math.isfinite(row[2][0])}
+        said = "; ".join(
+            f"{label} median {figures(middle[0])}, quartiles {figures(low)} and {figures(high)}"
+            for label, (low, high, middle) in told.items()
+        )
+        svg = inline(drawn, _identifier("spread", name), f"Distribution of {name}", f"{said or 'Nothing is told'}.")
+    return Plot(
+        f"Distribution of {name}",
+        "Above: all people. Below: median (dot) with its "
+        f"{100 * level:g}\u00a0% confidence interval (thin bar), and from quartile to quartile (thick bar). A row is "
+        "empty where the noise hides it.",
+        svg,
+    )
+
+
+def shares(name: str, rows: Mapping[str, tuple[float, float]], *, by: str | None, level: float) -> Plot:
+    """Plot percentages with intervals from their standard errors."""
+    shown = dict(list(rows.items())[:MOST_BARS])
+    with figure(_MARGIN + _ROW * max(len(shown), 2)) as drawn:
+        axis = drawn.subplots()
+        reach = statistics.NormalDist().inv_cdf((1 + level) / 2)
+        for row, (value, error) in enumerate(shown.values()):
+            bar = [value - reach * error, value + reach * error]
+            axis.plot(bar, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(value, row, "o", color=COLOURS["blue"], markersize=5.5)
+        _name_rows(axis, list(shown))
+        _label_values(axis, "%")
+        said = "; ".join(f"{label} {figures(value)}" for label, (value, _) in shown.items() if math.isfinite(value))
+        svg = inline(drawn, _identifier("shares", name), f"Shares of {name}", f"In per cent: {said or 'nothing'}.")
+    rest = "" if len(shown) == len(rows) else f" The first {len(shown)} of {len(rows)} are shown."
+    return Plot(
+        f"Shares of {name}",
+        f"Per cent of the people{'' if by is None else f' in each group of {by}'}, with {100 * level:g}\u00a0% "
+        f"confidence intervals. A row is empty where the noise hides it.{rest}",
+        svg,
+    )
+
+
+def _identifier(kind: str, name: str) -> str:
+    """Return what ids in a drawing begin with: letters and digits, other for each name."""
+    return f"{kind}-{name.encode().hex()}"
 
 
 @dataclasses.dataclass(frozen=True)

@@ -1,0 +1,293 @@
+"""Table 1 as it is read from a release of cells: people, medians, quartiles, means and shares, by group.
+
+Promised: every number has an interval or an error of its own, and one that the noise hides is not told. All is read
+from one release, and so is any other quantile later on, at no further cost.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.arguments import require_fraction
+from dpmpc.contributions import CellCounts
+from dpmpc.data import Variable
+from dpmpc.errors import InputError
+from dpmpc.estimators.cell_estimates import CellEstimates
+from dpmpc.estimators.inference import stands_out
+from dpmpc.estimators.quantiles import Distribution, Interval
+from dpmpc.release import Release
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.plots import Plot, shares, spread
+
+ALL = "all"  # what the row of all groups together is called
+_LEAST_SURE = 5.0  # points: a share with a greater standard error is not told
+_BARS = 24  # of a picture
+_MOST_PLOTS = 20
+_NOTHING = "The noise hides all medians and shares: more people, fewer columns or groups, or a larger epsilon would do."
+
+
+class TableOneFit:
+    """Table 1 as it is read from a release; `dpmpc.TableOne` says what attributes are."""
+
+    kind: ClassVar[str] = "table-one"  # as in the JSON of `dpmpc describe`
+    python_name: ClassVar[str] = "TableOne"
+
+    def fit_release(self, release: Release) -> Self:
+        """Read a release of cells: pure post-processing."""
+        self.estimates_ = CellEstimates.of(release)
+        contribution = release.task.statistic
+        assert isinstance(contribution, CellCounts)
+        counted = contribution.counted(release.task.schema)
+        groups = {by.name: by for _, by in counted if by is not None}
+        if len(groups) > 1 or (groups and any(by is None for _, by in counted)):
+            raise InputError(f"release: of cells by {', '.join(groups)} given, by one variable or none expected")
+        self.release_ = release
+        self.by_ = next(iter(groups), None)
+        self.groups_: tuple[str, ...] = groups[self.by_].categories if self.by_ is not None else ()
+        self.variables_ = {variable.name: (grid, variable) for grid, (variable, _) in enumerate(counted)}
+        return self
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again: all is in the release."""
+        return {}
+
+    def distribution(self, name: str, group: str | None = None) -> Distribution:
+        """Return the distribution of a number or a date, in one group or in all."""
+        grid, variable = self._variable(name)
+        if variable.categories:
+            raise InputError(f"name: {name!r} given, a {variable.kind}, a number or a date expected")
+        return Distribution(self.estimates_, grid, variable, self._members(group))
+
+    def quantile(self, name: str, q: float, group: str | None = None, level: float = 0.95) -> Interval:
+        """Return a quantile of a number with its interval; NaN where the noise hides it.
+
+        Parameters
+        ----------
+        name : str
+            The number or date.
+        q : float
+            Strictly between 0 and 1.
+        group : str, optional
+            One of `groups_`; everybody by default.
+        level : float
+            Nominal coverage, strictly between 0 and 1.
+        """
+        return self.distribution(name, group).quantile(q, level)
+
+    def ecdf(self, name: str, group: str | None = None, level: float = 0.95) -> NumberTable:
+        """Return the share of the people up to each edge of a number, with a band for all of it at once."""
+        return self.distribution(name, group).ecdf(level)
+
+    def histogram(self, name: str, group: str | None = None) -> NumberTable:
+        """Return the people in each cell of a number, with the standard error of the noise."""
+        return self.distribution(name, group).histogram()
+
+    @property
+    def table_(self) -> NumberTable:
+        """How many people there are, in all and in each group."""
+        found = [self._size(group) for group in self._rows]
+        return NumberTable(
+            "People" if self.by_ is None else f"People by {self.by_}",
+            {
+                "people": [size for size, _ in found],
+                "std. error": [error for _, error in found],
+                "%": [100 * size / self.estimates_.people for size, _ in found],
+            },
+            [self._label(group) for group in self._rows],
+            label="group",
+            notes=["The number of all people is public; the standard error is that of the noise."],
+            errors={"people": "std. error"},
+        )
+
+    def numbers(self, level: float = 0.95) -> NumberTable | None:
+        """Return medians, quartiles and means by group; None where no number was counted."""
+        found = {
+            (name, group): _summary(self.distribution(name, group), level)
+            for name, (_, variable) in self.variables_.items()
+            if not variable.categories
+            for group in self._rows
+        }
+        if not found:
+            return None
+        headings = list(next(iter(found.values())))
+        return NumberTable(
+            "Numbers",
+            {heading: [one[heading] for one in found.values()] for heading in headings},
+            [self._label(group, name) for name, group in found],
+            label="column",
+            notes=[
+                f"Intervals of medians: {100 * level:g} %, for the population, ties and the noise included. Values "
+                "outside the bounds count as the bounds: a median there says 'at most' or 'at least'. Means are exact "
+                "to half a cell. A dash stands for what the noise hides.",
+                *self._units(),
+            ],
+            errors={"mean": "± mean", "missing": "± missing"},
+            intervals={"median's interval": ("median from", "to")},
+        )
+
+    def shares(self) -> NumberTable | None:
+        """Return people and percentages of each value of each category, by group; None where there are none."""
+        rows: dict[str, tuple[float, float, float, float]] = {}
+        for name, (_, variable) in self.variables_.items():
+            for place, value in enumerate(variable.categories):
+                for group in self._rows:
+                    rows[self._label(group, f"{name} = {value}")] = self._share(name, place, group)
+        if not rows:
+            return None
+        headings = ("people", "std. error", "%", "± %")
+        return NumberTable(
+            "Categories",
+            {heading: [row[place] for row in rows.values()] for place, heading in enumerate(headings)},
+            list(rows),
+            label="value",
+            notes=[
+                "± of people: standard error of the noise. % of the people in the group, ±: standard error, noise and "
+                f"sampling; a dash where that exceeds {_LEAST_SURE:g} points."
+            ],
+            errors={"people": "std. error", "%": "± %"},
+        )
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return all of the table, as `dpmpc describe` and `dpmpc read` show it.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        require_fraction("level", level)
+        numbers, categories = self.numbers(level), self.shares()
+        tables = {"people": self.table_, "numbers": numbers, "categories": categories}
+        shown = {name: table for name, table in tables.items() if table is not None}
+        told = [*(numbers.columns["median"] if numbers else ()), *(categories.columns["%"] if categories else ())]
+        hidden = not np.isfinite(np.array(told, dtype=np.float64)).any()
+        few = [group for group in self.groups_ if not self._stands_out(group)]
+        warned = [] if not few else [f"Too few people to tell from none: {', '.join(few)}."]
+        by = "" if self.by_ is None else f" by {self.by_}"
+        return Result(
+            model=self.kind,
+            title=f"Description of {', '.join(self.variables_)}{by}",
+            tables=list(shown.values()),
+            notes=[*warned],
+            warnings=warned,
+            verdict=_NOTHING if hidden else None,
+            plots={} if hidden else self._plots(level),
+            data={
+                "by": self.by_,
+                "confidence_level": level,
+                **{name: None if table is None else table.to_dict() for name, table in tables.items()},
+            },
+            parameters=self.parameters,
+            estimator=self.python_name,
+        )
+
+    @property
+    def _rows(self) -> tuple[str | None, ...]:
+        return (None, *self.groups_)
+
+    def _label(self, group: str | None, name: str | None = None) -> str:
+        shown = ALL if group is None else f"{self.by_} = {group}"
+        if name is None:
+            return shown
+        return name if self.by_ is None else f"{name}, {shown}"
+
+    def _units(self) -> list[str]:
+        """Say in what dates are given."""
+        dates = [one for _, one in self.variables_.values() if one.kind == "date"]
+        return [f"{one.name}: days since {one.lower}." for one in dates]
+
+    def _variable(self, name: str) -> tuple[int, Variable]:
+        if name not in self.variables_:
+            raise InputError(f"name: {name!r} given, one of {', '.join(self.variables_)} expected")
+        return self.variables_[name]
+
+    def _members(self, group: str | None) -> NDArray[np.bool_]:
+        """Return which groups of a number's grid are meant."""
+        if group is not None and group not in self.groups_:
+            raise InputError(f"group: {group!r} given, one of {', '.join(self.groups_) or 'none'} expected")
+        return np.array([group in (None, one) for one in self.groups_ or (None,)], np.bool_)
+
+    def _within(self, name: str, group: str | None) -> NDArray[np.float64]:
+        """Return the gradient (G, C) of the number of people in a group, by the grid of a variable."""
+        grid, variable = self._variable(name)
+        found = np.zeros(self.estimates_.counts[grid].shape)
+        members = self._members(group)
+        found[np.tile(members, len(variable.categories)) if variable.categories else members] = 1.0
+        return found
+
+    def _size(self, group: str | None) -> tuple[float, float]:
+        """Return the people of a group, and the standard error of that: all grids agree on it."""
+        if group is None:
+            return self.estimates_.people, 0.0
+        first = next(iter(self.variables_))
+        return self.estimates_.total(self.variables_[first][0], self._within(first, group))
+
+    def _stands_out(self, group: str | None) -> bool:
+        size, error = self._size(group)
+        return stands_out(size, error**2)
+
+    def _share(self, name: str, place: int, group: str | None) -> tuple[float, float, float, float]:
+        """Return people of one value of a category in a group, and their percentage, each with its standard error."""
+        grid, variable = self._variable(name)
+        whole = self._within(name, group)
+        value = np.zeros_like(whole)
+        width = len(whole) // len(variable.categories)
+        value[place * width : (place + 1) * width] = whole[place * width : (place + 1) * width]
+        people, error = self.estimates_.total(grid, value)
+        size = self._size(group)[0]
+        if not self._stands_out(group):
+            return people, error, math.nan, math.nan
+        part = people / size
+        off = 100 * math.sqrt(self.estimates_.variance(grid, (value - part * whole) / size))
+        return (people, error, 100 * part, off) if off < _LEAST_SURE else (people, error, math.nan, math.nan)
+
+    def _plots(self, level: float) -> dict[str, Callable[[], Plot]]:
+        found: dict[str, Callable[[], Plot]] = {}
+        for name, (_, variable) in list(self.variables_.items())[:_MOST_PLOTS]:
+            draw = self._draw_shares if variable.categories else self._draw_spread
+            found[f"distribution of {name}"] = functools.partial(draw, name, level)
+        return found
+
+    def _draw_spread(self, name: str, level: float) -> Plot:
+        """Draw the histogram of all people, and median and quartiles of each group."""
+        rows: dict[str, Any] = {}
+        for group in self._rows:
+            found = self.distribution(name, group)
+            quartiles = [found.quantile(q, level) for q in (0.25, 0.5, 0.75)]
+            rows[self._label(group)] = (quartiles[0].value, quartiles[2].value, quartiles[1])
+        ends, parts = self.distribution(name).bars(_BARS)
+        logarithmic = self.variables_[name][1].transform == "log"
+        return spread(name, ends.tolist(), parts.tolist(), rows, level, logarithmic=logarithmic)
+
+    def _draw_shares(self, name: str, level: float) -> Plot:
+        """Draw the percentages of each value in each group."""
+        rows = {}
+        for place, value in enumerate(self.variables_[name][1].categories):
+            for group in self._rows:
+                rows[value if self.by_ is None else f"{value}, {group or ALL}"] = self._share(name, place, group)[2:]
+        return shares(name, rows, by=self.by_, level=level)
+
+
+def _summary(found: Distribution, level: float) -> dict[str, float]:
+    """Return what a row of the table says of a number."""
+    median = found.quantile(0.5, level)
+    mean, error = found.mean()
+    missing, missing_error = found.missing
+    return {
+        "median": median.value,
+        "median from": median.lower,
+        "to": median.upper,
+        "lower quartile": found.quantile(0.25, level).value,
+        "upper quartile": found.quantile(0.75, level).value,
+        "mean": mean,
+        "± mean": error,
+        "missing": missing,
+        "± missing": missing_error,
+    }
