@@ -31,19 +31,7 @@ def _inverse(strategy: str, cells: int) -> Reals:
 
 
 class CellEstimates:
-    """Least squares of all grids of a release.
-
-    Parameters
-    ----------
-    contribution : CellCounts
-        What was summed.
-    sums : ndarray of float64, shape (width,)
-        The noisy sums, in people.
-    variance : float
-        That of the noise in each.
-    people : int
-        n, public and exact.
-    """
+    """Least squares of all grids, from noisy sums in people and the variance of the noise in each; n is exact."""
 
     def __init__(self, contribution: CellCounts, sums: Reals, variance: float, people: int):
         self.grids, self.people, self._variance = contribution.grids, people, variance
