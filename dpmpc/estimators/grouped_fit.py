@@ -135,6 +135,7 @@ class GroupedRidgeFit:
                 "pooled": _fields(self.pooled_, level),
                 "fixed_effects": None if summary.fixed is None else _fixed(summary.fixed, len(self.feature_names_)),
                 "differences": summary.tested,
+                "random_effects": {name: one.to_dict() for name, one in summary.random_effects.items()},
                 "warnings": list(self.warnings_),
             },
             parameters=self.parameters,

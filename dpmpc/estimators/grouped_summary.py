@@ -1,12 +1,17 @@
 """What a release says of each group: its people, and each coefficient by group, beside that of everybody.
 
+Random effects take the coefficients of groups for draws from a normal law, b_g ~ N(m, tau^2 + s_g^2) with s_g the
+standard errors, noise included; people and noise of two blocks are independent.
+
 Promised: a function of the release and the arguments. Groups of which the release says nothing have no coefficients,
-and the reason in their place. Not promised: that many intervals hold at once; each holds its level on its own.
+and the reason in their place. Not promised: that many intervals hold at once; each holds its level on its own. Nor that
+a prediction interval holds for few groups: it takes tau for known.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import functools
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -15,11 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import UNIDENTIFIED
-from dpmpc.estimators.inference import Inference, chi2_tail
+from dpmpc.estimators.inference import Inference, chi2_tail, t_quantile
 from dpmpc.estimators.summary import p_text
 from dpmpc.results import NumberTable, number_text
 
-POOLED, FIXED = "(all: pooled)", "(all: fixed effects)"
+POOLED, FIXED, RANDOM = "(all: pooled)", "(all: fixed effects)", "(all: random effects)"
 INTERCEPT = "intercept"
 
 
@@ -48,6 +53,83 @@ class Difference:
         statistic = float(weights @ (estimates - weights @ estimates / weights.sum()) ** 2)
         degrees = len(estimates) - 1
         return cls(statistic, degrees, chi2_tail(statistic, degrees))
+
+
+FEWEST = 3  # groups with a regression that random effects need
+_POINTS, _ZOOMS = 200, 6  # of the search for tau^2, whose grid becomes 100 times finer with each zoom
+
+
+@dataclasses.dataclass(frozen=True)
+class RandomEffects:
+    """Coefficients of groups as draws from a normal law.
+
+    Attributes
+    ----------
+    tau : float
+        Standard deviation of the coefficients between groups, by restricted maximum likelihood; perhaps 0.
+    mean, standard_error : float
+        Of the law that they are drawn from, after Knapp and Hartung (2003).
+    confidence_interval : tuple of float
+        Of the mean, by a t law of G - 1 degrees of freedom for G groups.
+    prediction_interval : tuple of float
+        Where the coefficient of one more group lies, by a t law of G - 2 (Higgins et al. 2009).
+    shrunken : ndarray of float64, shape (G,)
+        Coefficients of the groups, drawn towards the mean by what their errors leave open (empirical Bayes). They have
+        no error of their own: one that takes tau for known is too small where groups are few.
+    """
+
+    tau: float
+    mean: float
+    standard_error: float
+    confidence_interval: tuple[float, float]
+    prediction_interval: tuple[float, float]
+    shrunken: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, estimates: NDArray[np.float64], errors: NDArray[np.float64], level: float) -> RandomEffects:
+        """Fit three estimates or more of independent errors."""
+        between, groups = _between(estimates, errors**2), len(estimates)
+        weights = 1 / (errors**2 + between)
+        mean = float(weights @ estimates / weights.sum())
+        error = math.sqrt(float(weights @ (estimates - mean) ** 2) / (groups - 1) / weights.sum())
+        reach = t_quantile((1 + level) / 2, groups - 1) * error
+        further = t_quantile((1 + level) / 2, groups - 2) * math.sqrt(between + error**2)
+        return cls(
+            math.sqrt(between),
+            mean,
+            error,
+            (mean - reach, mean + reach),
+            (mean - further, mean + further),
+            mean + between * weights * (estimates - mean),
+        )
+
+    def to_dict(self) -> dict[str, object]:
+        """Return everything but the groups as plain data for JSON."""
+        return {
+            "tau": self.tau,
+            "mean": self.mean,
+            "standard_error": self.standard_error,
+            "confidence_interval": list(self.confidence_interval),
+            "prediction_interval": list(self.prediction_interval),
+        }
+
+
+def _between(estimates: NDArray[np.float64], variances: NDArray[np.float64]) -> float:
+    """Return the tau^2 >= 0 of the largest restricted likelihood, which may have several peaks."""
+
+    def loss(between: NDArray[np.float64]) -> NDArray[np.float64]:
+        total = variances + between[:, None]
+        weights = 1 / total
+        means = weights @ estimates / weights.sum(axis=1)
+        squares = (weights * (estimates - means[:, None]) ** 2).sum(axis=1)
+        return np.asarray(np.log(total).sum(axis=1) + np.log(weights.sum(axis=1)) + squares)
+
+    largest = 100 * (float(np.var(estimates)) + float(variances.max()))
+    grid = np.append(0.0, np.geomspace(1e-6 * float(variances.min()), largest, _POINTS))
+    for _ in range(_ZOOMS):
+        best = int(np.argmin(loss(grid)))
+        grid = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], _POINTS + 1)
+    return float(grid[np.argmin(loss(grid))])
 
 
 @dataclasses.dataclass(frozen=True)
@@ -98,6 +180,11 @@ class GroupedSummary:
         return f"({INTERCEPT})" if INTERCEPT in self.features else INTERCEPT
 
     @property
+    def _names(self) -> tuple[str, ...]:
+        """What has coefficients."""
+        return (*self.features, self.constant)
+
+    @property
     def people(self) -> NumberTable:
         """How many people each group has, and how much of the target's variance its regression explains."""
         found = [self.found.get(group) for group in self.groups]
@@ -126,13 +213,21 @@ class GroupedSummary:
             return {}
         return {
             name: Difference.of(*np.array([_entry(one, name)[:2] for one in self.found.values()]).T)
-            for name in (*self.features, self.constant)
+            for name in self._names
         }
+
+    @functools.cached_property
+    def random_effects(self) -> dict[str, RandomEffects]:
+        """For each coefficient, the law that those of groups are draws from; none with too few regressions."""
+        if len(self.found) < FEWEST:
+            return {}
+        found = {name: np.array([_entry(one, name)[:2] for one in self.found.values()]) for name in self._names}
+        return {name: RandomEffects.of(pairs[:, 0], pairs[:, 1], self.pooled.level) for name, pairs in found.items()}
 
     @property
     def coefficients(self) -> dict[str, NumberTable]:
         """A table for each feature and for the intercept, with a row for each group that has a regression."""
-        return {name: self._coefficient(name) for name in (*self.features, self.constant)} if self.informative else {}
+        return {name: self._coefficient(name) for name in self._names} if self.informative else {}
 
     @property
     def informative(self) -> bool:
@@ -150,6 +245,9 @@ class GroupedSummary:
             rows[POOLED] = _entry(self.pooled, name)
         if self.fixed is not None and name != self.constant:
             rows[FIXED] = _entry(self.fixed, name)
+        random = self.random_effects.get(name)
+        if random is not None:
+            rows[RANDOM] = (random.mean, random.standard_error, *random.confidence_interval)
         if self.fixed is not None and name == self.constant:
             places = self.fixed.feature_names[len(self.features) :]
             named = {place.removeprefix(f"{self.by}="): place for place in places}
@@ -163,6 +261,15 @@ class GroupedSummary:
             "to": highs,
         }
         notes = []
+        if random is not None:
+            rest = [math.nan] * (len(rows) - len(self.found))
+            lists["shrunken"] = [*random.shrunken, *rest]
+            low, high = random.prediction_interval
+            notes.append(
+                f"random effects: standard deviation between groups {number_text(random.tau)}; the coefficient of one "
+                f"more group lies from {number_text(low)} to {number_text(high)} at {level}. Shrunken: drawn towards "
+                "the mean of the groups by what its error leaves open."
+            )
         if name in self.differences:
             test = self.differences[name]
             notes.append(
@@ -202,6 +309,7 @@ class GroupedSummary:
             "left_out": dict(self.left_out),
             "coefficients": {name: table.to_dict() for name, table in self.coefficients.items()},
             "differences": self.tested,
+            "random_effects": {name: one.to_dict() for name, one in self.random_effects.items()},
         }
 
     def _repr_html_(self) -> str:

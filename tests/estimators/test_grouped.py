@@ -216,7 +216,7 @@ def test_a_feature_called_intercept_is_not_taken_for_the_intercept():
     model = GroupedRidgeRegression().fit_release(release_of_law(here, rows[:, [0, 1, 2, 4]], rng), "y")
     tables = model.summary().coefficients
     assert list(tables) == ["intercept", "(intercept)"]
-    ends = ["(all: pooled)", "(all: fixed effects)"]
+    ends = ["(all: pooled)", "(all: fixed effects)", "(all: random effects)"]
     assert list(tables["intercept"].names) == [*WARDS, *ends]
     assert list(tables["(intercept)"].names)[-3:] == [f"({name}: fixed effects)" for name in WARDS]
     assert tables["intercept"].columns["coefficient"][0] == pytest.approx(3, abs=0.5)
