@@ -5,7 +5,9 @@ One sum of these is a steering round of `dpmpc.rounds`. With v = S (1, z), the r
 
     g = v e / c, shortened to norm 1,     and     sqrt(3) (1/2 - min(1, |v e| / c)),
 
-one word more than the score has. The second part costs no privacy: for lengths s, s' in [0, 1] and |g| <= s, |g'| <= s'
+one word more than the score has. A logistic score is shortened as far as the longer of its two outcomes asks for, so
+that its mean stays 0 where the model holds (Kuensch, Stefanski and Carroll 1989). The second part costs no privacy: for
+lengths s, s' in [0, 1] and |g| <= s, |g'| <= s'
 
     |g - g'|^2 + 3 (s - s')^2  <=  (s + s')^2 + 3 (s - s')^2  <=  4,
 
@@ -136,10 +138,16 @@ class ClippedScores(Contribution):
         floats, whatever matrix and clip are.
         """
         transformed = self.matrix[:, 0] + rows[:, :-1] @ self.matrix[:, 1:].T
-        residual = self.link.residual(rows[:, -1], self.theta[0] + rows[:, :-1] @ self.theta[1:])
+        eta = self.theta[0] + rows[:, :-1] @ self.theta[1:]
+        residual = self.link.residual(rows[:, -1], eta)
+        size, largest = np.abs(residual), self.link.largest_residual(residual, eta)
         peak = np.abs(transformed).max(axis=1)
         scaled = transformed / np.where(peak > 0, peak, 1.0)[:, None]
         norm = np.maximum(np.sqrt(np.einsum("ij,ij->i", scaled, scaled)), 1.0)  # below 1 only where v = 0
-        length = np.minimum(1.0, peak * norm * (np.abs(residual) / self.clip))
+        length = np.minimum(1.0, peak * norm * (size / self.clip))
+        part = np.divide(size, largest, out=np.zeros_like(size), where=largest > 0)
+        shortened = part * np.minimum(
+            1.0, peak * norm * (largest / self.clip)
+        )  # at most the length, as part is at most 1
         # Clipped once more: rounding may leave a direction a little longer than 1.
-        return clip_ball(scaled / norm[:, None] * (np.sign(residual) * length)[:, None], 1.0), length
+        return clip_ball(scaled / norm[:, None] * (np.sign(residual) * shortened)[:, None], 1.0), length

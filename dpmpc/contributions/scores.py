@@ -227,6 +227,10 @@ class Link(Described):
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
         """Return both (m,), within their bounds, for targets in [-1, 1]."""
 
+    def largest_residual(self, residual: Reals, eta: Reals) -> Reals:
+        """Return the residual (m,) that a score is shortened for, at least the size of its own: that, unless told."""
+        return np.abs(residual)
+
     @abc.abstractmethod
     def expected_curvature(self, eta: Reals) -> Reals:
         """Return the curvature that the model itself expects at eta, in the target's units."""
@@ -255,6 +259,11 @@ class Logistic(Link):
     def residual(self, target: Reals, eta: Reals) -> Reals:
         """Return y - q."""
         return np.asarray(np.clip((target + 1) / 2, 0.0, 1.0) - sigmoid(eta))
+
+    def largest_residual(self, residual: Reals, eta: Reals) -> Reals:
+        """Return max(q, 1 - q), whatever y is: both outcomes are shortened alike, and the score keeps its mean of 0."""
+        q = sigmoid(eta)
+        return np.maximum(np.maximum(q, 1 - q), np.abs(residual))
 
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
         """Return y - q and q (1 - q)."""

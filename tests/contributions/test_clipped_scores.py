@@ -83,11 +83,30 @@ def test_what_is_read_is_what_it_says(link):
     x = np.column_stack([np.ones(40), rows[:, :2]])
     gradient = (x @ scores.matrix) * link.residual(rows[:, 2], x @ scores.theta)[:, None]
     norm = np.linalg.norm(gradient, axis=1)
-    assert 0 < np.count_nonzero(norm < clip) < 40
-    assert sums.score == pytest.approx((gradient * np.minimum(1, clip / norm)[:, None]).mean(axis=0), abs=1e-7)
+    longest = norm
+    if link == Logistic():  # shortened for the larger of both residuals that y may have
+        chance = 1 / (1 + np.exp(-x @ scores.theta))
+        longest = np.linalg.norm(x @ scores.matrix, axis=1) * np.maximum(chance, 1 - chance)
+    assert 0 < np.count_nonzero(longest < clip) < 40
+    assert sums.score == pytest.approx((gradient * np.minimum(1, clip / longest)[:, None]).mean(axis=0), abs=1e-7)
     assert sums.length == pytest.approx(np.minimum(1, norm / clip).mean(), abs=1e-8)
     assert sums.score_sd == pytest.approx(0.25 * clip / 40)
     assert sums.length_sd == pytest.approx(0.25 / math.sqrt(3) / 40)
+
+
+@pytest.mark.parametrize("clip", [0.05, 0.5, 2.0])
+def test_clipping_leaves_a_logistic_score_its_mean_of_zero(clip):
+    """At the true coefficients, over the outcomes of each row; what shortens the unlikely outcome alone would not."""
+    rng = np.random.default_rng(3)
+    scores = ClippedScores(symmetric(rng, 3, 1.0), rng.normal(size=3), clip, Logistic())
+    features = rng.uniform(-1, 1, (200, 2))
+    chance = 1 / (1 + np.exp(-(scores.theta[0] + features @ scores.theta[1:])))
+    sent = {y: scores._clipped(np.column_stack([features, np.full(200, 2.0 * y - 1)])) for y in (0, 1)}
+    mean = (1 - chance)[:, None] * sent[0][0] + chance[:, None] * sent[1][0]
+    assert np.abs(mean).max() < 1e-15
+    for score, length in sent.values():  # what makes the length free
+        assert (np.linalg.norm(score, axis=1) <= length * (1 + 1e-15)).all()
+    assert max(np.linalg.norm(score, axis=1).max() for score, _ in sent.values()) > min(0.5, 0.3 / clip)
 
 
 def test_links_share_their_residuals():

@@ -202,19 +202,32 @@ def test_rounds_are_sums_of_scores_at_released_coefficients():
 
 
 def test_the_estimate_predicts_where_steering_is_clearly_off():
-    """Logistic scores that are clipped have slopes that are too long; linear ones with even errors have not."""
-    rows = cases(20_000)
-    truth = np.array([-0.5, 1.5, -0.75])
-    both, alone = (fit_in_rounds(LogisticModel(), releases(rows, epsilon=3.0), 8, intervals=w) for w in (True, False))
-    assert np.abs(alone.coefficients - truth).max() > 0.15
-    assert np.abs(both.coefficients - truth).max() < 0.1
+    """Clips shorten rare, long errors that depend on a feature, which moves its slope; even errors they leave alone."""
     rng = np.random.default_rng(3)
     X = rng.uniform(-1, 1, (20_000, 2))
+    rare = rng.random(len(X)) < 0.03 * (1 + X[:, 0])
+    numbers = np.column_stack([X, -0.5 + X @ [0.05, -0.05] + 0.02 * rng.standard_normal(len(X)) + rare])
+    best = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), numbers[:, 2], rcond=None)[0]
+    both, alone = (fit_in_rounds(LeastSquares(), releases(numbers, epsilon=3.0), 8, intervals=w) for w in (True, False))
+    assert np.abs(alone.coefficients - best).max() > 0.008
+    assert np.abs(both.coefficients - best).max() < 0.003
     numbers = np.column_stack([X, 0.1 + X @ [0.3, -0.2] + rng.uniform(-0.3, 0.3, len(X))])
     best = np.linalg.lstsq(np.column_stack([np.ones(len(X)), X]), numbers[:, 2], rcond=None)[0]
     fit = fit_in_rounds(LeastSquares(), releases(numbers), 8)
     assert np.abs(fit.coefficients - best).max() < 0.01
     assert not np.array_equal(fit.coefficients, fit.estimate.coefficients)
+
+
+@pytest.mark.parametrize(("level", "slopes"), [(-0.5, [2.0, -1.0]), (-0.5, [1.0, -0.5]), (-2.5, [2.0, -1.0])])
+def test_steered_slopes_of_a_logistic_regression_are_not_too_long(level, slopes):
+    """To within 5 %, where noise and sampling are 2 % or less; scores clipped as others are would make it a fifth."""
+    rng = np.random.default_rng(6)
+    X = rng.uniform(-1, 1, (100_000, 2))
+    ones = rng.random(len(X)) < 1 / (1 + np.exp(-level - X @ slopes))
+    fit = fit_in_rounds(
+        LogisticModel(), releases(np.column_stack([X, 2.0 * ones - 1]), epsilon=3.0), 32, intervals=False
+    )
+    assert fit.coefficients[1:] == pytest.approx(slopes, rel=0.05)
 
 
 def test_without_intervals_all_of_the_budget_predicts():
