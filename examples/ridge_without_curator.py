@@ -30,7 +30,7 @@ len(people), DEMO_FEATURES
 
 # %%
 model = RidgeRegression(epsilon=EPSILON, delta=DELTA, bounds=bounds).fit(people, income)
-model.release_.guarantee
+model.guarantee_
 
 # %% [markdown]
 # Everything below is computed from that one release, and costs no more privacy. The intervals count the sampling of

@@ -31,7 +31,7 @@ import numpy as np
 from bench.harness import machine, markdown, summary, write
 
 CLIENTS, FEATURES, RUNS = 1_000_000, 10, 5
-COMMAND = ["--target", "y", "--epsilon", "1", "--delta", "1e-7", "--json"]
+COMMAND = ["--target", "y", "--rounds", "0", "--epsilon", "1", "--delta", "1e-7", "--json"]
 SETTINGS: dict[str, list[str]] = {
     "sum": [],
     "sketch": ["--sketch", "osnap", "--rows", "1000", "--sparsity", "4"],

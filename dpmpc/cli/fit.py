@@ -17,7 +17,6 @@ from dpmpc.cli.options import (
     add_rounds,
     add_run_options,
     add_task_options,
-    one_release_of,
     task_choices,
 )
 from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path, print_result, progress, write_outputs
@@ -66,7 +65,7 @@ def add_commands(commands: Any) -> None:
 def _add_model_options(command: Parser) -> None:
     regression = command.section("--model ridge, logistic, poisson and compare")
     regression.add_argument("--target", metavar="COL", help="the column to predict, or to compare; required")
-    add_rounds(regression, default="default auto; ridge: 0")
+    add_rounds(regression, default="default auto; ridge: one release where another option asks for it")
     ridge = command.section("--model ridge")
     ridge.add_argument(
         "--alpha", type=penalty, help="penalty in normalised units (default 1); auto chooses it from the release"
@@ -113,7 +112,8 @@ def penalty(text: str) -> float | str:
 
 
 def _fit(options: argparse.Namespace) -> None:
-    from dpmpc.cli.fit_rounds import RoundsFitModel
+    from dpmpc.cli.fit_models import RidgeFitModel
+    from dpmpc.cli.fit_rounds import RoundsFitModel, ridge_model_of
     from dpmpc.data import warn_of_bounds
     from dpmpc.planning import ReleaseSpec, design
 
@@ -124,6 +124,10 @@ def _fit(options: argparse.Namespace) -> None:
     analysis.check(table, public)
     warn_of_bounds(public, table.values)
     choices = analysis.choices({**task_choices(options), "proved": options.proved}, public)
+    if isinstance(analysis, RidgeFitModel):
+        spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
+        analysis = ridge_model_of(analysis, spec, options)
+        choices = analysis.choices(choices, public)
     if isinstance(analysis, RoundsFitModel):
         table, public = analysis.arrange(table, public, given=options.bounds is not None)
         report, releases = _fit_in_rounds(analysis, table, public, options, choices, began=began)
@@ -138,7 +142,7 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
     """Make the model that ``--model`` names; an option of another model is an error."""
     from dpmpc.cli.fit_groups import ComparisonFitModel, GroupedFitModel
     from dpmpc.cli.fit_models import LowRankFitModel, MomentFitModel, RidgeFitModel
-    from dpmpc.cli.fit_rounds import LogisticFitModel, PoissonFitModel, RidgeRoundsFitModel
+    from dpmpc.cli.fit_rounds import LogisticFitModel, PoissonFitModel
 
     kinds = (RidgeFitModel, ComparisonFitModel, LowRankFitModel, MomentFitModel, LogisticFitModel, PoissonFitModel)
     models: dict[str, Any] = {kind.name: kind for kind in kinds}
@@ -150,8 +154,6 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
                 raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
     if chosen is RidgeFitModel and options.by is not None:
         chosen = GroupedFitModel
-    elif chosen is RidgeFitModel and options.rounds and not (options.rounds == "auto" and one_release_of(options)):
-        chosen = RidgeRoundsFitModel
     model: FitModel = chosen.of(options)
     return model
 

@@ -110,9 +110,10 @@ class RidgeFitModel(FitModel):
         """Read the command's options."""
         if options.target is None:
             raise InputError("target: none given, the name of the column to predict expected (--target)")
-        if options.predict_only:
-            raise InputError("predict_only: given, but one release has no rounds, --rounds of 1 or more expected")
-        return cls(RidgeRegression(options.alpha, fit_intercept=not options.no_intercept), options.target)
+        rounds = "auto" if options.rounds is None else options.rounds
+        intercept, intervals = not options.no_intercept, not options.predict_only
+        estimator = RidgeRegression(options.alpha, fit_intercept=intercept, rounds=rounds, intervals=intervals)
+        return cls(estimator, options.target)
 
     def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown target and a table without features."""
@@ -129,7 +130,7 @@ class RidgeFitModel(FitModel):
     def optimum(self, table: Table) -> NDArray[np.float64]:
         """Return the coefficients that the data itself would give; not private."""
         fitted = self.estimator
-        rows, weights = _rows_and_weights(fitted.release_.task.schema, table)
+        rows, weights = _rows_and_weights(fitted.releases_[0].task.schema, table)
         return fitted.in_units(fitted.compare(rows, weights=weights).best)[0]
 
     def error(self) -> float:
@@ -141,12 +142,12 @@ class RidgeFitModel(FitModel):
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
         fitted = self.estimator
         fitted.warn_of_probabilities(table.column(self.target))
-        rows, weights = _rows_and_weights(fitted.release_.task.schema, table)
+        rows, weights = _rows_and_weights(fitted.releases_[0].task.schema, table)
         found = fitted.compare(rows, weights=weights)
         not_private: dict[str, object] = {
             "approximation_factor": found.approximation_factor,
             "trivial_factor": found.trivial_factor,
-            **clipped(fitted.release_.task.schema, table),
+            **clipped(fitted.releases_[0].task.schema, table),
         }
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {

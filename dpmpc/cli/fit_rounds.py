@@ -162,20 +162,23 @@ class RidgeRoundsFitModel(RoundsFitModel):
     options = RidgeFitModel.options
     estimator: RidgeRegression
 
-    def __init__(self, estimator: RidgeRegression, target: str):
-        self._whole = RidgeFitModel(estimator, target)
-        self.estimator, self.target = estimator, target
-
-    @classmethod
-    def of(cls, options: argparse.Namespace) -> RidgeRoundsFitModel:
-        """Read the command's options."""
-        rounds, intervals = options.rounds, not options.predict_only
-        given = {"fit_intercept": not options.no_intercept, "rounds": rounds, "intervals": intervals}
-        return cls(RidgeRegression(options.alpha, **given), _target(options))
+    def __init__(self, whole: RidgeFitModel):
+        self._whole, self.estimator, self.target = whole, whole.estimator, whole.target
 
     def compare(self, table: Table) -> NotPrivate:
         """Compare as `RidgeFitModel.compare` does."""
         return self._whole.compare(table)
+
+
+def ridge_model_of(
+    model: RidgeFitModel, spec: ReleaseSpec, options: argparse.Namespace
+) -> RidgeFitModel | RidgeRoundsFitModel:
+    """Return what fits a ridge regression of this specification: rounds, or one release where a choice asks for it."""
+    if model.estimator.rounds_for(spec):
+        return RidgeRoundsFitModel(model)
+    if options.predict_only:
+        raise InputError("predict_only: given, but one release has no rounds, --rounds of 1 or more expected")
+    return model
 
 
 def run_in_rounds(

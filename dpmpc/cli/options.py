@@ -166,12 +166,6 @@ _SUM_ONLY: dict[str, tuple[Any, ...]] = {
 }
 
 
-def one_release_of(options: argparse.Namespace) -> bool:
-    """Return whether a ridge regression is asked for what only one release does: where rounds are free it takes one."""
-    asked = options.alpha is not None or options.no_intercept or options.proved or options.sharing != "additive"
-    return asked or any(getattr(options, name) not in allowed for name, allowed in _SUM_ONLY.items())
-
-
 def sums_only(choices: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of `ReleaseSpec.of` of a model in rounds, or refuse what is no sum."""
     if choices.pop("proved", False):

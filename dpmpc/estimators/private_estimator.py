@@ -26,6 +26,7 @@ from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selecti
 from dpmpc.planning import Mechanism, ReleaseSpec, design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
+from dpmpc.rounds import Ask, Releases
 from dpmpc.specification import TrustModel, describe
 
 
@@ -103,12 +104,32 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def release(self, table: Table) -> Release:
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""
+        public = self.schema_of(table.names)
+        spec, ask = self._asked(table, public, self.bounds)
+        return ask(design(spec))
+
+    def releases(self, table: Table, public: Schema, given: Bounds = None) -> Releases:
+        """Return the sums of a fit in rounds, which the same clients and servers make in this process.
+
+        Parameters
+        ----------
+        table : Table
+            One row per client.
+        public : Schema
+            The bounds of its columns.
+        given : Schema, pair, dict, path or None
+            The same as a user gave them, if they are to be judged too.
+        """
+        return Releases(*self._asked(table, public, given))
+
+    def _asked(self, table: Table, public: Schema, given: Bounds) -> tuple[ReleaseSpec, Ask]:
+        """Return what is released, and what makes a release of a task: clients who own the table's rows."""
         warn_in_selection()
         table.require_public_count()
-        public = self.schema_of(table.names)
-        warn_of_bounds(public, table.values, self.bounds, stacklevel=3)
+        warn_of_bounds(public, table.values, given, stacklevel=4)
         spec = self.specification(public, len(table))
-        return simulation.run(design(spec), table.values, stream=stream_for(spec.simulation_seed), threads=self.threads)
+        stream = stream_for(spec.simulation_seed)
+        return spec, lambda task: simulation.run(task, table.values, stream=stream, threads=self.threads)
 
 
 @documented(describe)

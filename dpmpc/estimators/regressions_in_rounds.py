@@ -21,8 +21,7 @@ from dpmpc.data import Column, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators.in_rounds import FitInRounds, LogisticFit, PoissonFit
 from dpmpc.estimators.private_estimator import PrivateEstimator, schema_of, table_of, target_name
-from dpmpc.estimators.round_fits import releases_of
-from dpmpc.estimators.scikit import remember_features, rows_like_fitted, warn_in_selection
+from dpmpc.estimators.scikit import remember_features, rows_like_fitted
 from dpmpc.rounds import PoissonModel
 from dpmpc.specification import describe
 
@@ -63,9 +62,7 @@ class EstimatorInRounds(FitInRounds, PrivateEstimator):
         public = schema_of(self.bounds, table.names, Column(table.names[-1], 0.0, upper))
         self.round_model(public.columns[-1])
         check_table(table, public=public)
-        warn_in_selection()
-        table.require_public_count()
-        self._take_rounds(releases_of(self.specification(public, len(table)), table, self.threads))
+        self._take_rounds(self.releases(table, public))
         remember_features(self, X)
 
     def _predictor(self, X: ArrayLike) -> Reals:

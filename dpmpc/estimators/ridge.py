@@ -27,17 +27,17 @@ from dpmpc.estimators.round_fits import Fitted, inference_of, rounds_text, take
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary
 from dpmpc.estimators.usefulness import (
-    filled_target,
     linear_probability,
     linear_probability_of,
-    target_among_features,
+    public_warnings,
     why_not_useful,
 )
 from dpmpc.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.results import Result, finite_or_none
 from dpmpc.results.plots import Effects
-from dpmpc.rounds import AUTO, LeastSquares, Releases, fit_in_rounds, rounds_of
+from dpmpc.rounds import AUTO, LeastSquares, Releases, fit_in_rounds, rounds_of, rounds_suit
+from dpmpc.specification import ReleaseSpec
 
 Matrix = NDArray[np.float64]
 
@@ -109,7 +109,7 @@ class RidgeFit:
     _: dataclasses.KW_ONLY
     fit_intercept: bool = True
     debias: str = "guarded"
-    rounds: int | str = 0
+    rounds: int | str = AUTO
     intervals: bool = True
 
     def fit_release(
@@ -142,8 +142,11 @@ class RidgeFit:
         gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)
         self.debiased_ = gram is not noisy
         self.model_, self.alpha_ = self._solved(selected, gram, position)
-        self.release_ = release
+        self.releases_: tuple[Any, ...] = (release,)
+        self.guarantee_ = release.guarantee
         self._in_rounds: Fitted | None = None
+        for name in ("rounds_", "verdict_", "no_interval_", "noise_part_"):  # of a fit in rounds before this one
+            vars(self).pop(name, None)
         self.target_ = selected.columns[position]
         self.feature_names_ = tuple(name for name in selected.columns if name != self.target_)
         name_features(self, self.feature_names_)
@@ -151,6 +154,17 @@ class RidgeFit:
         for text in self.why_not_useful():
             warnings.warn(text, UtilityWarning, stacklevel=2)
         return self
+
+    @property
+    def release_(self) -> Release | GramRelease:
+        """The release that was fitted; a fit in rounds has several, and the first alone is not what it has cost."""
+        if len(self.releases_) > 1:
+            raise AttributeError(
+                f"release_: a fit in rounds has made {len(self.releases_)} releases, `releases_`; what they promise "
+                "together is `guarantee_`. With rounds=0 there is one, from which any column can be fitted"
+            )
+        only: Release | GramRelease = self.releases_[0]
+        return only
 
     def warn_of_probabilities(self, target: NDArray[np.float64]) -> None:
         """Warn of a 0/1 target at hand, unless the release has shown it and `fit_release` has said so.
@@ -166,19 +180,13 @@ class RidgeFit:
 
     def why_not_useful(self) -> list[str]:
         """Return what `fit_release` has warned of, from the release alone: numbers and remedies."""
-        if self._in_rounds is not None:  # the first release, which is what this looks at, is not what was fitted
-            return linear_probability(self.selected_, self.target_)
-        return [
-            *why_not_useful(
-                self.selected_,
-                None if isinstance(self.release_, GramRelease) else self.inference(),
-                requested=None if isinstance(self.alpha, str) else self.cost_alpha,
-                used=self.alpha_,
-            ),
-            *filled_target(self.selected_, self.target_),
-            *target_among_features(self.selected_, self.target_),
-            *linear_probability(self.selected_, self.target_),
-        ]
+        noise = []
+        if self._in_rounds is None:  # else `take` says so: the release that this looks at is not what was fitted
+            found = None if isinstance(self.releases_[0], GramRelease) else self.inference()
+            requested = None if isinstance(self.alpha, str) else self.cost_alpha
+            noise = why_not_useful(self.selected_, found, requested=requested, used=self.alpha_)
+        public = public_warnings(self.selected_, self.target_, self.guarantee_)
+        return [*noise, *public, *linear_probability(self.selected_, self.target_)]
 
     def inference(self, level: float = 0.95, *, target: str = "population", errors: str = "homoscedastic") -> Inference:
         """Compute standard errors and confidence intervals of the unpenalised coefficients, from the release alone.
@@ -275,7 +283,7 @@ class RidgeFit:
         intervals = zip(found.feature_names, found.confidence_intervals.tolist(), found.identified, strict=True)
         effects = Effects(
             self.target_,
-            {column.name: column.upper - column.lower for column in self.release_.task.schema.columns},
+            {column.name: column.upper - column.lower for column in self.releases_[0].task.schema.columns},
             {name: value for name, value, there in estimated if there} if found.informative else fitted,
             {name: interval for name, interval, there in intervals if there},
             found.level,
@@ -292,14 +300,14 @@ class RidgeFit:
             data=data,
             parameters=self.parameters,
             estimator=self.python_name,
-            chosen=selection(self.release_.columns, self.target_, self.feature_names_),
+            chosen=selection(self.releases_[0].columns, self.target_, self.feature_names_),
             features=len(self.feature_names_),
         )
 
     @property
     def parameters(self) -> dict[str, object]:
         """What the estimator was given, so that it can be made again."""
-        if getattr(self, "_in_rounds", None) is not None or self.rounds:
+        if getattr(self, "_in_rounds", None) is not None:
             return {"rounds": self.rounds, "intervals": self.intervals}
         return {
             "alpha": self.alpha if isinstance(self.alpha, str) else self.cost_alpha,
@@ -383,22 +391,20 @@ class RidgeFit:
         if given is not None and not (given == AUTO if isinstance(given, str) else number and 0 <= given < math.inf):
             raise InputError(f"alpha: {given} given, a finite number >= 0 or {AUTO!r} expected")
         require_choice("debias", self.debias, DEBIAS)
-        self.rounds_for(1)
+        if rounds_of(self.rounds, 1, intervals=self.intervals, least=0) and self.rounds != AUTO:
+            for argument, allowed in self._allowed_in_rounds:
+                if (given := getattr(self, argument)) not in allowed:
+                    raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds={self.rounds}")
 
-    def rounds_for(self, clients: int) -> int:
-        """Return the steering rounds of a fit of so many clients: 0, one release, where a choice asks for that.
+    def rounds_for(self, spec: ReleaseSpec) -> int:
+        """Return the steering rounds of a fit of this specification: 0, one release, where a choice asks for that.
 
         Rounds shrink by themselves, and are sums of moments and scores: a penalty, a sketch or a fit without an
         intercept is read from one release. "auto" takes one then; a number of rounds beside such a choice is an error.
         """
-        rounds = rounds_of(self.rounds, clients, intervals=self.intervals, least=0)
-        for argument, allowed in self._allowed_in_rounds if rounds else ():
-            given = getattr(self, argument)
-            if given not in allowed:
-                if self.rounds == AUTO:
-                    return 0
-                raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds={rounds}")
-        return rounds
+        free = self.alpha is None and self.fit_intercept and rounds_suit(spec, intervals=self.intervals)
+        rounds = rounds_of(self.rounds, spec.clients, intervals=self.intervals, least=0)
+        return rounds if free or self.rounds != AUTO else 0
 
     def fit_rounds(self, releases: Releases) -> Self:
         """Have all sums made by whoever answers them, servers that are processes or files, and fit them.
@@ -410,7 +416,7 @@ class RidgeFit:
             parameters of this estimator that name others are not used.
         """
         self.check_parameters()
-        if not self.rounds_for(releases.clients):
+        if not self.rounds:
             raise InputError(f"rounds: {self.rounds} given, 'auto' or 1 and more expected of a fit in rounds")
         return self._take_rounds(releases)
 
@@ -422,8 +428,8 @@ class RidgeFit:
         """Have all sums made, and set what they show."""
         public, target = releases.schema, releases.schema.columns[-1]
         fit = fit_in_rounds(self.round_model(target), releases, self.rounds, intervals=self.intervals)
-        self.release_, self.debiased_, self.alpha_ = fit.releases[0], False, 0.0
-        self.selected_ = self.release_.select(self.release_.columns)
+        first = fit.releases[0]
+        self.selected_, self.debiased_, self.alpha_ = first.select(first.columns), False, 0.0
         found = self._in_rounds = Fitted()
         take(found, fit, public, *unit_map(public, len(public) - 1), stacklevel=4)
         self.target_, self.feature_names_ = found.target_, found.feature_names_
@@ -435,7 +441,7 @@ class RidgeFit:
             weights, intercept = np.zeros(len(weights)), fit.mean
         self.model_ = LinearModel(weights, intercept)
         self.coef_, self.intercept_ = self.in_units(self.model_)
-        for text in linear_probability(self.selected_, self.target_):
+        for text in self.why_not_useful():
             warnings.warn(text, UtilityWarning, stacklevel=3)
         return self
 

@@ -18,15 +18,14 @@ from dpmpc.estimators.private_estimator import (
     target_name,
 )
 from dpmpc.estimators.ridge import RidgeFit
-from dpmpc.estimators.round_fits import releases_of
-from dpmpc.estimators.scikit import remember_features, warn_in_selection
+from dpmpc.estimators.scikit import remember_features
 from dpmpc.specification import describe
 
 
 @documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
-    """Differentially private ridge regression by secure sketching.
+    """Differentially private ridge regression, in rounds of sums or from one release.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
     post-processing of a release that came from anywhere.
@@ -44,10 +43,11 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
         elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
     rounds : int or "auto"
-        With 0, all of the budget goes into one release. With 1 to 64 a fifth of it goes into second moments, and the
-        rest into so many steering rounds and, for intervals, one last round: much less noise
-        (docs/mathematics.md, section 12). "auto" takes 8, or 32 for at most 100,000 rows without intervals; and one
-        release where a penalty, a sketch, a radius or a fit without an intercept is asked for.
+        With 0, all of the budget goes into one release, from which any other column can be fitted too. With 1 to 64 a
+        fifth of it goes into second moments, and the rest into so many steering rounds and, for intervals, one last
+        round: much less noise (docs/mathematics.md, section 12). "auto" takes 8, or 32 for at most 100,000 rows without
+        intervals. It takes one release where only that has what is asked for: a penalty, a fit without an intercept, a
+        named sketch, a radius, Shamir shares, weights, other noise, or more columns than a round has room for.
     intervals : bool
         Of a fit in rounds: whether half of the budget goes into standard errors and intervals.
     **options
@@ -65,8 +65,14 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         Their number.
     feature_names_in_ : ndarray of str, shape (d,)
         The same names, where the columns of X or of the release had names of their own.
+    guarantee_ : Guarantee
+        Of all that was released.
+    releases_ : tuple of Release or GramRelease
+        What the servers opened: one release, or the second moments and the rounds in their order, of which each has
+        the guarantee of a part.
     release_ : Release or GramRelease
-        What the servers opened; any other target and features can be fitted from it at no cost.
+        The one release; any other target and features can be fitted from it at no cost. There is none after a fit in
+        rounds.
     selected_ : GramSource
         Its columns that were used: all, or the features in the order given and then the target.
     debiased_ : bool
@@ -76,10 +82,6 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         safe inverse. Where penalties were averaged, the one that shrinks the median direction as much.
     model_ : LinearModel
         The fit in normalised units.
-    guarantee_ : Guarantee
-        After a fit in rounds: of all sums together, where `release_` is the first of them.
-    releases_ : tuple of Release
-        After a fit in rounds: all of them.
     rounds_ : int
         After a fit in rounds: the steering rounds.
     verdict_ : str or None
@@ -128,14 +130,12 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         """
         self.check_parameters()
         table = table_of(self, X, y, target_name(self.bounds, y))
-        if not self.rounds_for(len(table)):
+        public = schema(self.bounds, table.names)
+        if not self.rounds_for(self.specification(public, len(table))):
             self.fit_release(self.release(table), target=table.names[-1])
         else:
-            public = schema(self.bounds, table.names)
             check_table(table, public=public)
-            warn_in_selection()
-            spec = self.specification(public, len(table.require_public_count()))
-            self._take_rounds(releases_of(spec, table, self.threads))
+            self._take_rounds(self.releases(table, public, self.bounds))
         self.warn_of_probabilities(table.values[:, -1])
         remember_features(self, X)
         return self

@@ -15,15 +15,12 @@ import warnings
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc import simulation
-from dpmpc.data import Schema, Table
+from dpmpc.data import Schema
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators.inference import Inference, normal_quantile
 from dpmpc.privacy import Guarantee
-from dpmpc.randomness import stream_for
 from dpmpc.release import Release
-from dpmpc.rounds import Estimate, Releases, RoundsFit
-from dpmpc.specification import ReleaseSpec
+from dpmpc.rounds import Estimate, RoundsFit
 
 Reals = NDArray[np.float64]
 
@@ -92,12 +89,6 @@ ERRORS = (
     "assume that the model is right (HC0)."
 )
 _NOT_WANTED = "all of the budget went into the prediction (intervals=False, --predict-only)"
-
-
-def releases_of(spec: ReleaseSpec, table: Table, threads: int) -> Releases:
-    """Return releases that clients who own the table's rows, and servers, make in this process."""
-    stream = stream_for(spec.simulation_seed)
-    return Releases(spec, lambda task: simulation.run(task, table.values, stream=stream, threads=threads))
 
 
 def features_in_units(public: Schema) -> Reals:

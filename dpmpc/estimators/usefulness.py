@@ -16,6 +16,7 @@ from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.inference import Inference
 from dpmpc.estimators.release_parts import is_grouped
 from dpmpc.planning.prediction import Regression, Scenario, error_of, people_needed, release_of, useful_from
+from dpmpc.privacy import Guarantee
 from dpmpc.release import GramSource
 
 MOST_EPSILON = 10.0
@@ -26,7 +27,7 @@ _REMEDY = "more clients, a larger epsilon, tighter public bounds or fewer featur
 
 
 def why_not_useful(release: GramSource, found: Inference | None, *, requested: float | None, used: float) -> list[str]:
-    """Return the warnings of a fit: one for all that noise does to it, with the remedies, and one of a weak promise.
+    """Return the warning of a fit of one release, if there is one, of all that noise does to it, with the remedies.
 
     Parameters
     ----------
@@ -50,8 +51,8 @@ def why_not_useful(release: GramSource, found: Inference | None, *, requested: f
         reasons.append(f"the noise raised the penalty from {requested:g} to {used:.3g}, which shrinks the coefficients")
     reasons += too_few(release)
     if hopeless:  # which names the remedies
-        return [f"{UNIDENTIFIED} In numbers: {'; '.join(reasons)}" if reasons else UNIDENTIFIED, *weak_promise(release)]
-    return [*(["; ".join([*reasons, _REMEDY])] if reasons else []), *weak_promise(release)]
+        return [f"{UNIDENTIFIED} In numbers: {'; '.join(reasons)}" if reasons else UNIDENTIFIED]
+    return ["; ".join([*reasons, _REMEDY])] if reasons else []
 
 
 def too_few(release: GramSource) -> list[str]:
@@ -105,7 +106,15 @@ def linear_probability(release: GramSource, target: str) -> list[str]:
     return [_probabilities(target)] if noise <= _KNOWN and abs(square - 1) <= noise + _ROUNDING else []
 
 
-def filled_target(release: GramSource, target: str) -> list[str]:
+def public_warnings(release: GramSource, target: str, guarantee: Guarantee) -> list[str]:
+    """Return what public facts alone warn of: epsilon, what rows lack, and what else the columns are coded from.
+
+    The guarantee is that of all releases that a fit rests on; one of them has its columns.
+    """
+    return [*_weak_promise(guarantee.epsilon), *_filled_target(release, target), *_among_features(release, target)]
+
+
+def _filled_target(release: GramSource, target: str) -> list[str]:
     """Return a warning where rows that lack the target were given a value: public, as the codebook says so."""
     book = release.task.schema.codebook
     if not isinstance(book, Codebook) or not book.fills(target):
@@ -116,7 +125,7 @@ def filled_target(release: GramSource, target: str) -> list[str]:
     ]
 
 
-def target_among_features(release: GramSource, target: str) -> list[str]:
+def _among_features(release: GramSource, target: str) -> list[str]:
     """Return a warning of features that are coded from the target's own variable; public, by the codebook."""
     book = release.task.schema.codebook
     if not isinstance(book, Codebook):
@@ -128,6 +137,16 @@ def target_among_features(release: GramSource, target: str) -> list[str]:
     return [
         f"{', '.join(same)}: coded from {' and '.join(own)} as the target {target!r} is, so that these features tell "
         "part of it by themselves; name features without them"
+    ]
+
+
+def _weak_promise(epsilon: float) -> list[str]:
+    """Return a warning where epsilon promises little."""
+    if epsilon <= MOST_EPSILON:
+        return []
+    return [
+        f"epsilon = {epsilon:g} given: a client's row may change the odds of any outcome by exp({epsilon:g}), which "
+        f"promises little; at most {MOST_EPSILON:g}, and better 1, is usual"
     ]
 
 
@@ -143,14 +162,3 @@ def _probabilities(target: str) -> str:
         f"the target {target!r} is 0 or 1, so that this is a linear probability model: coefficients are differences of "
         "probabilities, and predictions may leave [0, 1]; LogisticRegression (--model logistic) fits odds"
     )
-
-
-def weak_promise(release: GramSource) -> list[str]:
-    """Return a warning where epsilon promises little."""
-    epsilon = release.task.guarantee.epsilon
-    if epsilon <= MOST_EPSILON:
-        return []
-    return [
-        f"epsilon = {epsilon:g} given: a client's row may change the odds of any outcome by exp({epsilon:g}), which "
-        f"promises little; at most {MOST_EPSILON:g}, and better 1, is usual"
-    ]

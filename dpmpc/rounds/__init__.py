@@ -9,7 +9,7 @@ Everybody who takes part is asked in every round, with fresh noise and fresh sha
 simulated in this process, or servers that are processes.
 """
 
-from dpmpc.rounds.fit import AUTO, RoundsFit, fit_in_rounds, fit_start, rounds_of, shares_of
+from dpmpc.rounds.fit import AUTO, RoundsFit, fit_in_rounds, fit_start, rounds_of, rounds_suit, shares_of
 from dpmpc.rounds.last_round import Estimate
 from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.rounds.outlook import Assumed, Expected, Outlook, outlook
@@ -38,5 +38,6 @@ __all__ = [
     "fit_start",
     "outlook",
     "rounds_of",
+    "rounds_suit",
     "shares_of",
 ]

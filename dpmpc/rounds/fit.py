@@ -24,10 +24,11 @@ from dpmpc.privacy import Guarantee
 from dpmpc.release import GramSource, Release
 from dpmpc.rounds.last_round import CLEAR, Estimate, last_rounds, read_last_round
 from dpmpc.rounds.models import LogisticModel, RoundModel
-from dpmpc.rounds.releases import Releases
+from dpmpc.rounds.releases import Releases, why_one_release
 from dpmpc.rounds.saved import SavedReleases
 from dpmpc.rounds.start import LARGEST_SLOPE, Whitened, logistic_start, logistic_start_error
 from dpmpc.rounds.steering import Steering
+from dpmpc.specification import ReleaseSpec, Sketch
 
 Reals = NDArray[np.float64]
 
@@ -67,6 +68,16 @@ def rounds_of(rounds: int | str, clients: int, *, intervals: bool, least: int = 
     if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or not least <= rounds <= MOST_ROUNDS:
         raise InputError(f"rounds: {rounds!r} given, 'auto' or a whole number from {least} to {MOST_ROUNDS} expected")
     return int(rounds)
+
+
+def rounds_suit(spec: ReleaseSpec, *, intervals: bool) -> bool:
+    """Return whether a regression that is free to take rounds does: unless a choice or its width asks for one release.
+
+    A named sketch or radius, proofs and Shamir shares belong to one release, as do weights and other noise.
+    """
+    asked = spec.sketch != Sketch() or spec.radius is not None
+    one = asked or spec.mechanism.proved or spec.mechanism.sharing != "additive" or why_one_release(spec) is not None
+    return not one and _words(len(spec.schema), intervals=intervals) <= MOST_WORDS
 
 
 def shares_of(model: RoundModel, rounds: int, *, intervals: bool) -> Shares:
@@ -229,12 +240,16 @@ def fit_start(release: Release, chosen: GramSource | None = None) -> RoundsFit:
 
 def require_words(columns: int, *, intervals: bool) -> None:
     """Refuse so many columns, target included, that clients would have to send too much in one of the sums."""
-    words = columns + columns * (columns + 1) // (1 if intervals else 2)
-    if words > MOST_WORDS:
+    if (words := _words(columns, intervals=intervals)) > MOST_WORDS:
         raise InputError(
             f"columns: {columns} given, fewer expected: a client would send {words:,} numbers in a round, at most "
             f"{MOST_WORDS:,}"
         )
+
+
+def _words(columns: int, *, intervals: bool) -> int:
+    """Return how many numbers a client sends in the longest of the sums."""
+    return columns + columns * (columns + 1) // (1 if intervals else 2)
 
 
 def _of_scores_alone(model: RoundModel, saved: SavedReleases) -> RoundsFit:

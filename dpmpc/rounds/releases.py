@@ -40,6 +40,26 @@ SOURCE = "Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition of Gaussia
 NOISE = "discrete-gaussian"
 
 
+def why_one_release(spec: ReleaseSpec) -> str | None:
+    """Return which of these public choices only one release knows, and no fit in rounds; None where none does."""
+    mechanism = spec.mechanism
+    for argument, given, expected in (
+        ("noise", mechanism.noise, NOISE),
+        ("calibration", mechanism.calibration, "joint"),
+        ("coalition", spec.trust.coalition, "adaptive"),
+    ):
+        if given != expected:
+            return f"{argument}: {given!r} given, {expected!r} expected of a model in rounds"
+    if spec.by is not None:
+        return f"by: {spec.by!r} given, none expected of a model in rounds: groups share one release"
+    if spec.schema.weighted:
+        return (
+            "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
+            'if_missing = "indicator" keeps rows that lack a feature'
+        )
+    return None
+
+
 class Releases:
     """Makes releases within one budget.
 
@@ -62,22 +82,9 @@ class Releases:
     """
 
     def __init__(self, spec: ReleaseSpec, ask: Ask, *, present: Present | None = None):
-        mechanism = spec.mechanism
-        for argument, given, expected in (
-            ("noise", mechanism.noise, NOISE),
-            ("calibration", mechanism.calibration, "joint"),
-            ("coalition", spec.trust.coalition, "adaptive"),
-        ):
-            if given != expected:
-                raise InputError(f"{argument}: {given!r} given, {expected!r} expected of a model in rounds")
-        if spec.by is not None:
-            raise InputError(f"by: {spec.by!r} given, none expected of a model in rounds: groups share one release")
-        if spec.schema.weighted:
-            raise InputError(
-                "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
-                'if_missing = "indicator" keeps rows that lack a feature'
-            )
-        bits = msgspec.structs.replace(mechanism, fractional_bits=FRACTIONAL_BITS)
+        if (why := why_one_release(spec)) is not None:
+            raise InputError(why)
+        bits = msgspec.structs.replace(spec.mechanism, fractional_bits=FRACTIONAL_BITS)
         self._spec = msgspec.structs.replace(spec, mechanism=bits, sketch=Sketch(kind="sum"), contribution=None)
         self._ask, self._present = ask, present or (lambda number: spec.clients)
         self.mu = mu_of_budget(spec.budget.epsilon, spec.budget.delta)
@@ -108,6 +115,7 @@ class Releases:
         budget = self._spec.budget
         epsilon = epsilon_of_mu(self.mu_of(share), budget.delta)
         if not epsilon > 0:
+            design(self._spec)  # which names a delta that is too large for any release
             raise GuaranteeError(
                 f"epsilon: {budget.epsilon:g} given at delta = {budget.delta:g}, more expected: a share of {share:g} "
                 "of it is no budget that noise is computed for"

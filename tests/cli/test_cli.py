@@ -37,9 +37,8 @@ def data(tmp_path):
 
 def test_fit_prints_one_json_object_and_writes_everything(data, tmp_path, capsys):
     out = tmp_path / "result"
-    status, printed, _ = run(
-        capsys, "fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET, "--json", "--out", out
-    )
+    one = ("--target", "score", "--rounds", "0", "--bounds", tmp_path / "bounds.toml")
+    status, printed, _ = run(capsys, "fit", data, *one, *BUDGET, "--json", "--out", out)
     assert status == 0
     fields = json.loads(printed)
     assert printed.count("\n") == 1

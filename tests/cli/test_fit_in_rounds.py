@@ -247,7 +247,10 @@ BAD = {
     "no such target": (["--model", "logistic", "--target", "sick"], "'sick'"),
     "rounds of a moment": (["--model", "moment", "--column", "age", "--rounds", "2"], "rounds: 2 given, but"),
     "too many rounds": (["--model", "logistic", "--target", "ill", "--rounds", "65"], "rounds: 65 given"),
-    "prediction of one release": (["--target", "ill", "--predict-only"], "predict_only: given, but one release"),
+    "prediction of one release": (
+        ["--target", "ill", "--alpha", "1", "--predict-only"],
+        "predict_only: given, but one",
+    ),
     "chosen penalty": (["--target", "ill", "--rounds", "2", "--alpha", "auto"], "alpha: 'auto' given, None expected"),
     "no intercept": (["--target", "ill", "--rounds", "2", "--no-intercept"], "fit_intercept: False"),
     "penalty of a likelihood": (["--model", "poisson", "--target", "ill", "--alpha", "2"], "alpha: 2.0"),

@@ -15,6 +15,7 @@ from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release
 from dpmpc.render.guarantee_prose import PUBLISH
+from dpmpc.rounds import SavedReleases
 from support.command_inputs import run
 from support.exact_statistics import numbers_of, of_regression, of_table, opened_without_noise, shown
 from support.release_processes import filled
@@ -278,15 +279,20 @@ def test_the_search_finds_what_is_printed():
     assert numbers_of("k = 1, 2.50 x3") == {"1", "2.50"}
 
 
-def test_python_estimators_keep_no_comparison(people):
-    """What an estimator holds after `fit` is a function of the release, the parameters and public facts."""
+@pytest.mark.parametrize("rounds", [0, "auto"])
+def test_python_estimators_keep_no_comparison(people, rounds):
+    """What an estimator holds after `fit` is a function of the releases, the parameters and public facts."""
     _, rows, ward = people
     bounds = {"x0": (18, 90), "x1": (0, 1), "x2": (0, 12), "y": (0, 40)}
-    model = RidgeRegression(bounds=bounds, simulation_seed=1).fit(rows[:, :3], rows[:, 3])
-    again = RidgeRegression().fit_release(model.release_, target="y")
+    model = RidgeRegression(bounds=bounds, rounds=rounds, simulation_seed=1).fit(rows[:, :3], rows[:, 3])
+    again = RidgeRegression()
+    if rounds == "auto":
+        again.fit_rounds(SavedReleases(model.releases_, model.guarantee_.epsilon))
+    else:
+        again.fit_release(model.release_, target="y")
     assert set(vars(model)) - set(vars(again)) <= {"feature_names_in_"}
     for name, value in vars(again).items():
         if name.endswith("_") and isinstance(value, float | np.ndarray | tuple):
             assert np.array_equal(value, getattr(model, name)), name
-    assert opened_without_noise(model.release_, rows) == 0
+    assert opened_without_noise(model.releases_[0], rows) == 0
     assert shown(statistics(rows, ward), f"{model.summary()} {vars(model)}") == []

@@ -16,6 +16,7 @@ from dpmpc.mutual_information import RandomProjection
 from dpmpc.release import Release
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
+INCOME = ("--target", "income", "--rounds", "0")
 BOUNDS = "".join(f"[columns.{name}]\nlower = 0\nupper = {upper}\n" for name, upper in (("hours", 80), ("income", 100)))
 ROWS = 400
 
@@ -37,9 +38,7 @@ def fit(tmp_path, capsys):
     def run(data, *options):
         out = tmp_path / f"{data.stem}-result"
         bounds = ("--bounds", tmp_path / "bounds.toml")
-        status = main(
-            [str(word) for word in ("fit", data, "--target", "income", *bounds, *BUDGET, "--out", out, *options)]
-        )
+        status = main([str(word) for word in ("fit", data, *INCOME, *bounds, *BUDGET, "--out", out, *options)])
         return status, out / "release.dpmpc", capsys.readouterr()
 
     return run
@@ -132,7 +131,7 @@ def test_no_estimator_takes_a_table_that_rows_were_left_out_of(name):
 def test_a_table_whose_count_is_public_is_taken():
     stated = TABLE.with_public_count(300)
     assert (len(stated), stated.dropped) == (300, 0)
-    assert RidgeRegression(epsilon=1.0, delta=1e-6, simulation_seed=1).fit(stated, Y).release_.clients == 300
+    assert RidgeRegression(epsilon=1.0, delta=1e-6, rounds=0, simulation_seed=1).fit(stated, Y).release_.clients == 300
     with pytest.raises(InputError, match="public_count: 301 given, but 300 rows are complete"):
         TABLE.with_public_count(301)
     assert TABLE.select(["x0"]).dropped == 1

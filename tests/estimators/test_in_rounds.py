@@ -17,6 +17,7 @@ from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.coded_rows import predict_coded
+from dpmpc.privacy import BudgetLedger
 from dpmpc.rounds.start import Whitened, logistic_start, logistic_start_error
 
 EPSILON = {"epsilon": 1.0, "simulation_seed": 3}
@@ -360,7 +361,7 @@ def test_rounds_of_least_squares_take_the_noise_off(loosely_bounded):
     assert (many.rounds_, len(many.releases_)) == (8, 10)
     assert many.guarantee_.achieved_epsilon <= 1.0
     assert many.guarantee_.mu == pytest.approx(one.release_.guarantee.mu, rel=1e-3)
-    assert many.release_.guarantee.mu == pytest.approx(math.sqrt(0.2) * many.guarantee_.mu, rel=1e-3)
+    assert many.releases_[0].guarantee.mu == pytest.approx(math.sqrt(0.2) * many.guarantee_.mu, rel=1e-3)
     found = many.inference()
     rows = np.column_stack([np.ones(len(X)), X])
     inverse = np.linalg.inv(rows.T @ rows)
@@ -372,6 +373,7 @@ def test_rounds_of_least_squares_take_the_noise_off(loosely_bounded):
     # What reads one release afterwards is as if there had been no rounds.
     many.fit_release(one.release_)
     again = RidgeRegression().fit_release(one.release_)
+    assert set(vars(many)) == set(vars(again))
     assert many.coef_ == pytest.approx(again.coef_)
     assert many.inference().coef == pytest.approx(one.inference().coef, nan_ok=True)
 
@@ -414,8 +416,63 @@ def test_where_nothing_is_learned_the_mean_is_predicted(loosely_bounded):
 def test_rounds_refuse_what_they_do_not_do(loosely_bounded, choice, message):
     with pytest.raises(InputError, match=message):
         RidgeRegression(bounds=LOOSE, **choice).fit(*loosely_bounded)
-    if choice["rounds"] == 2:  # where rounds may be chosen, such a choice means one release
-        assert RidgeRegression(**(choice | {"rounds": "auto"})).rounds_for(1000) == 0
+
+
+def test_a_ridge_regression_takes_rounds_unless_a_choice_asks_for_one_release(loosely_bounded):
+    """What an owner of rows spends is then that of all releases: the first of them is not handed out as the fit's."""
+    X, y = loosely_bounded
+    rounds = RidgeRegression(bounds=LOOSE, **EPSILON).fit(X, y)
+    assert (rounds.rounds_, len(rounds.releases_)) == (8, 10)
+    assert rounds.guarantee_.achieved_epsilon > 0.99 > 0.5 > rounds.releases_[0].guarantee.achieved_epsilon
+    with pytest.raises(AttributeError, match="release_: a fit in rounds has made 10 releases, `releases_`; what they"):
+        rounds.release_.guarantee
+    ledger = BudgetLedger(1.0, 1e-6)
+    ledger.spend(rounds.guarantee_, "ten releases", reports="made anew for each")
+    assert ledger.epsilon == pytest.approx(1.0, rel=1e-3)
+    one = RidgeRegression(bounds=LOOSE, rounds=0, **EPSILON).fit(X, y)
+    assert one.releases_ == (one.release_,)
+    assert one.guarantee_ == one.release_.guarantee
+    assert not hasattr(one, "rounds_")
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [
+        {"alpha": 1.0},
+        {"alpha": "auto"},
+        {"fit_intercept": False},
+        {"sketch": "osnap"},
+        {"sketch": "sum"},
+        {"rows": 500},
+        {"radius": 1.0},
+        {"sharing": "shamir"},
+        {"noise": "skellam"},
+        {"noise": "discrete-laplace", "delta": 0.0},
+        {"calibration": "paper"},
+        {"coalition": "static"},
+        {"rounds": 0},
+    ],
+    ids=str,
+)
+def test_what_only_one_release_knows_is_read_from_one(choice):
+    model = RidgeRegression(**choice)
+    assert model.rounds_for(model.specification(Schema.unit(["x", "y"]), 1000)) == 0
+    assert RidgeRegression().rounds_for(model.specification(Schema.unit(["x", "y"]), 1000)) in (0, 8)
+
+
+def test_rounds_are_taken_as_far_as_a_client_may_send_so_much():
+    model, few = RidgeRegression(), RidgeRegression(intervals=False)
+    for columns, rounds in ((89, 8), (90, 0)):
+        assert model.rounds_for(model.specification(Schema.unit([f"x{j}" for j in range(columns)]), 1000)) == rounds
+    wide = Schema.unit([f"x{j}" for j in range(90)])
+    assert few.rounds_for(few.specification(wide, 1000)) == 32
+    assert few.rounds_for(few.specification(wide, 200_000)) == 8
+
+
+def test_weights_are_read_from_one_release():
+    book = Codebook((Variable("x", 0, 1), Variable("y", 0, 1)), incomplete="zeros")
+    spec = RidgeRegression().specification(Schema.of_codebook(book), 1000)
+    assert not RidgeRegression().rounds_for(spec)
 
 
 @pytest.mark.parametrize("rounds", ["auto", 0])

@@ -262,7 +262,16 @@ def test_a_penalty_is_a_number_or_auto():
 
 def test_a_closed_sketch_has_neither_intervals_nor_a_chosen_penalty():
     task = design(
-        ReleaseSpec.of(Schema.unit(["a", "b", "y"]), 600, 1.0, 1e-6, sketch="countsketch", rows=12, simulation_seed=1)
+        ReleaseSpec.of(
+            Schema.unit(["a", "b", "y"]),
+            600,
+            1.0,
+            1e-6,
+            sketch="countsketch",
+            rows=12,
+            sharing="shamir",
+            simulation_seed=1,
+        )
     )
     closed = GramRelease(task, np.diag([600, *[1 << 40] * 3]))
     with pytest.raises(InputError, match="release: products of a closed sketch"):

@@ -215,7 +215,7 @@ def test_a_transformer_in_a_search_warns(population):
 
 def test_one_release_can_be_fitted_in_many_ways_without_a_warning(population):
     X, y = population
-    first = RidgeRegression(**NO_NOISE).fit(X, y)
+    first = RidgeRegression(rounds=0, **NO_NOISE).fit(X, y)
     scores = [RidgeRegression(alpha).fit_release(first.release_).score(X, y) for alpha in (1e-3, 1e3)]
     assert scores[0] > scores[1]
 
@@ -239,7 +239,7 @@ def test_frames_are_read_like_arrays_and_keep_their_names(population, library):
     fitted = RidgeRegression(bounds=bounds, **NO_NOISE).fit(frame(X, COLUMNS), vector(y))
     plain = RidgeRegression(**NO_NOISE).fit(X, y)
     assert (fitted.coef_ == plain.coef_).all()
-    assert fitted.feature_names_ == fitted.release_.columns[:-1] == tuple(COLUMNS)
+    assert fitted.feature_names_ == fitted.releases_[0].columns[:-1] == tuple(COLUMNS)
     assert fitted.feature_names_in_.tolist() == COLUMNS
     assert not hasattr(plain, "feature_names_in_")
     assert (fitted.predict(frame(X, COLUMNS)) == plain.predict(X)).all()
@@ -278,12 +278,14 @@ def test_a_moment_of_a_frame_or_a_series(population, library):
 def test_names_come_from_the_release(population):
     X, y = population
     frame = pd.DataFrame(X, columns=COLUMNS)
-    release = RidgeRegression(**NO_NOISE).fit(frame, y).release_
+    release = RidgeRegression(rounds=0, **NO_NOISE).fit(frame, y).release_
     fitted = RidgeRegression().fit_release(release, target="height")
     assert fitted.feature_names_in_.tolist() == ["age", "weight", "y"]
     with pytest.raises(InputError, match="feature names should match"):
         fitted.predict(frame)
-    assert not hasattr(fitted.fit_release(RidgeRegression(**NO_NOISE).fit(X, y).release_), "feature_names_in_")
+    assert not hasattr(
+        fitted.fit_release(RidgeRegression(rounds=0, **NO_NOISE).fit(X, y).release_), "feature_names_in_"
+    )
 
 
 @pytest.mark.parametrize(

@@ -204,10 +204,13 @@ def test_all_features_in_their_order_change_nothing():
 
 
 def test_products_of_a_closed_sketch_have_features_too():
-    task = design(ReleaseSpec.of(UNIT, 20_000, 3.0, 1e-6, simulation_seed=0, **COUNT))
+    task, sealed = (
+        design(ReleaseSpec.of(UNIT, 20_000, 3.0, 1e-6, sharing=sharing, simulation_seed=0, **COUNT))
+        for sharing in ("additive", "shamir")
+    )
     opened = release_of_law(task, people(20_000), np.random.default_rng(0))
     integers = np.column_stack([np.rint(opened.ones / task.sketch.scale), opened.sums]).astype(object)
-    closed = GramRelease(task, np.asarray(integers.T @ integers, dtype=np.int64))
+    closed = GramRelease(sealed, np.asarray(integers.T @ integers, dtype=np.int64))
     model = RidgeRegression().fit_release(closed, "y", features=["x2"])
     np.testing.assert_allclose(model.coef_, RidgeRegression().fit_release(opened, "y", features=["x2"]).coef_)
     with pytest.raises(InputError, match="products of a closed sketch given, an opened release expected for inference"):
