@@ -8,9 +8,10 @@ for each server:
 32 + n + 16             HPKE (RFC 9180, base mode, one message) of the n bytes that are for it
 ======================  ===================================================================
 
-What is sealed is the payload of `dpmpc.collection.reports`; with a roster the client's token for this server stands
-before it. The suite is DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM, with empty associated data: the context
-is in ``info``, framed("dpmpc v2 record", digest, server, number of the key, id). All lengths follow from the task file.
+docs/report-format.md has all that a client has to know. What is sealed is the payload of `dpmpc.collection.reports`;
+with a roster the client's token for this server stands before it. The suite is DHKEM(X25519, HKDF-SHA256), HKDF-SHA256,
+AES-128-GCM, with empty associated data: the context is in ``info``, framed("dpmpc v2 record", digest, server, number of
+the key, id). All lengths follow from the task file.
 
 The id is the beginning of SHA-256(framed("dpmpc v2 report id", digest, secret)) of a secret of 32 bytes that the client
 keeps, so that later it, and nobody else, can say whose report it is; with a roster it is the ticket's.

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import ssl
-import subprocess
-import sys
 import time
 
 import aiohttp
@@ -30,6 +28,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError, PartyMissing, ReportRejected, SpoolError
 from dpmpc.network.identity import pinning_context
 from dpmpc.randomness import Stream
+from support.release_processes import close_and_release
 from support.waiting import PATIENCE
 
 ROWS = np.random.default_rng(11).uniform(0, 10, (30, 3))
@@ -353,15 +352,8 @@ def test_reports_through_doors_are_released_and_the_keys_are_gone(tmp_path):
         assert lengths(servers) == [60] * 3
         for server in range(3):
             servers.stop(server)
-        argv = [sys.executable, "-m", "dpmpc", "release", str(servers.task_file), "--close"]
-        children = []
-        for server in range(3):
-            own = ["--server", str(server), "--folder", str(tmp_path / f"server-{server}")]
-            own += ["--out", str(tmp_path / f"release-{server}.dpmpc")]
-            children.append(subprocess.Popen([*argv, *own], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        told = [child.communicate(timeout=PATIENCE) for child in children]
-        assert [child.returncode for child in children] == [0] * 3, told
-        assert all("trial.key: deleted" in standard_error for _, standard_error in told)
+        told = close_and_release(servers)
+        assert all("trial.key: deleted" in one for one in told)
         verified = verify(tmp_path / "release-0.dpmpc", servers.collection)
         assert verified.certificate.statement.manifest.clients == 60
         assert [sorted(path.name for path in (tmp_path / f"server-{j}" / "seals").iterdir()) for j in range(3)] == [

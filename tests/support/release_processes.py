@@ -7,6 +7,7 @@ import os
 import resource
 import shutil
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -131,6 +132,22 @@ def filled(root, servers=3, **options):
     for server in range(servers):
         deployment.fill(server)
     return deployment
+
+
+def close_and_release(servers):
+    """Run `dpmpc release --close` for all servers of a `Servers`, which do not serve any more; return what each told.
+
+    The files are release-0.dpmpc and so on in the folder of the servers.
+    """
+    argv = [sys.executable, "-m", "dpmpc", "release", str(servers.task_file), "--close"]
+    children = []
+    for server in range(len(servers.collection.servers)):
+        own = ["--server", str(server), "--folder", str(servers.folder / f"server-{server}")]
+        own += ["--out", str(servers.folder / f"release-{server}.dpmpc")]
+        children.append(subprocess.Popen([*argv, *own], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    told = [child.communicate(timeout=PATIENCE)[1] for child in children]
+    assert [child.returncode for child in children] == [0] * len(children), told
+    return told
 
 
 def copied_or_linked(source, target):

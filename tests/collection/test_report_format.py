@@ -1,0 +1,152 @@
+"""docs/report-format.md: its known answers are the package's, and a client written from it alone is accepted."""
+
+import asyncio
+import datetime
+import json
+import re
+from pathlib import Path
+
+import aiohttp
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+
+from bench.system.collection_servers import Servers
+from dpmpc.collection.roster import draw_tickets, write_roster
+from dpmpc.collection.sealing import SUITE, Opener, SealedReports, SealFolder, report_id
+from dpmpc.collection.task_file import SealKey
+from dpmpc.collection.verifying import verify
+from dpmpc.errors import ReportRejected
+from dpmpc.network.identity import write_identity
+from references import report_client
+from support.release_processes import close_and_release
+from support.remade_reports import CASES, design, remade
+
+PAGE = (Path(__file__).parents[2] / "docs" / "report-format.md").read_text()
+VECTORS = json.loads(report_client.VECTORS.read_text())
+PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
+
+
+@pytest.fixture(scope="module")
+def certificates(tmp_path_factory):
+    root = tmp_path_factory.mktemp("identities")
+    return [write_identity(root / str(party), party, datetime.timedelta(days=2)) for party in range(3)]
+
+
+def test_the_vectors_are_what_the_reference_writes_and_the_page_shows():
+    assert report_client.vectors() == VECTORS
+    blocks = re.findall(r"(?:^    [0-9a-f]{32,128}\n)+", PAGE, re.MULTILINE)
+    lines = {line.strip() for block in blocks for line in block.splitlines()}
+    whole = {re.sub(r"\s", "", block) for block in blocks}
+    for kind in ("plain", "proved"):
+        answer = VECTORS[kind]
+        assert {*answer["public_keys"], answer["secret"], answer["id"]} <= lines
+        assert {*answer["payloads"], answer["records_of_format_1"][0], answer["report"]} <= whole
+
+
+@pytest.mark.parametrize("kind", ["plain", "proved"])
+def test_servers_find_in_the_reports_what_was_sealed_and_refuse_all_others(certificates, tmp_path, kind):
+    answer = VECTORS[kind]
+    keys = [(SealKey(0, SUITE, public),) for public in answer["public_keys"]]
+    collection = design(certificates, kind, keys, fractional_bits=answer["fractional_bits"])
+    collection.__dict__["digest"] = bytes.fromhex(VECTORS["digest"])
+    folder = SealFolder(tmp_path / "seals")
+    folder.folder.mkdir(mode=0o700)
+    openers = []
+    for server, private in enumerate(answer["private_keys"]):
+        path = folder.folder / f"{server}.key"
+        path.write_text(f"{SUITE} {private}\n")
+        path.chmod(0o600)
+        openers.append(Opener(collection, server, folder))
+    (report,) = SealedReports(collection).split(bytes.fromhex(answer["report"]))
+    assert report[1:17] == report_id(collection.digest, bytes.fromhex(answer["secret"]))
+    for server, opener in enumerate(openers):
+        record, token = opener.open(report)
+        assert (record.hex(), token) == (answer["records_of_format_1"][server], None)
+    for bad in answer["refused"]:
+        for server, opener in enumerate(openers):
+            if server in bad["refused_by"]:
+                with pytest.raises(ReportRejected):
+                    opener.open(*SealedReports(collection).split(bytes.fromhex(bad["report"])))
+            else:
+                opener.open(*SealedReports(collection).split(bytes.fromhex(bad["report"])))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_page_leads_to_the_payloads_of_the_package(certificates, case):
+    """To the last byte; of rows that are cut to a ball some entry may be another by one, which no server can tell."""
+    collection = design(certificates, case)
+    task = collection.to_dict()["task"]
+    for made in remade(collection, 6):
+        keys, blind, blinds = made.drawn[:32], made.drawn[32:48], made.drawn[48:]
+        draws = [blinds, keys[:16], keys[16:], blind] if collection.proved else [keys[:16], keys[16:]]
+        left = iter(draws)
+        found = report_client.payloads(task, collection.digest, made.id, made.row, lambda length, left=left: next(left))
+        assert next(left, None) is None
+        if case == "plain, rows in a ball":
+            last, expected = (np.frombuffer(one[-1], "<i8") for one in (found, made.payloads))
+            assert np.abs(last - expected).max() <= 1
+            found[-1] = made.payloads[-1]
+        assert found == made.payloads
+
+
+def post(servers, server, body):
+    async def run():
+        url = f"{servers.door(server)}/v2/collections/{servers.collection.digest.hex()}/reports"
+        async with aiohttp.ClientSession() as session, session.post(url, data=body) as response:
+            return response.status, await response.json()
+
+    return asyncio.run(run())
+
+
+def test_proved_reports_of_a_client_from_the_page_alone_are_all_released(tmp_path):
+    """It gets the task file from the door, and sends each report to one door; no proof of its is refused."""
+    with Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
+        servers.start()
+
+        async def fetch():
+            async with aiohttp.ClientSession() as session, session.get(f"{servers.door(0)}/v1/collection") as response:
+                return await response.read()
+
+        content = asyncio.run(fetch())
+        rows = np.random.default_rng(8).uniform(-1, 11, (54, 3))
+        for index, row in enumerate(rows.tolist()):
+            report = report_client.contribute(content, servers.collection.digest, row)
+            status, answer = post(servers, index % 3, report)
+            assert (status, answer["servers"]) == (200, {"0": 200, "1": 200, "2": 200})
+        for server in range(3):
+            servers.stop(server)
+        close_and_release(servers)
+        manifest = verify(tmp_path / "release-0.dpmpc", servers.collection).certificate.statement.manifest
+        assert manifest.clients == 54
+
+
+@pytest.mark.parametrize("roster", [False, True])
+def test_plain_reports_of_a_client_from_the_page_alone_are_stored(tmp_path, roster):
+    options = {"noise_by": "servers", "proved": False, "sketch": "sum", "rows": None, "authenticated": roster}
+    with Servers.make(tmp_path, sealed=True, **options) as servers:
+        tickets = draw_tickets(["x"]) if roster else [None]
+        if roster:
+            for server in range(3):
+                write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
+        servers.start()
+        ticket = (tickets[0].report, tickets[0].secret) if roster else None
+        report = report_client.contribute(
+            servers.collection.content, servers.collection.digest, [1.0, 2.0, 9.5], ticket
+        )
+        assert post(servers, 1, report)[0] == 200
+        scale = 2.0**servers.collection.plan.encoding.fractional_bits
+        sums = servers.opened_sum().view(np.int64)[0] / scale
+        assert sums[:3] == pytest.approx(np.sqrt(2) * np.array([-0.8, -0.6, 0.9]), abs=1 / scale)
+
+
+def test_the_client_of_the_page_refuses_what_the_page_does_not_describe(certificates):
+    key = [(SealKey(0, SUITE, X25519PrivateKey.generate().public_key().public_bytes_raw().hex()),) for _ in range(3)]
+    collection = design(certificates, "plain", key)
+    with pytest.raises(ValueError, match="another collection"):
+        report_client.contribute(collection.content, bytes(32), [20.0, 3.0])
+    shamir = design(certificates, "plain", key, sharing="shamir", noise_by="clients", corrupt_clients=0)
+    with pytest.raises(ValueError, match="not on this page"):
+        report_client.contribute(shamir.content, shamir.digest, [20.0, 3.0])
+    with pytest.raises(ValueError, match="a ticket"):
+        report_client.contribute(collection.content, collection.digest, [20.0, 3.0], (bytes(16), bytes(32)))
