@@ -41,6 +41,7 @@ GROUP_REPORTS = 256  # most that are handed to another server in one request
 GROUP_BYTES = 1 << 18
 HANDING_SECONDS = 5.0  # that a client waits for the other servers; what they have not answered then is for the outbox
 ATTEMPT_SECONDS = 20.0
+DOWN_SECONDS = 5.0  # after a server did not answer, in which clients do not wait for it
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
 _ANSWER_BYTES = 1 << 16
 _TABLES = (
@@ -76,11 +77,11 @@ class Outbox(Store):
                 self._database.execute("INSERT OR IGNORE INTO reports VALUES (?, ?)", (name, body))
                 self._database.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(j, name) for j in servers])
 
-    def waiting(self, server: int, most: int) -> list[bytes]:
-        """Return some of the reports that wait for a server."""
-        query = "SELECT body FROM waiting JOIN reports USING (id) WHERE server = ? ORDER BY id LIMIT ?"
+    def waiting(self, server: int, most: int, after: bytes = b"") -> list[bytes]:
+        """Return some of the reports that wait for a server, in the order of their ids, after one id."""
+        query = "SELECT body FROM waiting JOIN reports USING (id) WHERE server = ? AND id > ? ORDER BY id LIMIT ?"
         with self._turns, typed_errors(self._folder):
-            return [body for (body,) in self._database.execute(query, (server, most))]
+            return [body for (body,) in self._database.execute(query, (server, after, most))]
 
     def end(self, server: int, reports: Sequence[bytes]) -> None:
         """Forget that a server lacks these reports."""
@@ -180,13 +181,21 @@ class _Courier:
         self._most = max(1, min(GROUP_REPORTS, GROUP_BYTES // SealedReports(collection).report_bytes))
         self._queue: collections.deque[_Handed] = collections.deque()
         self._wake = asyncio.Event()
+        self._down_until = 0.0
         self._http: aiohttp.ClientSession | None = None
 
     def hand(self, report: bytes) -> asyncio.Future[Status]:
-        """Take a report that waits for its turn; return where its status will be."""
-        handed = _Handed(report, asyncio.get_running_loop().create_future())
-        self._queue.append(handed)
-        self._wake.set()
+        """Take a report that waits for its turn; return where its status will be.
+
+        While the server does not answer, clients do not wait for it: what they sent is for the outbox.
+        """
+        loop = asyncio.get_running_loop()
+        handed = _Handed(report, loop.create_future())
+        if loop.time() < self._down_until:
+            handed.status.set_result(UNREACHABLE)
+        else:
+            self._queue.append(handed)
+            self._wake.set()
         return handed.status
 
     async def run(self) -> None:
@@ -225,15 +234,18 @@ class _Courier:
                     handed.status.set_result(status)
 
     async def _hand_kept(self) -> bool:
-        """Hand on what is in the outbox for this server; return whether something had to stay."""
-        while kept := await asyncio.to_thread(self._outbox.waiting, self._server, self._most):
+        """Try each report in the outbox for this server once; return whether something had to stay."""
+        left, last = False, b""
+        while kept := await asyncio.to_thread(self._outbox.waiting, self._server, self._most, last):
             statuses = await self._send(kept)
             ended = [report for report, status in zip(kept, statuses, strict=True) if status in FINAL]
             await asyncio.to_thread(self._outbox.end, self._server, ended)
-            if len(ended) < len(kept):
-                return True
+            left = left or len(ended) < len(kept)
+            if UNREACHABLE in statuses:
+                break
+            last = id_of(kept[-1])
             await self._hand_queued()  # who waits for an answer goes first
-        return False
+        return left
 
     async def _send(self, reports: Sequence[bytes]) -> Sequence[Status]:
         """Send reports in one request; return the status of each at this server."""
@@ -251,7 +263,9 @@ class _Courier:
                 content, status = await read_beginning(response.content, _ANSWER_BYTES), response.status
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             self._log.log(logging.WARNING, f"server {self._server} took no reports: {type(error).__name__}")
+            self._down_until = asyncio.get_running_loop().time() + DOWN_SECONDS
             return [UNREACHABLE] * len(reports)
+        self._down_until = 0.0
         if status == 413 and len(reports) > 1:
             self._most = max(1, self._most // 2)
         if status not in (200, 202):

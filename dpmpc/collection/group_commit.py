@@ -8,8 +8,8 @@ the first one may take a half, the next one a quarter, and whoever has one repor
 What came through the door of a server (`dpmpc.collection.doors`) counts against no address, which a proxy hides or
 another server does not say, but against that door: each has room for `Collection.entrance_room`, as the pinned port
 has, so that whoever fills one door leaves the others alone. What an address or a door has stored is in memory only, of
-addresses for the `ADDRESSES` that stored last; after a restart it is zero again. Where clients are authenticated the
-roster is the limit, and addresses do not count.
+addresses for the `ADDRESSES` that stored last; after a restart it is zero again, and the entrances have equal parts of
+the room that is left. Where clients are authenticated the roster is the limit, and addresses do not count.
 
 Promised: `GroupCommit.commit` returns after its reports are durable, and raises if nothing of them was stored by this
 call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group.
@@ -67,6 +67,8 @@ class GroupCommit:
         self.stored = len(spool)
         self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
         self._stored_through: collections.Counter[int | None] = collections.Counter()  # by door
+        free = max(0, form.collection.most_stored - self.stored)  # of what came before a restart the door is not known
+        self._entrance_room = min(form.collection.entrance_room, free // form.collection.entrances)
         self.failing = False  # whether the last group found the disk full or failing
         self._row_bytes = 8 * math.prod(form.stored_shape)
         self._waiting: collections.deque[_Request] = collections.deque()
@@ -149,7 +151,7 @@ class GroupCommit:
         """Return which uploads bring more new reports than their senders may store; a repeated report is not new."""
         total = self._form.collection.most_stored - self.stored
         left = {
-            door: self._form.collection.entrance_room - self._stored_through[door]
+            door: self._entrance_room - self._stored_through[door]
             for door in {sender.door for sender in senders.values()}
         }
         own = {sender: self._stored_of.get(sender.address, 0) for sender in senders.values() if sender.door is None}

@@ -62,6 +62,7 @@ ATTEMPT_SECONDS = 30.0
 FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
 SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is reported, first and later
 _ANSWER_BYTES = 1 << 14
+_STATUS_BYTES = 32  # of one server in the answer of a door to one report
 _LONGEST_MESSAGE = 300  # characters of a server's words that are shown
 _LONGEST_PAUSE = 86400.0  # seconds; no server asks for more
 _NO_ANSWER = "no answer yet"
@@ -409,7 +410,7 @@ class _Uploader:
                 server_hostname=self._target.hostname,
                 allow_redirects=False,
             ) as response:
-                content = await read_beginning(response.content, _ANSWER_BYTES)
+                content = await read_beginning(response.content, self._longest_answer(reports))
                 status, retry_after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
             why = printable(str(error), _LONGEST_MESSAGE)
@@ -423,7 +424,7 @@ class _Uploader:
             self._count(content, reports)
             return 0.0, None
         if status == 202 and self._target.servers:
-            return 0.0, self._missing(content)
+            return 0.0, self._missing(content, reports)
         try:
             reason = read_json(content, _Reason, largest=_ANSWER_BYTES)
         except ReadError:
@@ -437,10 +438,14 @@ class _Uploader:
             raise kind(f"{self._target.name}: {message}")
         raise ProtocolFailure(f"{self._target.name}: {why}", self._target.party)
 
-    def _missing(self, content: bytes) -> str:
+    def _longest_answer(self, reports: int) -> int:
+        """Return how many bytes are read of an answer, which at a door has a status for each report and server."""
+        return _ANSWER_BYTES + _STATUS_BYTES * reports * self._target.servers
+
+    def _missing(self, content: bytes, reports: int) -> str:
         """Return which servers lack a report that a door has taken; refuse what no repetition will change."""
         try:
-            reached = read_json(content, _Reached, largest=_ANSWER_BYTES).servers
+            reached = read_json(content, _Reached, largest=self._longest_answer(reports)).servers
         except ReadError as error:
             raise ProtocolFailure(
                 f"{self._target.name}: an answer without servers: {error}", self._target.party
@@ -457,7 +462,7 @@ class _Uploader:
     def _count(self, content: bytes, reports: int) -> None:
         """Add the counts in a server's answer, which must account for every report that was sent."""
         try:
-            counts = read_json(content, _Counts, largest=_ANSWER_BYTES)
+            counts = read_json(content, _Counts, largest=self._longest_answer(reports))
         except ReadError as error:
             raise ProtocolFailure(
                 f"{self._target.name}: an answer without counts: {error}", self._target.party

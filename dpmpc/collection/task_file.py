@@ -238,7 +238,12 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         stranger who sends such ones must not take the places of others. Each *entrance* has that much room for itself:
         the server's pinned port and, in format 2, the door of each server, its own and those that hand reports on.
         """
-        return self.entrance_room * (1 if self.format == 1 else 1 + len(self.servers))
+        return self.entrance_room * self.entrances
+
+    @property
+    def entrances(self) -> int:
+        """Through how many entrances reports come to a server."""
+        return 1 if self.format == 1 else 1 + len(self.servers)
 
     @property
     def entrance_room(self) -> int:

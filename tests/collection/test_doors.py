@@ -125,6 +125,37 @@ def test_dpmpc_submit_sends_through_a_door(running, tmp_path, capsys):
         Submission(collection=running.collection, state=tmp_path / "state", seconds=60).run(ROWS)
 
 
+def test_hundreds_of_reports_go_in_one_request(running, tmp_path):
+    """The answer has a status for each and every server; the other servers get them in several groups."""
+    before, rows = lengths(running), np.tile(ROWS[:1], (600, 1))
+    submission = Submission(
+        collection=running.collection, state=tmp_path / "state", batch=600, seconds=60, door=running.door(0)
+    )
+    assert submission.run(rows).stored == (600,)
+    assert lengths(running) == [count + 600 for count in before]
+
+
+def test_a_proxy_that_exchanges_a_record_of_an_honest_report_costs_that_report_alone(tmp_path):
+    """Server 1 gets a record of the attacker's own making under the honest id; its proof does not fit the others'."""
+    with Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
+        servers.start()
+        ids = [report_id(servers.collection.digest, Stream.from_os().bytes(SECRET_BYTES)) for _ in range(60)]
+        rows = np.random.default_rng(9).uniform(0, 10, (60, 3))
+        honest, forged = (sealed_reports(servers.collection, rows, ids) for _ in range(2))
+        start = 17 + SealedReports(servers.collection).record_bytes[0]
+        stop = start + SealedReports(servers.collection).record_bytes[1]
+        mixed = honest[0][:start] + forged[0][start:stop] + honest[0][stop:]
+        assert send(servers, 0, mixed, *honest[1:])[0] == 200
+        assert send(servers, 2, honest[0])[1]["servers"] == {"0": 200, "1": 409, "2": 200}
+        for server in range(3):
+            servers.stop(server)
+        close_and_release(servers)
+        manifest = verify(tmp_path / "release-0.dpmpc", servers.collection).certificate.statement.manifest
+        assert manifest.clients == 59
+        (refused,) = (tmp_path / "server-0").glob("refused-*.csv")
+        assert refused.read_text().splitlines()[1].startswith(ids[0].hex())
+
+
 def test_records_of_format_1_go_to_pinned_ports_under_ids_from_secrets(running, tmp_path):
     before = lengths(running)
     submission = Submission(collection=running.collection, state=tmp_path / "state", seconds=60)
@@ -384,7 +415,7 @@ def test_whoever_fills_one_door_leaves_the_others_alone(tmp_path):
     servers = Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=60)
     collection = servers.collection
     assert (collection.entrance_room, collection.most_stored) == (240, 960)
-    ids = [index.to_bytes(16) for index in range(500)]
+    ids = [index.to_bytes(16) for index in range(700)]
     rows = np.tile(ROWS[:1], (len(ids), 1))
     own, *_ = make_reports(Client(collection.plan), collection, rows, ids)
     uploads = [(b"".join(own[:240]), "192.0.2.1", 1), (own[240], "192.0.2.1", 1), (own[241], "192.0.2.1", 2)]
@@ -393,6 +424,9 @@ def test_whoever_fills_one_door_leaves_the_others_alone(tmp_path):
     assert [isinstance(one, NoRoom) for one in found] == [False, True, False, False, False, False]
     assert "more than this door may store now" in str(found[1])
     assert found[-1].duplicates == 1  # what is known takes no room
+    again = [(own[index], "", 1) for index in range(500, 620)]  # after a restart: a quarter of the 478 that are left
+    found = commits(servers, tmp_path / "spool", again)
+    assert [isinstance(one, NoRoom) for one in found] == [False] * 119 + [True]
 
 
 def test_an_outbox_keeps_the_first_report_of_an_id_and_forgets_at_the_end(tmp_path, monkeypatch):
@@ -407,6 +441,9 @@ def test_an_outbox_keeps_the_first_report_of_an_id_and_forgets_at_the_end(tmp_pa
         assert (outbox.waiting(1, 9), outbox.waiting(2, 9), len(outbox)) == ([], [one], 1)
     with Outbox(folder) as outbox:
         assert outbox.waiting(2, 9) == [one]
+        more = [b"\2" + index.to_bytes(16) + b"one" for index in range(1, 6)]
+        outbox.put([(report, [2]) for report in more])
+        assert outbox.waiting(2, 2, more[1][1:17]) == more[2:4]  # one that has to stay keeps nobody behind it
         outbox.clear()
         assert len(outbox) == 0
     (folder / "outbox.sqlite").write_bytes(b"no database" * 99)
