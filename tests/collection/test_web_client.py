@@ -138,7 +138,9 @@ def test_nothing_secret_stays_in_memory(servers, designed, case):
     collection = designed(case)
     report = remade(collection, 5)[4]
     given = [{"numbers": report.row, "drawn": [report.secret.hex(), report.drawn.hex()]}]
-    (memory,) = (bytes.fromhex(one) for one in run("left", collection, reports=given))
+    left = run("left", collection, reports=given)
+    assert left["kept"], "the heap is not as it was before the report"
+    memory = bytes.fromhex(left["memory"])
     z = collection.plan.schema.normalise([report.row])[0]
     words = [report.drawn[at : at + 8] for at in range(0, len(report.drawn), 8)]
     secret = [report.secret, *words, report.payloads[-1][-8:], *(np.float64(x).tobytes() for x in (*report.row, *z))]

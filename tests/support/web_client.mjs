@@ -4,11 +4,11 @@ import { readFileSync } from 'node:fs';
 
 const given = JSON.parse(readFileSync(0, 'utf8'));
 const { Client, hex, unhex, seal } = await import(given.client);
-const memories = [];
+const instances = [];
 const { Instance } = WebAssembly;
 WebAssembly.Instance = function (...arguments_) {
   const made = new Instance(...arguments_);
-  memories.push(made.exports.memory);
+  instances.push(made.exports);
   return made;
 };
 const wasm = await WebAssembly.compile(readFileSync(given.wasm));
@@ -50,9 +50,11 @@ const jobs = {
   },
   async left() {
     const client = await open(), [{ numbers, drawn }] = given.reports;
+    const [{ memory, __heap_base }] = instances, before = new Uint8Array(memory.buffer).slice(__heap_base.value);
     draw(...drawn);
     await client.report(row(client, numbers));
-    return memories.map(({ buffer }) => hex(new Uint8Array(buffer)));
+    const after = new Uint8Array(memory.buffer), heap = after.subarray(__heap_base.value);
+    return { memory: hex(after), kept: heap.every((byte, place) => byte === (before[place] ?? 0)) };
   },
   open: () => told(async () => (await open()).state(new Date(given.now))),
   async rows() {
