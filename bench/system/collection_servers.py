@@ -23,7 +23,7 @@ from dpmpc.collection.sealing import SealFolder, read_public
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection, ServerEntry
-from dpmpc.data import Schema
+from dpmpc.data import schema as schema_of
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_identity
 from dpmpc.specification import Budget, taken
@@ -51,6 +51,7 @@ class Servers:
         *options: str,
         servers: int = 3,
         columns: Sequence[str] = ("a", "b", "y"),
+        bounds: Any = (0.0, 10.0),
         sealed: bool = False,
         **fields: Any,
     ) -> Self:
@@ -80,7 +81,7 @@ class Servers:
             "noise_by": "clients",
             "corrupt_clients": 0,
         } | fields
-        terms, schema = taken(CollectionTerms, chosen), Schema.from_pair(list(columns), (0.0, 10.0))
+        terms, schema = taken(CollectionTerms, chosen), schema_of(bounds, list(columns))
         collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
         made = cls(folder, collection, options, webs=tuple(free_ports(servers)) if sealed else ())
         collection.save(made.task_file)

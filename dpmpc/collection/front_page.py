@@ -1,7 +1,11 @@
-"""The page at ``/`` of a server: what is collected, until when, what is promised, and how to contribute.
+"""The pages of a server: what is collected, until when and what is promised, and a form to contribute by.
+
+The page at ``/`` is made here. The form is a client in JavaScript (``web/``), the same for all collections, which a
+server hands out at ``/contribute`` where reports may come from browsers: the page reads the task file itself.
 
 Promised: every text is escaped, with control characters and such that change the direction of writing made visible; the
-page loads nothing and runs nothing (its Content-Security-Policy lets no browser do so). It shows what the task file
+page at ``/`` loads nothing and runs nothing, and the form nothing of others (their Content-Security-Policies let no
+browser do so). The page shows what the task file
 says and the count of `dpmpc.collection.status`. Not promised: that a visitor's browser has checked whose page it is:
 certificates of servers are their own, so a browser warns, and the fingerprint is to be compared.
 """
@@ -11,6 +15,7 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
+import importlib.resources
 
 import jinja2
 from markupsafe import Markup
@@ -22,6 +27,15 @@ from dpmpc.untrusted import printable
 
 _FOLDER = "dpmpc.collection"
 _LONGEST = 400  # characters of a text of the task file
+_CLOSED = "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "Cache-Control": "no-store"}
+_FORM = {
+    "/contribute": ("contribute.html", "text/html"),
+    "/contribute.css": ("contribute.css", "text/css"),
+    "/contribute.mjs": ("contribute.mjs", "text/javascript"),
+    "/client.mjs": ("client.mjs", "text/javascript"),
+    "/report.wasm": ("report.wasm", "application/wasm"),
+}
 
 
 @functools.cache
@@ -43,19 +57,29 @@ def _style() -> str:
 
 
 def headers() -> dict[str, str]:
-    """Return the headers of the page: nothing is loaded, run, framed or kept."""
+    """Return the headers of the page at ``/``: nothing is loaded, run, framed or kept."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
-    return {
-        "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{digest}'; base-uri 'none'; "
-        "form-action 'none'; frame-ancestors 'none'",
-        "X-Content-Type-Options": "nosniff",
-        "Referrer-Policy": "no-referrer",
-        "Cache-Control": "no-store",
-    }
+    return {**_HEADERS, "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{digest}'; {_CLOSED}"}
 
 
-def page(collection: Collection, status: Status) -> str:
-    """Return the page of a collection as HTML, with what its status says of it now."""
+def form_headers() -> dict[str, str]:
+    """Return the headers of the form: scripts and messages are this server's alone, and no text becomes code."""
+    own = (
+        "script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; require-trusted-types-for 'script'"
+    )
+    policy = f"default-src 'none'; {own}; trusted-types 'none'; {_CLOSED}"
+    return {**_HEADERS, "Content-Security-Policy": policy, "Cross-Origin-Opener-Policy": "same-origin"}
+
+
+@functools.cache
+def form_files() -> dict[str, tuple[bytes, str]]:
+    """Return the files of the form by their paths, each with its type."""
+    folder = importlib.resources.files(_FOLDER) / "web"
+    return {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _FORM.items()}
+
+
+def page(collection: Collection, status: Status, *, form: bool = False) -> str:
+    """Return the page of a collection as HTML, with what its status says of it now, and a link to the form."""
 
     def said(text: str) -> str:
         return printable(text, _LONGEST)
@@ -68,6 +92,7 @@ def page(collection: Collection, status: Status) -> str:
             # a <style> knows no escapes, and its hash is in the header: this is our own file
             style=Markup(_style()),  # noqa: S704
             status=status,
+            form=form,
             name=said(collection.name),
             times=[(word, getattr(collection, word)) for word in ("opens", "closes", "expires")],
             digest=collection.digest.hex(),

@@ -5,6 +5,7 @@
                                                  TOKEN`` where the collection asks for it
 ``POST /v2/collections/DIGEST/reports``          body: reports of format 2 (`sealing`), in collections of that format
 ``GET /``                                        a page for people (`front_page`)
+``GET /contribute``                              a form for people, and its files (`front_page`); at doors alone
 ``GET /v1/status``                               how this server stands (`status`), as JSON
 ``GET /v1/collection``                           the content of the task file, whose SHA-256 is its digest
 ``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
@@ -177,7 +178,7 @@ class Service:
         self._commits = GroupCommit(self._form, spool, self._metrics.observe_group)
         self._refused: collections.Counter[str] = collections.Counter()
         self._guarantee = str(collection.plan.guarantee)
-        self._front: tuple[Status, bytes] | None = None
+        self._front: dict[bool, tuple[Status, bytes]] = {}
 
     def application(self) -> Any:
         """Return the aiohttp application."""
@@ -191,6 +192,8 @@ class Service:
         """Return the aiohttp application of the door."""
         application = self._web = self._application()
         application.router.add_options(doors.SEALED_UPLOADS, self._allow)
+        for path in front_page.form_files():
+            application.router.add_get(path, self._hand_out_form)
         application.on_response_prepare.append(_for_any_origin)
         return application
 
@@ -461,11 +464,16 @@ class Service:
 
     async def _welcome(self, request: Any) -> Any:
         status = await self._status_for(request)
-        if self._front is None or self._front[0] != status:
-            self._front = status, front_page.page(self.collection, status).encode()
+        form = request.app is self._web
+        if form not in self._front or self._front[form][0] != status:
+            self._front[form] = status, front_page.page(self.collection, status, form=form).encode()
         return web.Response(
-            body=self._front[1], content_type="text/html", charset="utf-8", headers=front_page.headers()
+            body=self._front[form][1], content_type="text/html", charset="utf-8", headers=front_page.headers()
         )
+
+    async def _hand_out_form(self, request: Any) -> Any:
+        content, kind = front_page.form_files()[request.path]
+        return web.Response(body=content, content_type=kind, headers=front_page.form_headers())
 
     def _may_see_figures(self, request: Any) -> bool:
         """Say whether a request is by the operator: through the door come strangers, from a proxy's address."""

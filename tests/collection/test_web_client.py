@@ -21,11 +21,10 @@ from dpmpc.collection.task_file import STATES
 from dpmpc.network.identity import write_identity
 from dpmpc.proved_reports import unpacked
 from dpmpc.proving.circuit import FIELD
+from support.node import WEB, node, run_node
 from support.remade_reports import CASES, design, remade
 
 ROOT = Path(__file__).parents[2]
-WEB = ROOT / "dpmpc" / "collection" / "web"
-DRIVER = ROOT / "tests" / "support" / "web_client.mjs"
 CLANG = "14.0"  # of Debian 12: the bytes of report.wasm are those of this compiler
 STANDARD = {  # RFC 9180, A.1.1
     "pkEm": "37fda3567bdbd628e88668c3c8d7e97d1d1253b6d4ea6d44c150f741f1bf4431",
@@ -36,18 +35,6 @@ STANDARD = {  # RFC 9180, A.1.1
     "aad": "436f756e742d30",
     "ct": "f938558b5d72f1a23810b4be2ab4f84331acc02fc97babc53a52ae8218a355a96d8770ac83d07bea87e13c512a",
 }
-
-node = pytest.mark.skipif(not shutil.which("node"), reason="needs node 20 or later")
-
-
-def run(job, collection=None, **given):
-    """Let node do a job of the driver."""
-    if collection is not None:
-        given = {"task": collection.content.hex(), "digest": collection.digest.hex()} | given
-    given |= {"job": job, "client": (WEB / "client.mjs").as_uri(), "wasm": str(WEB / "report.wasm")}
-    done = subprocess.run(["node", DRIVER], input=json.dumps(given), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
 
 
 @pytest.fixture(scope="module")
@@ -96,7 +83,7 @@ def test_the_payloads_are_those_of_the_package_to_the_last_byte(servers, designe
     collection = designed(case)
     reports = remade(collection)
     given = [{"numbers": one.row, "drawn": [one.secret.hex(), one.drawn.hex()]} for one in reports]
-    for report, made in zip(reports, run("remake", collection, reports=given), strict=True):
+    for report, made in zip(reports, run_node("remake", collection, reports=given), strict=True):
         body = bytes.fromhex(made["body"])
         assert bytes.fromhex(made["secret"]) == report.secret
         assert bytes.fromhex(made["id"]) == report.id == body[1:17]
@@ -110,7 +97,9 @@ def test_reports_that_are_made_at_once_are_as_good_as_others(servers, designed):
     """They share the memory of one instance; each is that of its own row, and no two ids or keys are equal."""
     collection = designed("proved")
     rows = [[18.0 + place, 2.0 * place] for place in range(30)]
-    bodies = [bytes.fromhex(body) for body in run("at_once", collection, reports=[{"numbers": row} for row in rows])]
+    bodies = [
+        bytes.fromhex(body) for body in run_node("at_once", collection, reports=[{"numbers": row} for row in rows])
+    ]
     payloads = [[payload for payload, _ in opened(servers, collection, body)] for body in bodies]
     keys = [payload[:16] for each in payloads for payload in each]
     assert len(set(keys)) == len(keys)
@@ -138,7 +127,7 @@ def test_nothing_secret_stays_in_memory(servers, designed, case):
     collection = designed(case)
     report = remade(collection, 5)[4]
     given = [{"numbers": report.row, "drawn": [report.secret.hex(), report.drawn.hex()]}]
-    left = run("left", collection, reports=given)
+    left = run_node("left", collection, reports=given)
     assert left["kept"], "the heap is not as it was before the report"
     memory = bytes.fromhex(left["memory"])
     z = collection.plan.schema.normalise([report.row])[0]
@@ -153,11 +142,13 @@ def test_with_a_roster_tokens_are_sealed_and_the_id_is_that_of_the_ticket(server
     collection = designed("proved", authenticated=True)
     ticket = Ticket("somebody", os.urandom(16), os.urandom(32))
     report, given = remade(collection, 4)[3], {"report": ticket.report.hex(), "secret": ticket.secret.hex()}
-    (made,) = run("remake", collection, ticket=given, reports=[{"numbers": report.row, "drawn": [report.drawn.hex()]}])
+    (made,) = run_node(
+        "remake", collection, ticket=given, reports=[{"numbers": report.row, "drawn": [report.drawn.hex()]}]
+    )
     found = opened(servers, collection, bytes.fromhex(made["body"]))
     assert made["id"] == ticket.report.hex()
     assert [token for _, token in found] == [ticket.token(server) for server in range(3)]
-    (missing,) = run("rows", collection, rows=[dict(zip(("age", "income"), report.row, strict=True))])
+    (missing,) = run_node("rows", collection, rows=[dict(zip(("age", "income"), report.row, strict=True))])
     assert (missing["error"], "ticket" in missing["message"]) == ("TypeError", True)
 
 
@@ -165,7 +156,7 @@ def test_with_a_roster_tokens_are_sealed_and_the_id_is_that_of_the_ticket(server
 def test_sealing_gives_the_known_answer_of_the_standard():
     keys = {name: base64.urlsafe_b64encode(bytes.fromhex(STANDARD[key])).decode().rstrip("=") for name, key in
             {"d": "skEm", "x": "pkEm"}.items()}  # fmt: skip
-    assert run("standard", **STANDARD, **keys) == STANDARD["pkEm"] + STANDARD["ct"]
+    assert run_node("standard", **STANDARD, **keys) == STANDARD["pkEm"] + STANDARD["ct"]
 
 
 @node
@@ -180,7 +171,7 @@ def test_sealing_gives_the_known_answer_of_the_standard():
     ids=str,
 )
 def test_a_row_without_a_number_for_each_column_is_refused(designed, row, said):
-    (answer,) = run("rows", designed("plain"), rows=[row])
+    (answer,) = run_node("rows", designed("plain"), rows=[row])
     assert (answer["error"], answer["message"]) == ("RangeError", said)
 
 
@@ -209,7 +200,7 @@ def changed(content, changes):
 def test_a_collection_that_this_client_cannot_contribute_to_is_refused(designed, name):
     changes, said = REFUSED[name]
     task = json.dumps(changed(json.loads(designed("plain").content), changes)).encode()
-    answer = run("open", task=task.hex(), digest=hashlib.sha256(task).hexdigest(), now="2027-01-01")
+    answer = run_node("open", task=task.hex(), digest=hashlib.sha256(task).hexdigest(), now="2027-01-01")
     assert answer["error"] == "CollectionError"
     assert said in answer["message"]
 
@@ -217,14 +208,14 @@ def test_a_collection_that_this_client_cannot_contribute_to_is_refused(designed,
 @node
 def test_another_digest_is_refused_and_the_state_is_that_of_the_clock(designed):
     collection = designed("plain")
-    other = run("open", collection, digest="00" * 32, now="2027-01-01")
+    other = run_node("open", collection, digest="00" * 32, now="2027-01-01")
     assert (other["error"], "00000000 expected" in other["message"]) == ("CollectionError", True)
     moments = [collection.opens, collection.closes, collection.expires]
     for moment, before, after in zip(moments, STATES[:-1], STATES[1:], strict=True):
         for shift, state in ((-1, before), (0, after)):
             now = moment.timestamp() * 1000 + shift * 1000
             at = datetime.datetime.fromtimestamp(now / 1000, datetime.UTC).isoformat()
-            assert run("open", collection, now=at) == {"answer": state}
+            assert run_node("open", collection, now=at) == {"answer": state}
 
 
 ALL, SOME = {"0": 200, "1": 200, "2": 200}, {"0": 200, "1": 200, "2": "unreachable"}
@@ -250,7 +241,7 @@ CONFLICT = {"status": 202, "said": {"stored": 1, "servers": {"0": 200, "1": 409,
 )
 def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(designed, answers, count, status):
     collection, doors = designed("plain"), ["https://a.example/", "https://b.example"]
-    sent = run("send", collection, answers=answers, attempts=4, doors=doors)
+    sent = run_node("send", collection, answers=answers, attempts=4, doors=doors)
     path = f"/v2/collections/{collection.digest.hex()}/reports"
     assert sent["asked"] == [[doors[place % 2].rstrip("/") + path, "0207"] for place in range(count)]
     if status is None:
@@ -265,10 +256,8 @@ def test_types_are_given_for_everything_that_is_exported():
     assert sorted(in_code) == sorted(re.findall(pattern, (WEB / "client.d.ts").read_text(), re.MULTILINE))
 
 
-def test_nothing_of_third_parties_is_loaded():
-    for path in WEB.iterdir():
-        if path.suffix in (".mjs", ".html", ".css"):
-            assert not re.search(r"^import|https?://", path.read_text(), re.MULTILINE), path
+def test_the_client_is_one_file_that_loads_no_other():
+    assert not re.search(r"\bimport\b|https?://", (WEB / "client.mjs").read_text())
 
 
 def clang():

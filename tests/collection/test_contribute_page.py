@@ -1,0 +1,234 @@
+"""The form at /contribute, in a real browser at the doors of real servers, and the same client in node."""
+
+import asyncio
+import json
+import re
+import subprocess
+import sys
+
+import aiohttp
+import numpy as np
+import pytest
+
+from bench.system.collection_servers import Servers
+from dpmpc.collection import front_page
+from dpmpc.collection.verifying import verify
+from support.browser import CHROMIUM, browser_page
+from support.node import node, run_node
+from support.waiting import PATIENCE
+
+PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
+COLUMNS = ("age", "region=N", "region=E", "note")
+BOUNDS = {"age": (18.0, 80.0), "region=N": (0.0, 1.0), "region=E": (0.0, 1.0), "note": (-1.5, 1.5)}
+PHONE = (360, 800)
+SAID = "document.getElementById('said')?.textContent"
+SHOWN = "document.getElementById('{}')?.hidden === false"
+MOST_BYTES = 100_000
+
+chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+
+
+@pytest.fixture(scope="module")
+def running(tmp_path_factory):
+    """Three servers with doors, whose columns are numbers and the categories of one question."""
+    folder = tmp_path_factory.mktemp("form")
+    with Servers.make(folder, "--rate", "100000", sealed=True, columns=COLUMNS, bounds=BOUNDS, **PROVED) as servers:
+        yield servers.start()
+
+
+def ids_at(servers, server):
+    with servers.spool(server) as spool:
+        return {bytes(one).hex() for one in spool.ids()}
+
+
+def visit(servers, script, door=0, path="/contribute", ready="Ready."):
+    """Open a door's form in a new browser, and run `script(page)` once the page says that it is ready."""
+
+    async def run():
+        async with browser_page() as page:
+            await page.resize(*PHONE)
+            await page.open(servers.door(door) + path)
+            await page.until(f"{SAID}?.startsWith({json.dumps(ready)})")
+            result = await script(page)
+            assert not page.complaints, page.complaints
+            return result
+
+    return asyncio.run(run())
+
+
+async def fill_in(page, age="44,5", region="1", note="-0.5"):
+    for place, value in enumerate((age, region, note)):
+        await page.run(f"document.getElementById('field-{place}').value = {json.dumps(value)}")
+
+
+async def press(page, name):
+    await page.run(f"document.querySelector({json.dumps(name)}).click()")
+
+
+@chromium
+def test_a_person_with_a_keyboard_contributes_and_every_server_has_the_report(running, tmp_path):
+    before = [ids_at(running, server) for server in range(3)]
+
+    async def script(page):
+        await page.run("document.getElementById('field-0').focus()")
+        await page.type("44,5")
+        await page.press("Tab", 9)
+        await page.press("ArrowDown", 40)
+        await page.press("Tab", 9)
+        await page.type("7")  # outside: it is moved to the nearer end
+        await page.press("Enter", 13, "\r")
+        await page.until("document.activeElement.id === 'review-title'")
+        answers = await page.run("document.getElementById('answers').innerText")
+        await page.press("Tab", 9)
+        assert await page.run("document.activeElement.id") == "send"
+        await page.press("Enter", 13, "\r")
+        await page.until(SHOWN.format("receipt"))
+        assert await page.run("document.activeElement.id") == "receipt-title"
+        found = await page.run("document.getElementById('report-id').textContent")
+        kept = await page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie")
+        await page.run("location.reload()")
+        await page.until(f"{SAID} === 'This browser has sent a report.'")
+        await press(page, "#another")
+        await page.until(f"{SAID} === 'Ready.'")
+        return answers, found, kept
+
+    answers, found, kept = visit(running, script)
+    assert answers.split("\n") == ["age", "44.5", "region", "N", "note", "7, sent as 1.5"]
+    assert kept.count("sent") == 1
+    assert "44" not in kept.replace(running.collection.digest.hex(), "")
+    assert [ids_at(running, server) - before[server] for server in range(3)] == [{found}] * 3
+
+
+@chromium
+def test_the_form_fits_a_phone_and_says_in_words_what_is_missing(running, tmp_path):
+    async def script(page):
+        assert await page.run("document.documentElement.scrollWidth") <= PHONE[0]
+        await fill_in(page, age="old")
+        await press(page, "#form button")
+        assert await page.run(SAID) == "1 of 3 answers are missing or cannot be read."
+        assert await page.run("document.activeElement.id") == "field-0"
+        assert await page.run("document.activeElement.getAttribute('aria-invalid')") == "true"
+        said = await page.run("document.getElementById('field-0-error').textContent")
+        assert said == "Type a number, such as 49."
+        assert await page.run("document.documentElement.scrollWidth") <= PHONE[0]
+        fields = "[...document.querySelectorAll('input, select')]"
+        assert await page.run(f"{fields}.length") == 3
+        assert await page.run(f"{fields}.every(one => one.labels.length === 1 && one.getAttribute('aria-describedby')"
+                              ".split(' ').every(id => document.getElementById(id)))")  # fmt: skip
+        assert await page.run("document.documentElement.lang") == "en"
+        assert await page.run("document.getElementById('said').getAttribute('aria-live')") == "polite"
+
+    visit(running, script)
+
+
+@chromium
+def test_the_page_loads_and_sends_nothing_elsewhere_and_makes_no_code_of_text(running):
+    async def script(page):
+        blocked = (
+            "(async () => { try { await fetch('http://127.0.0.1:9/'); return 'sent'; } catch { return 'blocked'; } })()"
+        )
+        assert await page.run(blocked) == "blocked"
+        with pytest.raises(AssertionError, match="TrustedHTML"):
+            await page.run("document.body.innerHTML = '<p>'")
+        refused = [one["entry"]["text"] for one in page.complaints if "entry" in one]
+        assert any("Content Security Policy" in text and "connect-src" in text for text in refused), refused
+        page.complaints.clear()
+
+    visit(running, script)
+
+
+@chromium
+def test_a_page_that_was_asked_for_one_collection_refuses_another(running):
+    async def script(page):
+        assert not await page.run(SHOWN.format("form"))
+        return await page.run(SAID)
+
+    other = "ab" * 32
+    said = visit(running, script, path=f"/contribute#{other}", ready="You cannot contribute here")
+    assert f"{running.collection.digest.hex()} received, {other} expected" in said
+    right = f"/contribute#{running.collection.digest.hex()}"
+    visit(running, lambda page: page.run("1"), path=right)
+
+
+@chromium
+def test_a_report_that_could_not_be_sent_is_sent_at_the_next_visit_and_counts_once(running):
+    before = ids_at(running, 0)
+
+    async def script(page):
+        await page.call("Network.enable")
+        nowhere = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        await fill_in(page)
+        await press(page, "#form button")
+        await page.call("Network.emulateNetworkConditions", offline=True, **nowhere)
+        await press(page, "#send")
+        await page.until("localStorage.length === 1 && JSON.parse(localStorage.getItem(localStorage.key(0))).body")
+        await page.until(f"{SAID}?.startsWith('Sending')")
+        kept = json.loads(await page.run("localStorage.getItem(localStorage.key(0))"))
+        await asyncio.sleep(0.5)
+        await page.call("Network.emulateNetworkConditions", offline=False, **nowhere)
+        await page.run("location.reload()")
+        await page.until(SHOWN.format("receipt"))
+        page.complaints.clear()  # of the connection that there was not
+        assert await page.run("document.getElementById('report-secret').textContent") == kept["secret"]
+        return kept["id"]
+
+    found = visit(running, script, door=1)
+    assert [ids_at(running, server) & {found} for server in range(3)] == [{found}] * 3
+    assert ids_at(running, 0) - before == {found}
+
+
+def get(address):
+    async def run():
+        async with aiohttp.ClientSession() as session, session.get(address) as response:
+            return response.status, await response.read(), response.headers
+
+    return asyncio.run(run())
+
+
+def test_a_door_hands_out_the_form_with_its_policy_and_links_to_it(running):
+    total = 0
+    for path, (content, kind) in front_page.form_files().items():
+        status, body, headers = get(running.door(0) + path)
+        assert (status, body) == (200, content)
+        assert headers["Content-Type"].split(";")[0] == kind
+        policy = headers["Content-Security-Policy"].split("; ")
+        assert {"default-src 'none'", "connect-src 'self'", "require-trusted-types-for 'script'"} <= set(policy)
+        assert "script-src 'self' 'wasm-unsafe-eval'" in policy
+        assert headers["X-Content-Type-Options"] == "nosniff"
+        total += len(content)
+    assert total < MOST_BYTES
+    assert b'href="/contribute"' in get(running.door(0) + "/")[1]
+    assert get(running.door(0) + "/contribute.wasm")[0] == 404
+
+
+def test_the_form_is_made_of_its_own_files_alone():
+    files = front_page.form_files()
+    text = "".join(content.decode() for content, kind in files.values() if kind != "application/wasm")
+    loaded = re.findall(r"""(?:src=|href=|from |bytes\()["'](/[\w./]*)""", text)
+    assert set(loaded) <= {*files, "/", "/v1/collection"}
+    assert {"/contribute.css", "/contribute.mjs", "/client.mjs", "/report.wasm"} <= set(loaded)
+
+
+@node
+def test_reports_of_node_are_counted_by_three_servers_in_a_release(tmp_path):
+    """Sixty proved reports, each through one door; three processes release them, and the file verifies."""
+    servers_of = {"sealed": True, "minimum_batch": 50, "largest_batch": 200, **PROVED}
+    with Servers.make(tmp_path, columns=("a", "y"), **servers_of) as servers:
+        servers.start()
+        rows = np.random.default_rng(5).uniform(0, 10, (60, 2))
+        doors = [servers.door(server) for server in range(3)]
+        sent = run_node("contribute", servers.collection, rows=rows.tolist(), doors=doors)
+        assert [one["servers"] for one in sent] == [{"0": 200, "1": 200, "2": 200}] * 60
+        assert [ids_at(servers, server) for server in range(3)] == [{one["id"] for one in sent}] * 3
+        for server in range(3):
+            servers.stop(server)
+        children = []
+        for server in range(3):
+            own = ["--server", str(server), "--folder", str(tmp_path / f"server-{server}")]
+            own += ["--out", str(tmp_path / f"release-{server}.dpmpc")]
+            command = [sys.executable, "-m", "dpmpc", "release", str(servers.task_file), "--close", *own]
+            children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+        told = [child.communicate(timeout=PATIENCE) for child in children]
+        assert [child.returncode for child in children] == [0] * 3, told
+        verified = verify(tmp_path / "release-0.dpmpc", servers.collection)
+        assert verified.certificate.statement.manifest.clients == 60
