@@ -49,7 +49,8 @@ from dpmpc.storage import require_private, sync, write_private
 from dpmpc.untrusted import ReadError, read_bytes
 
 FORMAT = b"\2"
-ENC_BYTES, SEAL_BYTES = 32, 32 + 16  # the sender's public key, and with it the tag: what sealing adds
+KEY_BYTES = 32  # of X25519, public and private
+SEAL_BYTES = KEY_BYTES + 16  # what sealing adds: the sender's public key, and a tag
 SECRET_BYTES = 32
 SUITE: Literal["x25519"] = "x25519"
 _START = len(FORMAT) + ID_BYTES
@@ -235,6 +236,6 @@ def _read_key(path: str | os.PathLike[str]) -> bytes:
         raise InputError(f"seal: {path} cannot be read: {error.strerror}") from error
     except (ReadError, ValueError):
         raise InputError(f"seal: {path} given, a file with {SUITE!r} and 64 hexadecimal digits expected") from None
-    if suite != SUITE or len(key) != ENC_BYTES:
+    if suite != SUITE or len(key) != KEY_BYTES:
         raise InputError(f"seal: {path} given, a file with {SUITE!r} and 64 hexadecimal digits expected")
     return key

@@ -163,12 +163,19 @@ async def _listen(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     limits = _within_open_files(service.limits)
+    behind_proxy = dataclasses.replace(limits, address_connections=limits.connections)  # which is one address for all
     idles = [IdleTimeout(limits) for _ in entrances]
     runners = [
         await start_http(service, idle, entrance.application) for entrance, idle in zip(entrances, idles, strict=True)
     ]
     limited = [
-        LimitedListener(idle, limits, entrance.context, service.log, service.count_refused)
+        LimitedListener(
+            idle,
+            behind_proxy if entrance.context is None else limits,
+            entrance.context,
+            service.log,
+            service.count_refused,
+        )
         for entrance, idle in zip(entrances, idles, strict=True)
     ]
     service.connections = lambda: sum(map(len, limited))

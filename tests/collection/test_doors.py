@@ -214,6 +214,24 @@ def test_a_page_of_any_origin_may_use_the_door_and_sees_no_more_than_is_public(r
     assert (status, answer["error"], headers["Access-Control-Allow-Origin"]) == (400, "ReportRejected", "*")
 
 
+def test_the_connections_of_a_proxy_are_not_those_of_one_client(tmp_path):
+    """It keeps many open, from one address, where a client of the pinned port has two."""
+
+    async def hold(port):
+        links = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
+        answers = []
+        for reader, writer in links:
+            writer.write(b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
+            answers.append(await asyncio.wait_for(reader.readline(), PATIENCE))
+        for _, writer in links:
+            writer.close()
+        return answers
+
+    with Servers.make(tmp_path, "--address-connections", "2", sealed=True, **PROVED) as servers:
+        servers.start(0)
+        assert asyncio.run(hold(servers.webs[0])) == [b"HTTP/1.1 200 OK\r\n"] * 6
+
+
 def test_the_digest_is_the_hash_of_what_a_door_answers(running):
     async def run():
         async with aiohttp.ClientSession() as session, session.get(running.door(2) + "/v1/collection") as response:
