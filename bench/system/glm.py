@@ -140,7 +140,7 @@ def answers(table: Reals, copies: int, seed: int) -> Callable[[Task], Release]:
 
 
 def household_cells() -> list[dict[str, Any]]:
-    """Measure linear fits of the household set, in one release and in two with the same budget."""
+    """Measure linear fits of the household set, in one release and in rounds with the same budget."""
     names = [*(name for name in POWER_BOUNDS.names if name != TARGET), TARGET]
     table, schema = load_power().select(names), POWER_BOUNDS.select(names)
     rows, normalised = table.values, schema.normalise(table.values)
@@ -148,7 +148,7 @@ def household_cells() -> list[dict[str, Any]]:
     best = ridge_cost(solve_ridge(exact_gram(normalised), X.shape[1], 0.0), X, y, 0.0)
     cells = []
     for epsilon in EPSILONS:
-        factors: dict[str, list[float]] = {"one release": [], "two rounds": []}
+        factors: dict[str, list[float]] = {"one release": [], "rounds": []}
         for run in range(HOUSEHOLD_RUNS):
             print(f"glm: household, epsilon = {epsilon:g}, run {run + 1}", file=sys.stderr, flush=True)
             spec = ReleaseSpec.of(schema, len(rows), epsilon, delta_of(len(rows)), simulation_seed=run)
@@ -156,7 +156,7 @@ def household_cells() -> list[dict[str, Any]]:
             single = RidgeRegression(0.0).fit_release(answer(design(spec))).model_
             fit = fit_in_rounds(LeastSquares(), Releases(spec, answer))
             double = LinearModel(fit.coefficients[1:], float(fit.coefficients[0]))
-            for name, model in (("one release", single), ("two rounds", double)):
+            for name, model in (("one release", single), ("rounds", double)):
                 factors[name].append(ridge_cost(model, X, y, 0.0) / best)
         cells.append({"epsilon": epsilon, **{name: statistics.median(found) for name, found in factors.items()}})
     return cells
@@ -172,8 +172,7 @@ def render(content: dict[str, Any]) -> str:
         whole = geometric(cell["error"] for cell in chosen)
         rows.append([f"{clients:,}", *(f"{error:.4f}" for error in (*by_kind, whole)), str(len(chosen))])
     linear = [
-        [f"{cell['epsilon']:g}", f"{cell['one release']:.4f}", f"{cell['two rounds']:.4f}"]
-        for cell in content["linear"]
+        [f"{cell['epsilon']:g}", f"{cell['one release']:.4f}", f"{cell['rounds']:.4f}"] for cell in content["linear"]
     ]
     lines = [
         "# Regressions in rounds",
@@ -188,7 +187,7 @@ def render(content: dict[str, Any]) -> str:
             "",
             f"Linear: the household set, target {TARGET}, median phi of {HOUSEHOLD_RUNS} runs, same total budget.",
             "",
-            markdown(["epsilon", "one release", "two rounds"], linear),
+            markdown(["epsilon", "one release", "rounds"], linear),
         ]
     return "\n".join(lines)
 

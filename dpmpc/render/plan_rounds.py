@@ -15,7 +15,8 @@ from dpmpc.render.released import byte_fields, task_fields
 from dpmpc.results import finite_or_none
 from dpmpc.rounds import Assumed, Expected, Outlook
 
-SECONDS_A_SUM = 1.5  # to start servers for one sum of a few thousand rows on one machine, and end them
+SECONDS_A_START = 1.5  # to start servers for one sum on one machine, and end them
+SECONDS_A_WORD = 1.2e-7  # to make a number that a client sends, share it, and add it up, on one core
 _MEANS = {"logistic": "share of ones", "poisson": "mean count"}
 
 
@@ -67,8 +68,9 @@ def rounds_plan_parts(fields: dict[str, Any], found: Outlook, assumed: Assumed) 
 def _expected_fields(found: Outlook, one: Expected) -> dict[str, Any]:
     """Return what to expect of a number of rounds, and what they cost: a steering round costs the same in all."""
     others, steering = found.sums[:1] + found.sums[1 + found.rounds :], found.sums[1 : 1 + found.rounds]
-    sent = sum(byte_fields(each.task)["client_to_all_servers"] for each in others)
-    sent += one.rounds * byte_fields(steering[0].task)["client_to_all_servers"] if steering else 0
+    tasks = [each.task for each in (*others, *steering[:1] * one.rounds)]
+    sent = sum(byte_fields(task)["client_to_all_servers"] for task in tasks)
+    work = SECONDS_A_WORD * sum(task.clients * task.copies * task.width for task in tasks)
     return {
         "rounds": one.rounds,
         "excess": one.excess,
@@ -79,7 +81,8 @@ def _expected_fields(found: Outlook, one: Expected) -> dict[str, Any]:
         "standard_error": one.standard_error,
         "noise_error": one.start_error,
         "client_bytes": sent,
-        "seconds": SECONDS_A_SUM * (len(others) + one.rounds),
+        "seconds": work + SECONDS_A_START * len(tasks),
+        "seconds_in_process": work,
     }
 
 
@@ -141,14 +144,14 @@ def _expected_grid(expected: list[dict[str, Any]], found: Outlook) -> Table:
                 *("" if one[name] is None else f"{one[name]:.2g}" for name in ("noise_part", "clip")),
                 shown,
                 f"{one['client_bytes']:,}",
-                f"{one['seconds']:.0f}",
+                f"{one['seconds_in_process']:.1g} / {one['seconds']:.0f}",
             )
         )
     headings = ("rounds", "excess error", "noise's part", "clip", "intervals", "client sends", "seconds")
     caption = (
         "excess error in parts of the target's variance, noise's part of what features may explain; clip in units of "
-        "residuals; intervals: standard error of a slope per standard deviation of its feature; seconds where servers "
-        "are started on one machine for each sum"
+        "residuals; intervals: standard error of a slope per standard deviation of its feature; seconds, about, in one "
+        "process / where servers are started on one machine for each sum"
     )
     return grid("Expected of made-up people like those assumed below", headings, rows, caption=caption)
 
