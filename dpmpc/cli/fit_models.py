@@ -1,4 +1,4 @@
-"""The models that `dpmpc fit` knows: what each reads from a table, which program runs, and how its answer is judged.
+"""The models of `dpmpc fit` and the table of `dpmpc describe`: what each reads, which program runs, how it is judged.
 
 All rows are at hand here, as only in a simulation. What is computed from them beside the release (optimum, psi, exact
 moment, clipped share) is for whoever owns them and is not private: `FitModel.compare` alone is given the rows, and is
@@ -10,12 +10,14 @@ from __future__ import annotations
 import abc
 import argparse
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.contributions import CellCounts
 from dpmpc.data import Codebook, Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import (
@@ -26,7 +28,9 @@ from dpmpc.estimators import (
     LowRankApproximation,
     PoissonRegression,
     RidgeRegression,
+    TableOne,
 )
+from dpmpc.networked import PROGRAM
 from dpmpc.release import GramRelease, Release
 from dpmpc.results import NumberTable, Result
 
@@ -252,6 +256,64 @@ class MomentFitModel(FitModel):
         }
         lines = [f"not private: {not_private['exact_moment']:.6g}"]
         return compared(not_private, [], lines)
+
+
+class TableOneModel(FitModel):
+    """Table 1 of the columns with bounds, or of some."""
+
+    name = TableOne.kind
+    program = PROGRAM
+    options = ("columns", "by")
+    estimator: TableOne
+
+    def __init__(self, estimator: TableOne, level: float):
+        self.estimator, self.level = estimator, level
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> TableOneModel:
+        """Read the command's options."""
+        return cls(TableOne(options.by, options.columns), options.level)
+
+    def bounds(self, path: str) -> Schema:
+        """Return the bounds of what is described, as a codebook whatever the file says."""
+        given = Schema.from_toml(path)
+        book = given.codebook if isinstance(given.codebook, Codebook) else Codebook.of_columns(given.columns)
+        return Schema.of_codebook(book.only(self.estimator.read_columns(book)), given.outside)
+
+    def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Add the cells that people are counted in."""
+        return {**asked, **self.estimator.task_choices(public)}
+
+    def check(self, table: Table, public: Schema) -> None:
+        """Refuse nothing: whatever can be coded can be counted."""
+
+    def result(self) -> Result:
+        """Return what the release says; `fit` has been called."""
+        return self.estimator.result(self.level)
+
+    def compare(self, table: Table) -> NotPrivate:
+        """Compare with people, medians and quartiles of the rows at hand."""
+        fitted = self.estimator
+        public, contribution = fitted.release_.task.schema, fitted.release_.task.statistic
+        assert isinstance(contribution, CellCounts)
+        z, rows, quarters = public.normalise(table.values), {}, (0.25, 0.5, 0.75)
+        for grid, (name, (_, variable)) in zip(contribution.grids, fitted.variables_.items(), strict=True):
+            if variable.categories:
+                continue
+            values = table.values[:, public.index(variable.term.columns[0].name)]
+            values = np.exp(values) if variable.transform == "log" else values
+            own, there = grid.group_of(z), ~grid.lacks(z)
+            for place, group in enumerate((None, *fitted.groups_)):
+                members = np.sort(values[there & (True if group is None else own == place - 1)])
+                found = [members[math.ceil(q * len(members)) - 1] if len(members) else math.nan for q in quarters]
+                rows[fitted.label(group, name)] = [float(len(members)), *map(float, found)]
+        headings = ("people with a value", "lower quartile", "median", "upper quartile")
+        shown = NumberTable(
+            "Quartiles of the data itself",
+            {heading: [row[place] for row in rows.values()] for place, heading in enumerate(headings)},
+            list(rows),
+        )
+        return compared({"quartiles": shown.to_dict(), **clipped(public, table)}, [shown] if rows else [], [])
 
 
 def compared(data: dict[str, object], tables: Sequence[NumberTable], lines: Sequence[str]) -> NotPrivate:

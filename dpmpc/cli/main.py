@@ -26,6 +26,7 @@ from dpmpc.cli import (
     collection,
     completion,
     demo,
+    describe,
     doctor,
     fit,
     mix,
@@ -161,7 +162,7 @@ def parser() -> TopParser:
     top = TopParser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     for group in (
-        *(demo, fit, plan, bounds, read, predict, mix, owners, parties),
+        *(demo, fit, describe, plan, bounds, read, predict, mix, owners, parties),
         *(collection, release, audit, doctor, completion, status),
     ):
         group.add_commands(top)

@@ -19,7 +19,7 @@ MOST_DIGITS = 100  # of a number such as 1e6: what it stands for is written out
 
 #: What the help lists together. A command that is in no group stands under `REMAINING`.
 GROUPS: dict[str, tuple[str, ...]] = {
-    "analyse a table": ("fit", "plan", "bounds", "read", "predict"),
+    "analyse a table": ("fit", "describe", "plan", "bounds", "read", "predict"),
     "try it": ("demo", "doctor", "audit", "completion"),
     "collect from many people": (
         "identity",
@@ -39,6 +39,7 @@ REMAINING = "more"
 #: For each command one that works as it stands, but for names of files. The first of a group stands in `dpmpc --help`.
 EXAMPLES: dict[str, str] = {
     "fit": "dpmpc fit people.csv --target score --bounds bounds.toml --epsilon 1 --delta 1e-6 --out result",
+    "describe": "dpmpc describe people.csv --bounds bounds.toml --by outcome --epsilon 1 --delta 1e-6 --out table-1",
     "plan": "dpmpc plan --clients 1e6 --columns 10 --epsilon 1 --delta 1e-8",
     "bounds": "dpmpc bounds people.csv > bounds.toml",
     "read": "dpmpc read result/release.dpmpc --target score",

@@ -77,14 +77,14 @@ class TableOne(TableOneFit, PrivateEstimator):
             raise InputError("bounds: none given, a bounds file or pairs (lower, upper) expected: cells follow from it")
         given = Schema.from_toml(self.bounds) if isinstance(self.bounds, str | Path) else self.bounds
         if isinstance(given, Schema) and isinstance(given.codebook, Codebook):
-            table = given.codebook.only(self._names(given.codebook)).encode(X)
+            table = given.codebook.only(self.read_columns(given.codebook)).encode(X)
         else:
             table = Table.from_any(X)
             table = table if self.columns is None else table.select(self.columns)
         return self.fit_release(self.release(table))
 
-    def _names(self, book: Codebook) -> Sequence[str]:
-        """Return the variables that are read, in the order of the bounds."""
+    def read_columns(self, book: Codebook) -> Sequence[str]:
+        """Return the variables of a codebook that are read: those described, and the one counted by."""
         if self.columns is None:
             return [variable.name for variable in book.variables]
         return [*self.columns, *([] if self.by is None or self.by in self.columns else [self.by])]
@@ -93,7 +93,7 @@ class TableOne(TableOneFit, PrivateEstimator):
         """Return the public bounds of the columns, with the variables that they stand for."""
         public = super().schema_of(names)
         if isinstance(public.codebook, Codebook):
-            return Schema.of_codebook(public.codebook.only(self._names(public.codebook)), public.outside)
+            return Schema.of_codebook(public.codebook.only(self.read_columns(public.codebook)), public.outside)
         return public
 
     def task_choices(self, public: Schema) -> dict[str, Any]:

@@ -100,7 +100,7 @@ class TableOneFit:
                 "std. error": [error for _, error in found],
                 "%": [100 * size / self.estimates_.people for size, _ in found],
             },
-            [self._label(group) for group in self._rows],
+            [self.label(group) for group in self._rows],
             label="group",
             notes=["The number of all people is public; the standard error is that of the noise."],
             errors={"people": "std. error"},
@@ -120,7 +120,7 @@ class TableOneFit:
         return NumberTable(
             "Numbers",
             {heading: [one[heading] for one in found.values()] for heading in headings},
-            [self._label(group, name) for name, group in found],
+            [self.label(group, name) for name, group in found],
             label="column",
             notes=[
                 f"Intervals of medians: {100 * level:g} %, for the population, ties and the noise included. Values "
@@ -128,7 +128,7 @@ class TableOneFit:
                 "to half a cell. A dash stands for what the noise hides.",
                 *self._units(),
             ],
-            errors={"mean": "± mean", "missing": "± missing"},
+            errors={"mean": "s.e. of mean", "missing": "s.e. of missing"},
             intervals={"median's interval": ("median from", "to")},
         )
 
@@ -138,20 +138,20 @@ class TableOneFit:
         for name, (_, variable) in self.variables_.items():
             for place, value in enumerate(variable.categories):
                 for group in self._rows:
-                    rows[self._label(group, f"{name} = {value}")] = self._share(name, place, group)
+                    rows[self.label(group, f"{name} = {value}")] = self._share(name, place, group)
         if not rows:
             return None
-        headings = ("people", "std. error", "%", "± %")
+        headings = ("people", "std. error", "%", "s.e. of %")
         return NumberTable(
             "Categories",
             {heading: [row[place] for row in rows.values()] for place, heading in enumerate(headings)},
             list(rows),
             label="value",
             notes=[
-                "± of people: standard error of the noise. % of the people in the group, ±: standard error, noise and "
+                "Std. error of people: of the noise. % of the people in the group; s.e. of %: of noise and "
                 f"sampling; a dash where that exceeds {_LEAST_SURE:g} points."
             ],
-            errors={"people": "std. error", "%": "± %"},
+            errors={"people": "std. error", "%": "s.e. of %"},
         )
 
     def result(self, level: float = 0.95) -> Result:
@@ -192,7 +192,8 @@ class TableOneFit:
     def _rows(self) -> tuple[str | None, ...]:
         return (None, *self.groups_)
 
-    def _label(self, group: str | None, name: str | None = None) -> str:
+    def label(self, group: str | None, name: str | None = None) -> str:
+        """Return what the row of a column in a group is called."""
         shown = ALL if group is None else f"{self.by_} = {group}"
         if name is None:
             return shown
@@ -241,9 +242,7 @@ class TableOneFit:
         width = len(whole) // len(variable.categories)
         value[place * width : (place + 1) * width] = whole[place * width : (place + 1) * width]
         people, error = self.estimates_.total(grid, value)
-        size = self._size(group)[0]
-        if not self._stands_out(group):
-            return people, error, math.nan, math.nan
+        size = max(self._size(group)[0], 1.0)
         part = people / size
         off = 100 * math.sqrt(self.estimates_.variance(grid, (value - part * whole) / size))
         return (people, error, 100 * part, off) if off < _LEAST_SURE else (people, error, math.nan, math.nan)
@@ -261,7 +260,7 @@ class TableOneFit:
         for group in self._rows:
             found = self.distribution(name, group)
             quartiles = [found.quantile(q, level) for q in (0.25, 0.5, 0.75)]
-            rows[self._label(group)] = (quartiles[0].value, quartiles[2].value, quartiles[1])
+            rows[self.label(group)] = (quartiles[0].value, quartiles[2].value, quartiles[1])
         ends, parts = self.distribution(name).bars(_BARS)
         logarithmic = self.variables_[name][1].transform == "log"
         return spread(name, ends.tolist(), parts.tolist(), rows, level, logarithmic=logarithmic)
@@ -287,7 +286,7 @@ def _summary(found: Distribution, level: float) -> dict[str, float]:
         "lower quartile": found.quantile(0.25, level).value,
         "upper quartile": found.quantile(0.75, level).value,
         "mean": mean,
-        "± mean": error,
+        "s.e. of mean": error,
         "missing": missing,
-        "± missing": missing_error,
+        "s.e. of missing": missing_error,
     }

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from dpmpc.collection.certificate import CERTIFICATE_MEMBER
 from dpmpc.collection.verifying import verify
-from dpmpc.contributions import ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.contributions import CellCounts, ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.data import require_column
 from dpmpc.data_release import MixedRelease
 from dpmpc.errors import InputError, UtilityWarning
@@ -29,6 +29,7 @@ from dpmpc.estimators.in_rounds import LogisticFit
 from dpmpc.estimators.inference import stands_out
 from dpmpc.estimators.release_parts import Blocks, is_grouped, with_variables
 from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.release import Release
 from dpmpc.render.about import About
 from dpmpc.render.fit_folder import FitFolder
@@ -157,7 +158,7 @@ def result_of(release: Release, options: ReadOptions) -> Result:
     """Return what servers opened says of the requested column, or of all columns where none is."""
     public, target = release.task.schema, options.target
     if target is None:
-        return _measures(release)
+        return _measures(release, options)
     if not is_grouped(release):
         require_column(public, target)
     features = with_variables(public, options.features)
@@ -176,7 +177,7 @@ def result_of(release: Release, options: ReadOptions) -> Result:
         return GroupedRidgeFit().fit_release(release, target, features=features).result(options.level)
 
 
-def _measures(release: Release) -> Result:
+def _measures(release: Release, options: ReadOptions) -> Result:
     """Say what a release shows without a model."""
     contribution = release.task.statistic
     if is_grouped(release):
@@ -196,6 +197,8 @@ def _measures(release: Release) -> Result:
     if isinstance(contribution, PowerSum | ItemSketch):
         of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
         return MomentFit(order, of=of).fit_release(release).result()
+    if isinstance(contribution, CellCounts):
+        return TableOneFit().fit_release(release).result(options.level)
     if isinstance(contribution, Rows):
         return Result(notes=[f"A sketch of rows. {hint(release.columns)}"])
     return Result(notes=[f"The sums are those of {contribution.name}; models in rounds read them."])

@@ -13,7 +13,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from dpmpc.contributions import ClippedScores, GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.contributions import CellCounts, ClippedScores, GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
 from dpmpc.planning.cost import WORD_BYTES, Workload
 from dpmpc.privacy import Guarantee, epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.guarantee import REPEATABLE
@@ -286,6 +286,8 @@ def signal_of(release: Release) -> Signal:
         entries, unit = "released sums", "typical size, no unit"
         if isinstance(contribution, PowerSum):
             entries, unit = "released sum, the column divided by its largest bound", "size, no unit"
+        if isinstance(contribution, CellCounts):
+            entries, unit = "coded sums of people in cells", "typical size, people"
         if isinstance(contribution, ItemSketch):
             entries, unit = "entries of the items' sketch, in people", "typical size, people"
         sizes = {"all entries": (float(np.mean(release.sketch**2)), float(variance.mean()))}

@@ -191,8 +191,9 @@ def spread(
         _name_rows(axis, list(shown))
         if logarithmic:
             axis.set_xscale("log")
-            axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
-            axis.xaxis.set_minor_formatter(lambda value, _: "")
+            marks = [ends[0] * (ends[-1] / ends[0]) ** (place / 3) for place in range(4)]
+            axis.set_xticks(marks, [figures(mark, 2) for mark in marks])
+            axis.set_xticks([], minor=True)
             axis.grid(axis="x")
         else:
             _label_values(axis, "")

@@ -74,10 +74,11 @@ def test_medians_counts_and_shares_are_those_of_the_people(fitted):
     assert table["all"]["people"] == PEOPLE
     assert abs(table["died = yes"]["people"] - exact["died"].sum()) < 5 * table["died = yes"]["std. error"]
     row = fitted.result().data["numbers"]["crp, all"]
-    assert abs(row["missing"] - exact["lacking"].sum()) < 5 * row["± missing"]
+    assert abs(row["missing"] - exact["lacking"].sum()) < 5 * row["s.e. of missing"]
     row = fitted.result().data["categories"]["ward = north, died = yes"]
     north = np.mean(exact["ward"][exact["died"]] == "north")
-    assert abs(row["%"] - 100 * north) < 5 * row["± %"]
+    assert abs(row["%"] - 100 * north) < 5 * row["s.e. of %"]
+    assert row["s.e. of %"] == pytest.approx(50 / math.sqrt(exact["died"].sum()), rel=0.1)  # most of it is sampling
 
 
 def test_what_the_noise_hides_is_not_told(fitted):
