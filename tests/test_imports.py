@@ -23,6 +23,8 @@ from dpmpc import (
     errors,
     mutual_information,
 )
+from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.randomness import Stream
 
 SECONDS = 0.02  # what `import dpmpc` may take; the least of a few runs
 RUNS = 15
@@ -93,6 +95,10 @@ def released(tmp_path_factory):
     GroupedRidgeRegression(["north", "south"], **choices).fit(X, y, groups=ward).release_.save(folder / "groups")
     LogisticRegression(rounds=0, classes=(0, 1), **choices).fit(X, died).releases_[0].save(folder / "outcomes")
     FrequencyMoment(**choices).fit(X[:, 0]).release_.save(folder / "moment")
+    book = Codebook((Variable("group", values=("north", "south")), Variable("smoker", yes=("y",), no=("n",))))
+    task = dpmpc.design(dpmpc.ReleaseSpec.of(Schema.of_codebook(book), 4000, 3.0, 1e-6, simulation_seed=1))
+    shown = np.column_stack([ward == "south", died]).astype(float)
+    dpmpc.simulate(task, shown, stream=Stream.from_seed(1)).save(folder / "categories")
     (folder / "rows.csv").write_text("x0,x1,group\n0.1,0.2,north\n")
     return folder
 
@@ -103,6 +109,7 @@ READING = {
     "read rows": ("read", "rows", "--target", "y"),
     "read groups": ("read", "groups", "--target", "y"),
     "compare groups": ("read", "groups", "--model", "compare", "--target", "y", "--before", "x0"),
+    "read a two-way table": ("read", "categories", "--crosstab", "group,smoker"),
     "read a logistic model": ("read", "outcomes", "--target", "y", "--model", "logistic"),
     "read a moment": ("read", "moment"),
     "read mixed rows": ("read", OLD_FILES / "mixed.dpmpc", "--target", "y"),

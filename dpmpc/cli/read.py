@@ -42,6 +42,9 @@ def add_commands(commands: Any) -> None:
     )
     read.add_argument("--before", metavar="A,B", help="--model compare: adjust differences for these columns")
     read.add_argument("--control", metavar="VALUE", help="--model compare: the group that others are compared with")
+    read.add_argument(
+        "--crosstab", metavar="A,B", help="the two-way table of two variables with listed values, and a test"
+    )
     read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
     mixed = read.section("files of mix")
     mixed.add_argument("--method", choices=MIXING_METHODS, help="default: what the release is meant for")
@@ -73,6 +76,7 @@ def _read(options: argparse.Namespace) -> None:
             groups=_groups(options.group),
             before=None if options.before is None else _listed("before", options.before),
             control=options.control,
+            crosstab=None if options.crosstab is None else _listed("crosstab", options.crosstab),
             model=options.model,
             method=options.method,
             ridge=options.ridge,

@@ -23,6 +23,7 @@ from dpmpc.data import require_column
 from dpmpc.data_release import MixedRelease
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.components_and_moments import MomentFit
+from dpmpc.estimators.cross_table import CrossTable
 from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit
@@ -53,6 +54,7 @@ class ReadOptions:
     model: str = "ridge"
     before: Sequence[str] | None = None  # of "compare": columns that differences are adjusted for
     control: str | None = None  # of "compare": the group that others are compared with
+    crosstab: Sequence[str] | None = None  # two variables, in place of a target
     method: str | None = None  # of a mixed file: how its rows are read, by default as the file says
     ridge: float | None = None  # of a mixed file: what is added to the Hessian
     level: float = 0.95  # nominal coverage of intervals
@@ -73,12 +75,19 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
             raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model compare")
     if Path(path).is_dir():
         folder = FitFolder.open(Path(path))
-        if folder.in_rounds or (requested.target is None and folder.parameters is not None):
+        if folder.in_rounds or (
+            requested.target is None and requested.crosstab is None and folder.parameters is not None
+        ):
             return _of_folder(folder, requested)
         path = folder.path / folder.files[0]
     file = Path(path).name
     if requested.target is None and (requested.features or requested.groups):
         raise InputError("target: none given, the column to predict expected beside features and groups")
+    if requested.crosstab is not None:
+        if len(requested.crosstab) != 2:
+            raise InputError(f"crosstab: {', '.join(requested.crosstab)} given, two variables expected, as in A,B")
+        if requested.target is not None or requested.model != "ridge":
+            raise InputError("crosstab: given, no target and no model expected beside it")
     kind = _kind(path)
     if requested.model == "compare" and requested.features:
         raise InputError(f"features: {requested.features} given, but a comparison has none; --before adjusts it")
@@ -88,6 +97,8 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
             "moments"
         )
     if kind == "mixed":
+        if requested.crosstab is not None:
+            raise InputError("crosstab: given, but the public files of dpmpc mix hold no second moments")
         mixed = MixedRelease.load(path)
         result = mixed_result(
             mixed,
@@ -132,7 +143,7 @@ def _kind(path: str | os.PathLike[str]) -> str:
 
 def _of_folder(folder: FitFolder, options: ReadOptions) -> Report:
     """Compute a fit again from its releases."""
-    for name in ("target", "features", "method", "ridge"):
+    for name in ("target", "features", "method", "ridge", "crosstab"):
         if getattr(options, name) is not None:
             raise InputError(
                 f"{name}: {getattr(options, name)!r} given, but {str(folder.path)!r} holds a fitted model; "
@@ -157,6 +168,8 @@ def _of_folder(folder: FitFolder, options: ReadOptions) -> Report:
 def result_of(release: Release, options: ReadOptions) -> Result:
     """Return what servers opened says of the requested column, or of all columns where none is."""
     public, target = release.task.schema, options.target
+    if options.crosstab is not None:
+        return CrossTable.of(release, *options.crosstab).result()
     if target is None:
         return _measures(release, options)
     if not is_grouped(release):
