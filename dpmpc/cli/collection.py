@@ -45,6 +45,10 @@ def add_commands(commands: Any) -> None:
     collection = commands.add_parser("collection", help="write the task file of a collection, with its noise")
     collection.add_argument("file", metavar="FILE", help="a new file: TOML, with --seal JSON")
     collection.add_argument("--name", required=True, help="what people call it")
+    collection.add_argument(
+        "--purpose", default="", metavar="TEXT", help="why people are asked, for the servers' pages"
+    )
+    collection.add_argument("--contact", default="", metavar="TEXT", help="whom people can ask, for the servers' pages")
     collection.add_argument("--bounds", required=True, metavar="FILE", help="TOML with the public bounds")
     collection.add_argument(
         "--server",
@@ -234,6 +238,8 @@ def _collection(options: argparse.Namespace) -> None:
         minimum_batch=options.minimum_batch,
         largest_batch=options.largest_batch,
         authenticated=options.authenticated,
+        purpose=options.purpose.strip(),
+        contact=options.contact.strip(),
     )
     schema, budget = Schema.of_numbers(options.bounds), Budget(options.epsilon, options.delta)
     collection = design_collection(terms, schema, budget, proved=options.proved, **release_choices(options))
@@ -292,6 +298,9 @@ def _described(collection: Any, path: str) -> Iterator[str]:
     from dpmpc.network.identity import fingerprint, valid_until
 
     yield f"{path}: collection {collection.digest.hex()}, '{collection.name}'"
+    for what in ("purpose", "contact"):
+        if getattr(collection, what):
+            yield f"{what}: {getattr(collection, what)}"
     for name in ("opens", "closes", "expires"):
         yield f"{name} {getattr(collection, name).isoformat()}"
     yield f"batch of {collection.minimum_batch} to {collection.largest_batch} reports"

@@ -41,7 +41,7 @@ class CollectionTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Parameters
     ----------
-    name, servers, opens, closes, expires, minimum_batch, largest_batch, authenticated
+    name, servers, opens, closes, expires, minimum_batch, largest_batch, authenticated, purpose, contact
         See `Collection`.
     """
 
@@ -53,6 +53,8 @@ class CollectionTerms(msgspec.Struct, frozen=True, kw_only=True):
     minimum_batch: int
     largest_batch: int
     authenticated: bool = False
+    purpose: str = ""
+    contact: str = ""
 
 
 def design_collection(

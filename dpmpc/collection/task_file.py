@@ -43,7 +43,7 @@ from dpmpc.sketching import Sum
 from dpmpc.specification import MATRICES
 from dpmpc.storage import Record, canonical
 from dpmpc.task import Task
-from dpmpc.untrusted import LARGEST_FILE, ReadError, is_unicode, read_bytes, read_json, read_toml
+from dpmpc.untrusted import LARGEST_FILE, LONGEST_TEXT, ReadError, is_unicode, read_bytes, read_json, read_toml
 
 HTTPS_PORT = 443
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
@@ -134,6 +134,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
         (`dpmpc.collection.dealing_checks`). True for all new collections with Shamir shares and without proofs, which
         show the same. Those of version 0.1, which have no such line in their file, are released without the check.
+    purpose, contact : str
+        Why people are asked, and whom they can ask, for the pages of the servers; at most 2,000 characters each.
 
     Raises
     ------
@@ -153,6 +155,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     template: dict[str, Any] = msgspec.field(name="task")
     servers: tuple[ServerEntry, ...]
     checked_dealing: bool = False
+    purpose: str = ""
+    contact: str = ""
 
     def __post_init__(self) -> None:
         for name in ("opens", "closes", "expires"):
@@ -168,6 +172,11 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             )
         if not self.name.strip() or not is_unicode(self.name):
             raise InputError(f"name: {self.name!r} given, what people call the collection expected")
+        for what in ("purpose", "contact"):
+            text = getattr(self, what)
+            if not is_unicode(text) or len(text) > LONGEST_TEXT or text != text.strip():
+                expected = f"at most {LONGEST_TEXT:,} without space around them expected"
+                raise InputError(f"{what}: {text[:40]!r} of {len(text):,} characters given, {expected}")
         for number, entry in enumerate(self.servers):
             _check_server(number, entry)
         for what, places in (

@@ -20,6 +20,7 @@ from support.waiting import PATIENCE
 PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
 COLUMNS = ("age", "region=N", "region=E", "note")
 BOUNDS = {"age": (18.0, 80.0), "region=N": (0.0, 1.0), "region=E": (0.0, 1.0), "note": (-1.5, 1.5)}
+TEXTS = {"purpose": "Why <b>people</b> wait.", "contact": "ada@clinic.example"}
 PHONE = (360, 800)
 SAID = "document.getElementById('said')?.textContent"
 SHOWN = "document.getElementById('{}')?.hidden === false"
@@ -32,7 +33,8 @@ chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 def running(tmp_path_factory):
     """Three servers with doors, whose columns are numbers and the categories of one question."""
     folder = tmp_path_factory.mktemp("form")
-    with Servers.make(folder, "--rate", "100000", sealed=True, columns=COLUMNS, bounds=BOUNDS, **PROVED) as servers:
+    options = {"columns": COLUMNS, "bounds": BOUNDS, **TEXTS, **PROVED}
+    with Servers.make(folder, "--rate", "100000", sealed=True, **options) as servers:
         yield servers.start()
 
 
@@ -116,6 +118,8 @@ def test_the_form_fits_a_phone_and_says_in_words_what_is_missing(running, tmp_pa
         assert await page.run(f"{fields}.every(one => one.labels.length === 1 && one.getAttribute('aria-describedby')"
                               ".split(' ').every(id => document.getElementById(id)))")  # fmt: skip
         assert await page.run("document.documentElement.lang") == "en"
+        texts = [await page.run(f"document.getElementById('{what}').innerText") for what in TEXTS]
+        assert texts == [TEXTS["purpose"], f"Questions: {TEXTS['contact']}"]  # as they are, not as markup
         assert await page.run("document.getElementById('said').getAttribute('aria-live')") == "polite"
 
     visit(running, script)
@@ -197,7 +201,10 @@ def test_a_door_hands_out_the_form_with_its_policy_and_links_to_it(running):
         assert headers["X-Content-Type-Options"] == "nosniff"
         total += len(content)
     assert total < MOST_BYTES
-    assert b'href="/contribute"' in get(running.door(0) + "/")[1]
+    front = get(running.door(0) + "/")[1]
+    assert b'href="/contribute"' in front
+    assert b"Why &lt;b&gt;people&lt;/b&gt; wait." in front
+    assert b"Questions: ada@clinic.example" in front
     assert get(running.door(0) + "/contribute.wasm")[0] == 404
 
 

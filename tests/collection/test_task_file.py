@@ -353,6 +353,27 @@ def test_a_changed_upload_is_rejected(sketched, data):
         ReportFormat(sketched, server).decode(bytes(body))
 
 
+TEXTS = {"purpose": "How long people wait.", "contact": "Dr. Ada, ada@clinic.example"}
+
+
+def test_texts_for_people_are_part_of_a_collection_and_nothing_where_there_are_none(entries, tmp_path):
+    """They change the digest; without them it is what it was before there were such texts."""
+    silent, speaking = designed(entries), designed(entries, **TEXTS)
+    assert not TEXTS.keys() & json.loads(silent.content).keys()
+    assert silent.digest != speaking.digest
+    speaking.save(tmp_path / "survey.toml")
+    assert Collection.load(tmp_path / "survey.toml") == speaking
+    assert (speaking.purpose, speaking.contact) == tuple(TEXTS.values())
+
+
+@pytest.mark.parametrize("what", TEXTS)
+@pytest.mark.parametrize("text", ["x" * 2001, " why", "why\n", "\ud800"], ids=["long", "before", "after", "no text"])
+def test_a_text_for_people_that_cannot_be_shown_is_refused(entries, what, text):
+    with pytest.raises(InputError, match=f"{what}: .* given, at most 2,000 without space around them expected"):
+        designed(entries, **{what: text})
+    assert getattr(designed(entries, **{what: "x" * 2000}), what)
+
+
 def test_known_answers():
     """A record decodes alike everywhere; tests/reference_reports.py computes the vectors another way."""
     vectors = json.loads((Path(__file__).parents[1] / "vectors" / "reports.json").read_text())
@@ -380,7 +401,8 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
         servers += ["--server", f"https://s{party}.example", f"s{party}.example:7444", certificate]
     times = ["--opens", "2027-01-01T00:00Z", "--closes", "2027-02-01T00:00Z", "--expires", "2027-03-01T00:00Z"]
     budget = ["--epsilon", "1", "--delta", "1e-6", "--minimum-batch", "1000", "--largest-batch", "100000"]
-    plain = ["--name", "a trial", "--bounds", str(tmp_path / "bounds.toml"), *servers, *times, *budget]
+    texts = ["--purpose", "How long people wait.", "--contact", " ada@clinic.example"]
+    plain = ["--name", "a trial", *texts, "--bounds", str(tmp_path / "bounds.toml"), *servers, *times, *budget]
     capsys.readouterr()
 
     def write(name, *options):
@@ -401,6 +423,7 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
     told = capsys.readouterr().out
     assert Collection.load(tmp_path / "open.toml").digest.hex() in told
     assert "omission: a server that denies reports chooses whose reports are summed" in told
+    assert "purpose: How long people wait.\ncontact: ada@clinic.example\n" in told
 
     status, told = write("guess.toml", "--noise-by", "clients")
     assert status == 2

@@ -200,6 +200,11 @@ async function begin() {
   at('digest').textContent = found;
   const client = await Client.open(task, wanted || found, wasm), kept = new Kept(found), before = kept.get();
   at('name').textContent = document.title = client.name;
+  for (const [id, first] of [['purpose', ''], ['contact', 'Questions: ']]) {
+    const words = client.task[id] ?? '';
+    at(id).textContent = first + words;
+    at(id).hidden = !words;
+  }
   at('split').textContent = `They are split into ${client.keys.length} parts on this device, each sealed for one server. ` +
     'Only all servers together could read them: no server alone, and nobody in between.';
   at('who').textContent = client.authenticated ? 'Your ticket shows that you may contribute, and who you are to whoever gave it.' : 'No name is sent.';
