@@ -112,7 +112,9 @@ class PoissonModel(RoundModel):
         """Refuse where counts cannot be told from zeros."""
         if 1 + whitened.mean > whitened.few:
             return None
-        return f"the mean count is about {max(0.0, self.top * (1 + whitened.mean) / 2):.3g}, which noise may have made"
+        count = min(max(self.top * (1 + whitened.mean) / 2, 0.0), self.top)
+        noise = self.top * whitened.few / 2
+        return f"the mean count is about {count:.3g}, which noise of up to {noise:.3g} may have made"
 
 
 class LeastSquares(RoundModel):

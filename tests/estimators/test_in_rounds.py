@@ -3,6 +3,7 @@
 The oracle is scikit-learn's own fit without a penalty, and the textbook's sandwich for its errors. Seeds are fixed.
 """
 
+import json
 import math
 import re
 import warnings
@@ -487,3 +488,51 @@ def test_a_feature_that_does_not_vary_is_named_by_what_the_release_shows(cases, 
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.fit(rows[["age", "smoker"]], y)
+
+
+# Edges
+
+
+def _edge(name):
+    """Rows of a hostile kind, and a target within [-1, 1]."""
+    rng = np.random.default_rng(9)
+    if name.startswith("n = "):
+        X = rng.uniform(-1, 1, (int(name[4:]), 2))
+        return X, X[:, 0]
+    X = rng.uniform(-1, 1, (5000, 2))
+    y = (0.4 * X[:, 0] + rng.normal(0, 0.2, 5000)).clip(-1, 1)
+    return {
+        "one feature": (X[:, :1], y),
+        "constant feature": (np.column_stack([X[:, 0], np.ones(5000)]), y),
+        "equal features": (X[:, [0, 0]], y),
+        "one value": (X, np.full(5000, -1.0)),
+        "determined": (X, np.where(X[:, 0] > 0, 1.0, -1.0)),
+        "beyond the bounds": (9 * X, 9 * y),
+    }[name]
+
+
+EDGES = ["n = 1", "n = 2", "n = 10", "one feature", "constant feature", "equal features", "one value", "determined"]
+
+
+@pytest.mark.parametrize("epsilon", [0.01, 100.0])
+@pytest.mark.parametrize("edge", [*EDGES, "beyond the bounds"])
+@pytest.mark.parametrize("kind", [RidgeRegression, LogisticRegression, PoissonRegression])
+@pytest.mark.filterwarnings("ignore::dpmpc.errors.UtilityWarning")
+def test_edges_give_numbers_or_a_reason(kind, edge, epsilon):
+    X, y = _edge(edge)
+    chosen = {LogisticRegression: {"classes": [0, 1]}, PoissonRegression: {"most": 9}}.get(kind, {})
+    target = {
+        RidgeRegression: y,
+        LogisticRegression: (y > 0).astype(int),
+        PoissonRegression: np.rint(4 + 4 * y).clip(0),
+    }
+    model = kind(epsilon=epsilon, delta=1e-5, bounds=(-1, 1), simulation_seed=1, **chosen).fit(X, target[kind])
+    found = model.inference()
+    assert model.guarantee_.achieved_epsilon <= epsilon
+    assert model.verdict_ or np.isfinite([model.intercept_, *model.coef_]).all()
+    assert np.isfinite(model.predict(X)).all()
+    json.dumps(model.result().data, allow_nan=False)
+    assert "nan" not in str(model.result()).lower()
+    if model.verdict_ is None and np.isfinite(found.standard_errors).any():  # intervals only where noise leaves them
+        assert (found.standard_errors > 0).all()
+        assert len(X) > 1000
