@@ -234,7 +234,7 @@ class _Courier:
                     handed.status.set_result(status)
 
     async def _hand_kept(self) -> bool:
-        """Try each report in the outbox for this server once; return whether something had to stay."""
+        """Send each report in the outbox for this server once; return whether something had to stay."""
         left, last = False, b""
         while kept := await asyncio.to_thread(self._outbox.waiting, self._server, self._most, last):
             statuses = await self._send(kept)
