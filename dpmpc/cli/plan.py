@@ -28,6 +28,9 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds, which name the columns")
     plan.add_argument("--model", choices=PLANNED, default="ridge", help="what is to be fitted (default %(default)s)")
     plan.add_argument("--by", metavar="COL", help="as in `dpmpc fit`: a regression for each value of this column")
+    plan.add_argument(
+        "--describe", action="store_true", help="plan the table of `dpmpc describe`, by --by, in place of a model"
+    )
     plan.add_argument("--components", type=int, metavar="R", help="rank of --model low-rank (default 3)")
     plan.add_argument(
         "--explained",
@@ -81,6 +84,9 @@ def _plan(options: argparse.Namespace) -> None:
         if options.bounds is None
         else Schema.from_toml(options.bounds)
     )
+    if options.describe:
+        _plan_table(options, schema)
+        return
     for name, models in _OF_ROUNDS.items():
         if getattr(options, name) is not None and options.model not in models:
             given = getattr(options, name)
@@ -100,6 +106,25 @@ def _plan(options: argparse.Namespace) -> None:
     if plot is not None:
         _draw_plan(plot, task, metric, population)
     print_result(fields if options.json else plan_report.plan_parts(task, fields, metric, population))
+
+
+def _plan_table(options: argparse.Namespace, schema: Schema) -> None:
+    """Plan what `dpmpc describe` makes."""
+    from dpmpc.contributions import CellCounts
+    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.render.plan import table_plan_fields
+
+    if options.bounds is None:
+        raise InputError(
+            "describe: given with columns, a bounds file expected, which says what cells there are (--bounds)"
+        )
+    for name in ("components", "explained", "rounds", "mean", "effect", "most", "plot"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name}: {getattr(options, name)!r} given, but the plan of a table has no such")
+    choices = {**task_choices(options), "contribution": CellCounts.of(schema, options.by), "proved": options.proved}
+    task = design(ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices))
+    fields, parts = table_plan_fields(task, prices=_prices(options), days=options.days)
+    print_result(fields if options.json else parts)
 
 
 def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:

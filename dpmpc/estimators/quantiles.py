@@ -112,6 +112,16 @@ class Distribution:
         error = math.sqrt(max(people, 0.0) * q * (1 - q) + float(variance.max(initial=0.0)))
         return normal_quantile(0.95) * error < people * min(q, 1 - q)
 
+    def told_from(self, q: float) -> int:
+        """Return the fewest people of whom the quantile is told: `tells`, solved for their number."""
+        z2, least = normal_quantile(0.95) ** 2, min(q, 1 - q)
+        spread, variance = q * (1 - q) * z2, float(self._ranks(q)[1].max(initial=0.0))
+        return math.floor((spread + math.sqrt(spread**2 + 4 * least**2 * z2 * variance)) / (2 * least**2)) + 1
+
+    def rank_error(self) -> float:
+        """Return the standard error that the noise alone has in the rank of the median, at the worst edge."""
+        return math.sqrt(float(self._ranks(0.5)[1].max(initial=0.0)))
+
     def mean(self) -> tuple[float, float]:
         """Return the mean of the cells' middles and its standard error, noise and sampling."""
         people = self.people

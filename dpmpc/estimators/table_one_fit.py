@@ -188,6 +188,37 @@ class TableOneFit:
             estimator=self.python_name,
         )
 
+    def outlook(self) -> tuple[NumberTable | None, NumberTable | None]:
+        """Return what the noise alone will do to numbers and to categories, which no sums have a part in: for plans.
+
+        Of a group where there are some, else of everybody.
+        """
+        group = self.groups_[0] if self.groups_ else None
+        numbers = {
+            name: self.distribution(name, group) for name, (_, one) in self.variables_.items() if not one.categories
+        }
+        errors = {name: self._share(name, 0, group)[1] for name, (_, one) in self.variables_.items() if one.categories}
+        where = "" if self.by_ is None else f" in a group of {self.by_}"
+        return (
+            NumberTable(
+                f"People{where} from which a number's quantiles are told",
+                {
+                    "median": [found.told_from(0.5) for found in numbers.values()],
+                    "quartiles": [found.told_from(0.25) for found in numbers.values()],
+                    "noise doubles the variance of a median below": [
+                        math.ceil(4 * found.rank_error() ** 2) for found in numbers.values()
+                    ],
+                    "s.e. of a rank": [found.rank_error() for found in numbers.values()],
+                },
+                list(numbers),
+            )
+            if numbers
+            else None,
+            NumberTable(f"People of a category's value{where}", {"s.e.": list(errors.values())}, list(errors))
+            if errors
+            else None,
+        )
+
     @property
     def _rows(self) -> tuple[str | None, ...]:
         return (None, *self.groups_)

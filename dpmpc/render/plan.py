@@ -9,20 +9,23 @@ import dataclasses
 import math
 from typing import Any
 
+import numpy as np
 from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
 from dpmpc.contributions import GroupedMoments
+from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.planning.advice import Forecast, ReleaseOption, groups_outlook
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
 from dpmpc.planning.prediction import Population, Regression, UtilityMetric, best_rows, release_of
 from dpmpc.randomness import KEY_BYTES
+from dpmpc.release import Release
 from dpmpc.render.grids import facts_grid, grid
 from dpmpc.render.guarantee_prose import guarantee_text
 from dpmpc.render.released import byte_fields, task_fields
 from dpmpc.render.servers import MEGABYTE
-from dpmpc.results import finite_or_none
+from dpmpc.results import NumberTable, finite_or_none
 from dpmpc.task import Task
 
 #: What makes the errors of a fit larger than those of its plan.
@@ -116,6 +119,25 @@ def groups_plan_parts(task: Task, fields: dict[str, Any], population: Population
         f"{_times(fields['one_hot'])} variance.\n",
         guarantee_text(task.guarantee),
     ]
+
+
+def table_plan_fields(
+    task: Task, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
+    """Return what the plan of a Table 1 says, as plain data and for a person: what noise will do, whoever comes."""
+    # the noise is that of the task whatever is summed, so that a release of nobody has all of it
+    found = TableOneFit().fit_release(Release(task, np.zeros((1, task.width), np.int64)))
+    numbers, categories = found.outlook()
+    fields = {
+        **task_fields(task, len(found.variables_)),
+        "model": found.kind,
+        "by": found.by_,
+        **_release_fields(task, prices or Prices(), days),
+        "numbers": None if numbers is None else numbers.to_dict(),
+        "categories": None if categories is None else categories.to_dict(),
+    }
+    tables = [table for table in (numbers, categories) if table is not None]
+    return fields, [_release_grid(fields), *tables, guarantee_text(task.guarantee)]
 
 
 def _release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:

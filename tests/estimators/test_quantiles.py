@@ -194,6 +194,20 @@ def test_quantiles_that_noise_hides_are_not_told():
     assert all(math.isnan(value) for value in (*found.quantile(0.5), *found.mean()))
 
 
+@pytest.mark.parametrize("q", [0.1, 0.5, 0.75])
+def test_a_plan_knows_from_how_many_people_a_quantile_is_told(q):
+    """`told_from` is where `tells` begins, at any noise."""
+    variable = Variable("x", 0, 1, cells=8)
+    contribution = CellCounts.of(public_of(variable))
+    for variance in (0.01, 9.0, 900.0):
+        least = everybody(CellEstimates(contribution, np.zeros(8), variance, 100), 0, variable).told_from(q)
+        told = [
+            everybody(CellEstimates(contribution, np.zeros(8), variance, people), 0, variable).tells(q)
+            for people in (least - 1, least)
+        ]
+        assert told == [False, True]
+
+
 def test_rising_pools_adjacent_violators():
     assert _rising(np.array([3.0, 1.0, 2.0, 5.0, 4.0])).tolist() == [2.0, 2.0, 2.0, 4.5, 4.5]
     assert _rising(np.empty(0)).tolist() == []
