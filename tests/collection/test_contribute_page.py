@@ -18,8 +18,8 @@ from support.node import node, run_node
 from support.waiting import PATIENCE
 
 PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
-COLUMNS = ("age", "region=N", "region=E", "note")
-BOUNDS = {"age": (18.0, 80.0), "region=N": (0.0, 1.0), "region=E": (0.0, 1.0), "note": (-1.5, 1.5)}
+COLUMNS = ("age", "region=N", "region=E", "<i>note</i>")
+BOUNDS = {"age": (18.0, 80.0), "region=N": (0.0, 1.0), "region=E": (0.0, 1.0), "<i>note</i>": (-1.5, 1.5)}
 TEXTS = {"purpose": "Why <b>people</b> wait.", "contact": "ada@clinic.example"}
 PHONE = (360, 800)
 SAID = "document.getElementById('said')?.textContent"
@@ -95,7 +95,7 @@ def test_a_person_with_a_keyboard_contributes_and_every_server_has_the_report(ru
         return answers, found, kept
 
     answers, found, kept = visit(running, script)
-    assert answers.split("\n") == ["age", "44.5", "region", "N", "note", "7, sent as 1.5"]
+    assert answers.split("\n") == ["age", "44.5", "region", "N", "<i>note</i>", "7, sent as 1.5"]
     assert kept.count("sent") == 1
     assert "44" not in kept.replace(running.collection.digest.hex(), "")
     assert [ids_at(running, server) - before[server] for server in range(3)] == [{found}] * 3
