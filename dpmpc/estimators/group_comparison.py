@@ -3,7 +3,7 @@
 With M the block of a group, n = M_00 its noisy size and m = M_0j / n the means of its columns, a contrast c of the
 means has the variance
 
-    c^T S c / (n - 1)  +  (v/2 |c|^2 + v (c^T m)^2) / n^2,        S = M_zz / n - m m^T + v / (2 n^2) I
+    c^T S c / (n - 1)  +  (v/2 c^T c + v (c^T m)^2) / n^2,        S = M_zz / n - m m^T + v / (2 n^2) I
 
 of sampling and of noise, whose variance v is that of an entry of the diagonal. Two groups are independent in both.
 Differences may be adjusted for columns that were known before (Deng et al. 2013, "CUPED"): c = (-b, 1) with the b that
