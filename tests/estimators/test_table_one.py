@@ -10,11 +10,13 @@ import re
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
 from dpmpc import InputError, ReleaseSpec, Schema, TableOne, design, simulate
 from dpmpc.contributions import CellCounts, CellGrid
 from dpmpc.data import Codebook, Variable
 from dpmpc.estimators.table_one_fit import TableOneFit
+from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 
 BOOK = Codebook(
@@ -91,8 +93,8 @@ def test_what_the_noise_hides_is_not_told(fitted):
     assert result.warnings == ["Too few people to tell from none: isle."]
     assert result.verdict is None
     tiny = Schema.of_codebook(Codebook((Variable("age", 0, 100),)))
-    few = design(ReleaseSpec.of(tiny, 20, 1.0, 1e-6, contribution=CellCounts.of(tiny)))
-    hidden = TableOneFit().fit_release(simulate(few, np.full((20, 1), 40.0))).result()
+    few = design(ReleaseSpec.of(tiny, 20, 1.0, 1e-6, contribution=CellCounts.of(tiny), simulation_seed=1))
+    hidden = TableOneFit().fit_release(simulate(few, np.full((20, 1), 40.0), stream=stream_for(2))).result()
     assert hidden.verdict.startswith("The noise hides all")
     assert not hidden.plots
 
@@ -163,3 +165,50 @@ def test_plots_are_drawn_of_every_variable(fitted):
     assert list(drawn) == [f"distribution of {name}" for name in ("age", "crp", "seen", "ward")]
     assert all("<svg" in str(plot.svg) for plot in drawn.values())
     assert math.isfinite(fitted.quantile("age", 0.5).value)
+
+
+def covers(rng, law, runs, clients, noise_by):
+    """Return how often intervals hold the true quartiles and bands the law, with the noise that several parties add."""
+    cells = len(law)
+    public = Schema.of_codebook(Codebook((Variable("x", 0, 1, cells=cells), Variable("g", values=("a", "b")))))
+    options = {"contribution": CellCounts.of(public, "g"), "noise_by": noise_by, "simulation_seed": 1}
+    task, up_to = design(ReleaseSpec.of(public, clients, 1.0, 1e-6, **options)), np.cumsum(law)
+    hits, told, bands = 0, 0, 0
+    for run in range(runs):
+        place, group = rng.choice(cells, clients, p=law), rng.random(clients) < 0.3
+        rows = np.column_stack([(place + 0.5) / cells, group.astype(float)])
+        fit = TableOneFit().fit_release(simulate(task, rows, stream=stream_for(run)))
+        found = fit.distribution("x", "b")  # the smaller group
+        for q in (0.25, 0.5, 0.75):
+            first, last = found.cells_of(q)
+            told += found.tells(q)
+            hits += found.tells(q) and first <= int(np.argmax(up_to >= q - 1e-12)) <= last
+        band = fit.ecdf("x", "b").columns
+        low, high = np.array(band["lower"]) - 1e-12, np.array(band["upper"]) + 1e-12
+        bands += bool(np.all((low <= up_to[:-1]) & (up_to[:-1] <= high)))
+    return hits, told, bands
+
+
+LAWS = {
+    "bell": np.diff(stats.norm.cdf(np.linspace(-3, 3, 65))) / (2 * stats.norm.cdf(3) - 1),
+    "ties": np.where(np.isin(np.arange(64), [8, 20, 40]), 0.25, 0.25 / 61),
+}
+
+
+@pytest.mark.parametrize("noise_by", ["clients", "servers"])
+def test_intervals_cover_with_the_noise_that_parties_add(noise_by):
+    """40 runs, each with three quartiles of one sum: fails below the 10^-6 quantile of 40 runs that cover at .95."""
+    hits, told, bands = covers(np.random.default_rng(11), LAWS["ties"], 40, 1500, noise_by)
+    assert told == 120
+    assert hits >= 3 * stats.binom.ppf(1e-6, 40, 0.95)
+    assert bands >= stats.binom.ppf(1e-6, 40, 0.94)
+
+
+@pytest.mark.long("2 minutes: 300 releases of two laws")
+@pytest.mark.parametrize("law", LAWS)
+def test_intervals_cover_in_many_releases_with_the_noise_that_parties_add(law):
+    """Fails below the 10^-6 quantile of 300 runs that cover at .95, or at .94 for bands, whose law is simulated."""
+    hits, told, bands = covers(np.random.default_rng(12), LAWS[law], 300, 2000, "clients")
+    assert told == 900
+    assert hits >= 3 * stats.binom.ppf(1e-6, 300, 0.95)
+    assert bands >= stats.binom.ppf(1e-6, 300, 0.94)
