@@ -181,6 +181,24 @@ def test_a_report_that_could_not_be_sent_is_sent_at_the_next_visit_and_counts_on
     assert ids_at(running, 0) - before == {found}
 
 
+@chromium
+def test_a_report_that_is_refused_for_good_is_forgotten_and_the_person_is_told(running):
+    async def script(page):
+        refusal = "{status: 410, json: async () => ({error: 'CollectionClosed', message: 'too late'})}"
+        await page.run(f"globalThis.fetch = async () => ({refusal})")
+        await fill_in(page)
+        await press(page, "#form button")
+        await press(page, "#send")
+        await page.until(f"{SAID}?.startsWith('Not every server')")
+        return await page.run(SAID), await page.run("localStorage.length")
+
+    said, kept = visit(running, script)
+    assert said.startswith(
+        "Not every server has your report: too late. Unless an earlier attempt reached every server,"
+    )
+    assert kept == 0
+
+
 def get(address):
     async def run():
         async with aiohttp.ClientSession() as session, session.get(address) as response:

@@ -228,18 +228,18 @@ CONFLICT = {"status": 202, "said": {"stored": 1, "servers": {"0": 200, "1": 409,
 
 @node
 @pytest.mark.parametrize(
-    ("answers", "count", "status"),
+    ("answers", "count", "status", "final"),
     [
-        ([STORED], 1, None),
-        ([None, FULL, PARTLY, STORED], 4, None),
-        ([CLOSED], 1, 410),
-        ([CONFLICT], 1, 202),
-        ([PARTLY] * 4, 4, 202),
-        ([None] * 4, 4, 0),
+        ([STORED], 1, None, None),
+        ([None, FULL, PARTLY, STORED], 4, None, None),
+        ([CLOSED], 1, 410, True),
+        ([CONFLICT], 1, 202, True),
+        ([PARTLY] * 4, 4, 202, False),
+        ([None] * 4, 4, 0, False),
     ],
     ids=["stored", "later", "closed", "conflict", "never everywhere", "no answer"],
 )
-def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(designed, answers, count, status):
+def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(designed, answers, count, status, final):
     collection, doors = designed("plain"), ["https://a.example/", "https://b.example"]
     sent = run_node("send", collection, answers=answers, attempts=4, doors=doors)
     path = f"/v2/collections/{collection.digest.hex()}/reports"
@@ -247,7 +247,7 @@ def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(design
     if status is None:
         assert sent["answer"] == {"everywhere": True, "servers": ALL}
     else:
-        assert (sent["error"], sent["status"]) == ("SendError", status)
+        assert (sent["error"], sent["status"], sent["final"]) == ("SendError", status, final)
 
 
 def test_types_are_given_for_everything_that_is_exported():

@@ -28,7 +28,7 @@ const told = async action => {
   try {
     return { answer: await action() };
   } catch (error) {
-    return { error: error.name, message: error.message, status: error.status };
+    return { error: error.name, message: error.message, status: error.status, final: error.final };
   }
 };
 const open = () => Client.open(unhex(given.task), given.digest, wasm);

@@ -33,6 +33,8 @@ export class CollectionError extends Error {}
 export class SendError extends Error {
   /** Of HTTP, or 0 where there was no answer. */
   readonly status: number;
+  /** Whether the same bytes would be refused again; otherwise send them later. */
+  readonly final: boolean;
   /** What each server answered, by its number: a status of HTTP or "unreachable". */
   readonly servers?: Record<string, number | string>;
 }

@@ -21,13 +21,14 @@ export class CollectionError extends Error {
   name = 'CollectionError';
 }
 
-/** A report was refused, or is not everywhere; `status` is that of HTTP, or 0 where there was no answer. */
+/** A report was refused, or is not everywhere; `final` where the same bytes would be refused again. */
 export class SendError extends Error {
   name = 'SendError';
   constructor(message, status, servers) {
     super(message);
     this.status = status;
     this.servers = servers;
+    this.final = false;
   }
 }
 
@@ -389,11 +390,10 @@ export class Client {
       const servers = said.servers ?? {}, missing = Object.entries(servers).filter(([, status]) => status !== 200);
       if (answer.status === 200) return { everywhere: true, servers };
       failure = new SendError(said.message ?? `stored, but not yet at servers ${missing.map(([j]) => j)}`, answer.status, servers);
-      if (FINAL.includes(answer.status)) throw failure;
-      if (answer.status === 202 && missing.some(([, status]) => FINAL.includes(status))) {
-        failure.message = `refused for good by servers ${missing.filter(([, status]) => FINAL.includes(status)).map(([j]) => j)}`;
-        throw failure;
-      }
+      const refusing = missing.filter(([, status]) => FINAL.includes(status)).map(([j]) => j);
+      failure.final = FINAL.includes(answer.status) || (answer.status === 202 && refusing.length > 0);
+      if (answer.status === 202 && failure.final) failure.message = `refused for good by servers ${refusing}`;
+      if (failure.final) throw failure;
     }
     throw failure;
   }

@@ -129,8 +129,9 @@ async function deliver(client, kept, report) {
   try {
     await client.send(report, { doors: [location.origin], attempts: 20 });
   } catch (error) {
-    if ([400, 403, 404, 409, 410].includes(error.status)) kept.set(null);
-    say(`Not every server has your report: ${error.message}`, true);
+    if (error.final) kept.set(null);
+    const next = error.final ? 'Unless an earlier attempt reached every server, it does not count. Open this page again to answer anew.' : 'Open this page again later: the same report is sent.';
+    say(`Not every server has your report: ${error.message}. ${next}`, true);
     return;
   }
   kept.set({ sent: true });
