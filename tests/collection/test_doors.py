@@ -469,19 +469,21 @@ def test_an_outbox_keeps_the_first_report_of_an_id_and_forgets_at_the_end(tmp_pa
         Outbox(folder)
 
 
-def test_nothing_is_tried_after_closing(running, tmp_path):
+def test_nothing_is_tried_after_closing(tmp_path):
+    """The other servers answer no more, and what waits for them is forgotten."""
+    servers = Servers.make(tmp_path, sealed=True, **PROVED)
     folder = tmp_path / "spool"
     folder.mkdir(mode=0o700)
-    (report,) = sealed_reports(running.collection)
+    (report,) = sealed_reports(servers.collection)
 
     async def run(outbox):
         door = Door(
-            running.collection,
+            servers.collection,
             0,
-            running.server_folder(0).identity,
+            servers.server_folder(0).identity,
             outbox,
             RateLimitedLogger(LOGGER),
-            now=lambda: running.collection.closes,
+            now=lambda: servers.collection.closes,
         )
         task = asyncio.create_task(door.run())
         while len(outbox):
