@@ -183,7 +183,9 @@ def test_plans_that_make_no_sense_are_refused(changes, message):
 
 
 def test_plans_that_no_noise_can_keep_are_refused():
-    with pytest.raises(GuaranteeError):
+    with pytest.raises(GuaranteeError, match="more expected: a share of"):
+        plan_of(epsilon=1e-7, delta=1e-4).require_possible()
+    with pytest.raises(InputError, match=r"delta: 0\.001 given for"):  # which no other epsilon would mend
         plan_of(epsilon=1e-7, delta=1e-3).require_possible()
 
 
