@@ -5,7 +5,7 @@ standard errors, noise included; people and noise of two blocks are independent.
 
 Promised: a function of the release and the arguments. Groups of which the release says nothing have no coefficients,
 and the reason in their place. Not promised: that many intervals hold at once; each holds its level on its own. Nor that
-a prediction interval holds for few groups: it takes tau for known.
+a prediction interval holds exactly for few groups.
 """
 
 from __future__ import annotations
@@ -72,7 +72,8 @@ class RandomEffects:
     confidence_interval : tuple of float
         Of the mean, by a t law of G - 1 degrees of freedom for G groups.
     prediction_interval : tuple of float
-        Where the coefficient of one more group lies, by a t law of G - 2 (Higgins et al. 2009).
+        Where the coefficient of one more group lies, by a t law of G - 2 (Higgins et al. 2009), at a spread one
+        standard error above tau: at tau itself the interval is too short where errors are as large as the spread.
     shrunken : ndarray of float64, shape (G,)
         Coefficients of the groups, drawn towards the mean by what their errors leave open (empirical Bayes). They have
         no error of their own: one that takes tau for known is too small where groups are few.
@@ -88,12 +89,12 @@ class RandomEffects:
     @classmethod
     def of(cls, estimates: NDArray[np.float64], errors: NDArray[np.float64], level: float) -> RandomEffects:
         """Fit three estimates or more of independent errors."""
-        between, groups = _between(estimates, errors**2), len(estimates)
+        (between, plausible), groups = _between(estimates, errors**2), len(estimates)
         weights = 1 / (errors**2 + between)
         mean = float(weights @ estimates / weights.sum())
         error = math.sqrt(float(weights @ (estimates - mean) ** 2) / (groups - 1) / weights.sum())
         reach = t_quantile((1 + level) / 2, groups - 1) * error
-        further = t_quantile((1 + level) / 2, groups - 2) * math.sqrt(between + error**2)
+        further = t_quantile((1 + level) / 2, groups - 2) * math.sqrt(plausible + error**2)
         return cls(
             math.sqrt(between),
             mean,
@@ -114,8 +115,11 @@ class RandomEffects:
         }
 
 
-def _between(estimates: NDArray[np.float64], variances: NDArray[np.float64]) -> float:
-    """Return the tau^2 >= 0 of the largest restricted likelihood, which may have several peaks."""
+def _between(estimates: NDArray[np.float64], variances: NDArray[np.float64]) -> tuple[float, float]:
+    """Return the tau^2 >= 0 of the largest restricted likelihood, which may have several peaks, and a plausible one.
+
+    That is the largest whose likelihood is at least exp(-1/2) of the largest, one standard error up of a normal law.
+    """
 
     def loss(between: NDArray[np.float64]) -> NDArray[np.float64]:
         total = variances + between[:, None]
@@ -129,7 +133,9 @@ def _between(estimates: NDArray[np.float64], variances: NDArray[np.float64]) -> 
     for _ in range(_ZOOMS):
         best = int(np.argmin(loss(grid)))
         grid = np.linspace(grid[max(best - 1, 0)], grid[min(best + 1, len(grid) - 1)], _POINTS + 1)
-    return float(grid[np.argmin(loss(grid))])
+    between = grid[np.argmin(loss(grid))]
+    above = np.append(between, between + np.geomspace(1e-6 * float(variances.min()), largest, 10 * _POINTS))
+    return float(between), float(above[loss(above) <= loss(between[None]) + 1].max())
 
 
 @dataclasses.dataclass(frozen=True)
