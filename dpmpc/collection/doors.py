@@ -21,6 +21,7 @@ import logging
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Annotated
 
 import aiohttp
 import msgspec
@@ -50,12 +51,16 @@ _TABLES = (
 )
 
 Status = int | str  # of HTTP, or `UNREACHABLE`
+Answer = Annotated[int, msgspec.Meta(ge=100, le=599)]
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What a server answers to reports of format 2: for each of them the status at each server."""
+    """What a server answers to reports of format 2 that are handed to it: for each of them its own status.
 
-    reports: list[dict[str, Status]]
+    What it says goes on to clients, so that it may be no other words.
+    """
+
+    reports: list[dict[str, Answer]]
 
 
 class Outbox(Store):
@@ -125,7 +130,7 @@ class Door:
         log: RateLimitedLogger,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ):
-        self._collection, self._outbox, self._now = collection, outbox, now
+        self._collection, self._outbox, self._now, self._log = collection, outbox, now, log
         others = [number for number in range(len(collection.servers)) if number != server]
         self._couriers = {number: _Courier(collection, number, identity, outbox, log) for number in others}
 
@@ -159,7 +164,14 @@ class Door:
     async def _clear_at_the_end(self) -> None:
         while self._now() < self._collection.closes:
             await asyncio.sleep(FIRST_PAUSE)
-        await asyncio.to_thread(self._outbox.clear)
+        while True:
+            try:
+                await asyncio.to_thread(self._outbox.clear)
+            except SpoolError as error:  # a full disk, say, which may not end the server
+                self._log.log(logging.ERROR, "SpoolError: %s", error)
+                await asyncio.sleep(LONGEST_PAUSE)
+            else:
+                return
 
 
 @dataclasses.dataclass(eq=False)

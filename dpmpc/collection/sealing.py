@@ -160,10 +160,18 @@ class SealFolder:
         return {numbers[public]: private for _, public, private in self._pairs() if public in numbers}
 
     def delete(self, keys: Sequence[SealKey]) -> list[Path]:
-        """Overwrite and delete the private keys to public ones; return which files these were."""
-        publics, deleted = {key.public for key in keys}, []
-        for path, public, _ in self._pairs():
-            if public in publics:
+        """Overwrite and delete the private keys to public ones; return which files these were.
+
+        Whatever else lies in the folder keeps none of them: neither a file that holds no key, nor a mode.
+        """
+        publics, deleted, unread = {key.public for key in keys}, [], []
+        for path in sorted(self.folder.glob("*.key")):
+            try:
+                private = _key_in(path)
+            except InputError as error:
+                unread.append(error)
+                continue
+            if private is not None and _public(X25519PrivateKey.from_private_bytes(private)) in publics:
                 with path.open("r+b") as file:
                     file.write(bytes(path.stat().st_size))
                     file.flush()
@@ -172,6 +180,8 @@ class SealFolder:
                 deleted.append(path)
         if deleted:
             sync(self.folder)
+        if unread:
+            raise unread[0]
         return deleted
 
     def _pairs(self) -> Iterator[tuple[Path, str, X25519PrivateKey]]:
@@ -229,13 +239,19 @@ def read_public(path: str | os.PathLike[str]) -> SealKey:
 
 def _read_key(path: str | os.PathLike[str]) -> bytes:
     """Read the key in a file, public or private; what it says is in no error."""
+    key = _key_in(path)
+    if key is None:
+        raise InputError(f"seal: {path} given, a file with {SUITE!r} and 64 hexadecimal digits expected")
+    return key
+
+
+def _key_in(path: str | os.PathLike[str]) -> bytes | None:
+    """Return the key in a file, or None if it holds none."""
     try:
         suite, text = read_bytes(path, largest=_LARGEST_KEY).decode("ascii").split()
         key = bytes.fromhex(text)
     except OSError as error:
         raise InputError(f"seal: {path} cannot be read: {error.strerror}") from error
     except (ReadError, ValueError):
-        raise InputError(f"seal: {path} given, a file with {SUITE!r} and 64 hexadecimal digits expected") from None
-    if suite != SUITE or len(key) != KEY_BYTES:
-        raise InputError(f"seal: {path} given, a file with {SUITE!r} and 64 hexadecimal digits expected")
-    return key
+        return None
+    return key if suite == SUITE and len(key) == KEY_BYTES else None

@@ -496,6 +496,36 @@ def test_nothing_is_tried_after_closing(tmp_path):
         asyncio.run(asyncio.wait_for(run(outbox), PATIENCE))
 
 
+def test_a_disk_that_fails_at_the_end_does_not_stop_the_server(tmp_path, monkeypatch):
+    """What waits is forgotten once the disk works again."""
+    monkeypatch.setattr(doors_module, "LONGEST_PAUSE", 0.02)
+    servers = Servers.make(tmp_path, sealed=True, **PROVED)
+    folder, tries = tmp_path / "spool", []
+    folder.mkdir(mode=0o700)
+
+    class Failing(Outbox):
+        def clear(self):
+            tries.append(None)
+            if len(tries) < 3:
+                raise SpoolError("disk I/O error")
+            super().clear()
+
+    async def run(outbox):
+        folder = servers.server_folder(0).identity
+        end = servers.collection.closes
+        task = asyncio.create_task(
+            Door(servers.collection, 0, folder, outbox, RateLimitedLogger(LOGGER), now=lambda: end).run()
+        )
+        while len(tries) < 3 and not task.done():
+            await asyncio.sleep(0.02)
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+    with Failing(folder) as outbox:
+        asyncio.run(asyncio.wait_for(run(outbox), PATIENCE))
+
+
 @pytest.mark.parametrize(
     "content",
     [
@@ -505,7 +535,11 @@ def test_nothing_is_tried_after_closing(tmp_path):
         b'{"reports": []}',
         b'{"reports": [{"0": 200}]}',
         b'{"reports": [{"1": 200}, {"1": 200}]}',
+        b'{"reports": [{"1": "%s", "2": "no status"}]}' % (b"x" * 60_000),
+        b'{"reports": [{"1": -7, "2": 600}]}',
+        b'{"reports": [{"1": %s, "2": %s}]}' % (b"9" * 99, b"9" * 99),
     ],
+    ids=range(9),
 )
 def test_an_answer_that_is_none_is_no_acknowledgement(running, tmp_path, monkeypatch, content):
     """Whatever another server answers, the report waits in the outbox until it says 200 for this one."""

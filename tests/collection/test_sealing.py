@@ -283,3 +283,19 @@ def test_a_deleted_key_is_gone_and_others_stay(tmp_path):
     assert sorted(path.name for path in (tmp_path / "seals").iterdir()) == ["one.pub", "two.key", "two.pub"]
     assert (folder.private([one]), list(folder.private([two]))) == ({}, [0])
     assert folder.delete([one]) == []
+
+
+def test_whatever_else_is_in_the_folder_a_key_is_deleted(tmp_path):
+    """After a release nobody looks: a stray file, or a mode that others gave, may not keep the key."""
+    folder = SealFolder(tmp_path / "seals")
+    folder.draw("own")
+    own = read_public(tmp_path / "seals" / "own.pub")
+    (tmp_path / "seals" / "a.key").write_bytes(b"")
+    (tmp_path / "seals" / "own.key").chmod(0o644)
+    assert folder.delete([own]) == [tmp_path / "seals" / "own.key"]
+    (tmp_path / "seals" / "z.key").symlink_to(tmp_path / "nowhere")
+    folder.draw("other")
+    other = read_public(tmp_path / "seals" / "other.pub")
+    with pytest.raises(InputError, match=r"z\.key cannot be read"):  # it may be the one that should go
+        folder.delete([other])
+    assert sorted(path.name for path in (tmp_path / "seals").glob("o*.key")) == []
