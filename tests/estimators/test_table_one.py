@@ -6,6 +6,7 @@ Statistical tests have a fixed seed; each says how often it would fail if all we
 import json
 import math
 import re
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -108,6 +109,18 @@ def test_it_is_read_again_from_a_file(fitted, tmp_path):
     counted = fitted.histogram("age", "yes").columns
     table = fitted.table_.to_dict()["died = yes"]
     assert sum(counted["people"]) == pytest.approx(table["people"])  # nobody lacks an age
+
+
+def test_a_file_of_the_first_version_with_cells_says_what_it_said():
+    """A released file cannot be made again: its strategies, its guarantee and its table stay what they were."""
+    vectors = Path(__file__).parent.parent / "vectors"
+    published = json.loads((vectors / "cells_release.json").read_text())
+    found = TableOneFit().fit_release(Release.load(vectors / "cells_release.dpmpc")).result().data
+    assert found.keys() == published.keys()
+    for table in ("people", "numbers", "categories"):
+        assert found[table].keys() == published[table].keys()
+        for row, values in published[table].items():
+            assert found[table][row] == pytest.approx(values, rel=1e-9), (table, row)
 
 
 def test_one_value_everywhere_is_described():
