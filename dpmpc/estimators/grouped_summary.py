@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.errors import UNIDENTIFIED
-from dpmpc.estimators.inference import Inference, chi2_tail, t_quantile
+from dpmpc.estimators.inference import Inference, chi2_tail, normal_quantile, t_quantile
 from dpmpc.estimators.summary import p_text
 from dpmpc.results import NumberTable, number_text
 
@@ -70,7 +70,8 @@ class RandomEffects:
     mean, standard_error : float
         Of the law that they are drawn from, after Knapp and Hartung (2003).
     confidence_interval : tuple of float
-        Of the mean, by a t law of G - 1 degrees of freedom for G groups.
+        Of the mean, by a t law of G - 1 degrees of freedom for G groups; at least that of a normal law at a spread one
+        standard error above tau, since weights by tau itself may trust one group far too much.
     prediction_interval : tuple of float
         Where the coefficient of one more group lies, by a t law of G - 2 (Higgins et al. 2009), at a spread one
         standard error above tau: at tau itself the interval is too short where errors are as large as the spread.
@@ -93,8 +94,10 @@ class RandomEffects:
         weights = 1 / (errors**2 + between)
         mean = float(weights @ estimates / weights.sum())
         error = math.sqrt(float(weights @ (estimates - mean) ** 2) / (groups - 1) / weights.sum())
-        reach = t_quantile((1 + level) / 2, groups - 1) * error
-        further = t_quantile((1 + level) / 2, groups - 2) * math.sqrt(plausible + error**2)
+        known = math.sqrt(float(weights**2 @ (errors**2 + plausible))) / float(weights.sum())  # that of m at tau_+
+        share = (1 + level) / 2
+        reach = max(t_quantile(share, groups - 1) * error, normal_quantile(share) * known)
+        further = t_quantile(share, groups - 2) * math.sqrt(plausible + error**2)
         return cls(
             math.sqrt(between),
             mean,
