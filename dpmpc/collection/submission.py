@@ -453,8 +453,8 @@ class _Uploader:
         for number, status in sorted(reached.items()):
             if status in FINAL and status != STORED:
                 raise ReportRejected(
-                    f"{self._target.name}: server {printable(number)} has refused a report with {status}, for good: it "
-                    "will be left out"
+                    f"{self._target.name}: server {printable(number)} says that it has refused a report with {status}, "
+                    "for good. If that is true, it is left out; make no other of the same row, which could count twice"
                 )
         left = [f"server {number}: {status}" for number, status in sorted(reached.items()) if status != STORED]
         return printable(f"taken, and not acknowledged by {', '.join(left)}", _LONGEST_MESSAGE)

@@ -12,6 +12,7 @@ import pytest
 
 from bench.system.collection_servers import Servers
 from dpmpc.collection import front_page
+from dpmpc.collection.roster import draw_tickets, write_roster
 from dpmpc.collection.verifying import verify
 from support.browser import CHROMIUM, browser_page
 from support.node import node, run_node
@@ -112,6 +113,11 @@ def test_the_form_fits_a_phone_and_says_in_words_what_is_missing(running, tmp_pa
         assert await page.run("document.activeElement.getAttribute('aria-invalid')") == "true"
         said = await page.run("document.getElementById('field-0-error').textContent")
         assert said == "Type a number, such as 49."
+        for age in ("44,125", "1,000"):  # which may be 44.125 or 44 thousand and more
+            await fill_in(page, age=age)
+            await press(page, "#form button")
+            said = await page.run("document.getElementById('field-0-error').textContent")
+            assert said == "Type it with a point before decimals, and nothing between thousands."
         assert await page.run("document.documentElement.scrollWidth") <= PHONE[0]
         fields = "[...document.querySelectorAll('input, select')]"
         assert await page.run(f"{fields}.length") == 3
@@ -197,6 +203,71 @@ def test_a_report_that_is_refused_for_good_is_forgotten_and_the_person_is_told(r
         "Not every server has your report: too late. Unless an earlier attempt reached every server,"
     )
     assert kept == 0
+
+
+@chromium
+def test_a_server_that_says_it_refused_brings_nobody_to_count_twice(running):
+    """It may have the report all the same: the browser keeps in mind that one was sent."""
+
+    async def script(page):
+        answer = "{status: 202, json: async () => ({servers: {0: 200, 1: 400, 2: 200}})}"
+        await page.run(f"globalThis.fetch = async () => ({answer})")
+        await fill_in(page)
+        await press(page, "#form button")
+        await press(page, "#send")
+        await page.until(f"{SAID}?.startsWith('Not every server')")
+        said, kept = await page.run(SAID), await page.run("JSON.stringify({...localStorage})")
+        await page.run("location.reload()")
+        await page.until(f"{SAID} === 'This browser has sent a report.'")
+        return said, kept
+
+    said, kept = visit(running, script)
+    assert "refused for good by servers 1. If that is true, it does not count. Do not answer anew:" in said
+    assert json.loads(kept) == {f"dpmpc {running.collection.digest.hex()}": '{"sent":true}'}
+
+
+@chromium
+def test_a_ticket_is_not_kept_and_texts_of_a_task_file_show_what_they_hide(tmp_path):
+    """The columns are such that a category could take the place of a number; the door answers nothing."""
+    columns = ("r=1", "r", "s=N", "s=E")
+    bounds = dict.fromkeys(columns, (0.0, 1.0))
+    options = {"columns": columns, "bounds": bounds, "authenticated": True, "purpose": "a\u202eb\nc", **PROVED}
+    with Servers.make(tmp_path, sealed=True, **options) as servers:
+        tickets = draw_tickets(["x"])
+        for server in range(3):
+            write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
+        servers.start()
+
+        async def script(page):
+            labels = await page.run("[...document.querySelectorAll('label')].map(one => one.textContent)")
+            choices = await page.run("[...document.querySelectorAll('option')].map(one => one.textContent)")
+            purpose = await page.run("document.getElementById('purpose').textContent")
+            typed = {"field-0": "0", "field-1": "1", "field-2": "1"}
+            typed |= {"ticket-report": tickets[0].report.hex(), "ticket-secret": tickets[0].secret.hex()}
+            for name, value in typed.items():
+                await page.run(f"document.getElementById('{name}').value = {json.dumps(value)}")
+            await page.run("globalThis.fetch = async () => { throw new TypeError('no network') }")
+            await press(page, "#form button")
+            await press(page, "#send")
+            await page.until("localStorage.length === 1")
+            kept = await page.run("localStorage.getItem(localStorage.key(0))")
+            await page.run("location.reload()")
+            await page.until(SHOWN.format("receipt"))
+            return (
+                labels,
+                choices,
+                purpose,
+                kept,
+                await page.run("document.getElementById('report-secret').textContent"),
+            )
+
+        labels, choices, purpose, kept, secret = visit(servers, script)
+        assert labels[:3] == ["r=1", "r", "s"]
+        assert choices == ["", "N", "E", "none of these"]
+        assert purpose == "a\\u{202e}b\\u{a}c"
+        assert tickets[0].secret.hex() not in kept
+        assert tickets[0].report.hex() in kept
+        assert secret == "that of your ticket"
 
 
 def get(address):

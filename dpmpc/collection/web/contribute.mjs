@@ -20,6 +20,9 @@ function make(parent, kind, properties = {}, attributes = {}) {
   return made;
 }
 
+/** A text of the task file, but for names of columns, which are printable, with its control characters, and those that turn or hide text, made visible. */
+const visible = text => text.replace(/(?! )[\p{C}\p{Z}]/gu, one => `\\u{${one.codePointAt(0).toString(16)}}`);
+
 const inWords = time => time.toLocaleString(undefined, { dateStyle: 'long', timeStyle: 'short' });
 
 async function bytes(path) {
@@ -30,12 +33,13 @@ async function bytes(path) {
 
 /** Columns NAME=LEVEL from 0 to 1 of one NAME are one question with a choice; every other column is a number. */
 function questionsOf(columns) {
-  const questions = new Map();
-  for (const { name, lower, upper } of columns) {
-    const cut = name.indexOf('='), level = name.slice(cut + 1), asked = name.slice(0, cut);
-    if (cut < 1 || lower !== 0 || upper !== 1) questions.set(name, { name, column: name, lower, upper });
-    else if (questions.get(asked)?.levels) questions.get(asked).levels.push({ level, column: name });
-    else questions.set(questions.has(asked) ? name : asked, { name: asked, levels: [{ level, column: name }] });
+  const questions = new Map(), isLevel = ({ name, lower, upper }) => name.indexOf('=') > 0 && lower === 0 && upper === 1;
+  const numbers = new Set(columns.filter(column => !isLevel(column)).map(({ name }) => name));
+  for (const column of columns) {
+    const { name, lower, upper } = column, cut = name.indexOf('='), level = name.slice(cut + 1), asked = name.slice(0, cut);
+    if (!isLevel(column) || numbers.has(asked)) questions.set(name, { name, column: name, lower, upper });
+    else if (questions.has(asked)) questions.get(asked).levels.push({ level, column: name });
+    else questions.set(asked, { name: asked, levels: [{ level, column: name }] });
   }
   return [...questions.values()];
 }
@@ -49,7 +53,7 @@ function field(parent, question, place) {
   let input, read, wrong;
   if (question.levels) {
     hint.textContent = 'Choose one.';
-    wrong = 'Choose one of the answers.';
+    wrong = () => 'Choose one of the answers.';
     input = make(block, 'select', { id, required: true, autocomplete: 'off' }, described);
     make(input, 'option', { value: '', textContent: '' });
     question.levels.forEach(({ level }, number) => make(input, 'option', { value: `${number}`, textContent: level }));
@@ -61,11 +65,14 @@ function field(parent, question, place) {
   } else {
     const { lower, upper, column } = question;
     hint.textContent = `A number from ${lower} to ${upper}. One outside is moved to the nearer end on your device.`;
-    wrong = `Type a number, such as ${(lower + upper) / 2}.`;
+    const thousands = /^[+-]?[1-9]\d{0,2},\d{3}$/; // or decimals: nobody can tell, and it is a factor of 1,000
+    wrong = () => thousands.test(input.value.trim())
+      ? 'Type it with a point before decimals, and nothing between thousands.'
+      : `Type a number, such as ${(lower + upper) / 2}.`;
     const facts = { id, type: 'text', inputMode: 'decimal', required: true, autocomplete: 'off' };
     input = make(block, 'input', facts, described);
     read = () => {
-      const typed = input.value.trim().replace(/^([+-]?\d*),(\d+)$/, '$1.$2');
+      const given = input.value.trim(), typed = thousands.test(given) ? '' : given.replace(/^([+-]?\d*),(\d+)$/, '$1.$2');
       if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/i.test(typed) || !Number.isFinite(Number(typed))) return null;
       const number = Number(typed), sent = Math.min(upper, Math.max(lower, number));
       return { numbers: [[column, sent]], words: sent === number ? `${number}` : `${number}, sent as ${sent}` };
@@ -75,7 +82,7 @@ function field(parent, question, place) {
   const checked = () => {
     const found = read();
     input.setAttribute('aria-invalid', `${found === null}`);
-    error.textContent = found === null ? wrong : '';
+    error.textContent = found === null ? wrong() : '';
     return found;
   };
   input.addEventListener('input', () => error.textContent && checked());
@@ -101,7 +108,10 @@ function ticketFields(parent) {
   });
 }
 
-/** What this browser keeps of a report, under the digest: sealed until it is everywhere, then that there was one. */
+/**
+ * What this browser keeps of a report, under the digest: sealed until it is everywhere, then that there was one. Its
+ * secret is kept with it, but for that of a ticket, which somebody typed.
+ */
 class Kept {
   constructor(digest) {
     this.key = `dpmpc ${digest}`;
@@ -129,16 +139,20 @@ async function deliver(client, kept, report) {
   try {
     await client.send(report, { doors: [location.origin], attempts: 20 });
   } catch (error) {
-    if (error.final) kept.set(null);
-    const next = error.final ? 'Unless an earlier attempt reached every server, it does not count. Open this page again to answer anew.' : 'Open this page again later: the same report is sent.';
+    const others = error.status === 202 && !client.authenticated; // who refuse may have it: with tickets none counts twice
+    if (error.final) kept.set(others ? { sent: true } : null);
+    const next = !error.final ? 'Open this page again later: the same report is sent.'
+      : others ? 'If that is true, it does not count. Do not answer anew: nobody can tell, and you could count twice.'
+        : 'Unless an earlier attempt reached every server, it does not count. Open this page again to answer anew.';
     say(`Not every server has your report: ${error.message}. ${next}`, true);
     return;
   }
   kept.set({ sent: true });
+  const secret = report.secret ? hex(report.secret) : 'that of your ticket';
   at('report-id').textContent = hex(report.id);
-  at('report-secret').textContent = hex(report.secret);
+  at('report-secret').textContent = secret;
   at('save').onclick = () => {
-    const lines = [client.name, `digest ${hex(client.digest)}`, `report ${hex(report.id)}`, `secret ${hex(report.secret)}`];
+    const lines = [visible(client.name), `digest ${hex(client.digest)}`, `report ${hex(report.id)}`, `secret ${secret}`];
     const address = URL.createObjectURL(new Blob([`${lines.join('\n')}\n`], { type: 'text/plain' }));
     make(document.body, 'a', { href: address, download: 'receipt.txt', hidden: true }).click();
     setTimeout(() => URL.revokeObjectURL(address), 60_000);
@@ -171,10 +185,11 @@ function ask(client, kept) {
     at('send').onclick = async () => {
       at('send').disabled = true;
       try {
-        const report = await client.report(row, { ticket });
+        const { id, body, secret } = await client.report(row, { ticket });
+        const report = { id, body, secret: ticket ? undefined : secret };
         at('form').reset();
         at('answers').replaceChildren();
-        kept.set({ id: hex(report.id), secret: hex(report.secret), body: hex(report.body) });
+        kept.set({ id: hex(id), secret: report.secret && hex(secret), body: hex(body) });
         await deliver(client, kept, report);
       } catch (error) {
         say(`No report could be made: ${error.message}`, true);
@@ -200,9 +215,9 @@ async function begin() {
   const found = hex(new Uint8Array(await crypto.subtle.digest('SHA-256', task))), wanted = location.hash.slice(1);
   at('digest').textContent = found;
   const client = await Client.open(task, wanted || found, wasm), kept = new Kept(found), before = kept.get();
-  at('name').textContent = document.title = client.name;
+  at('name').textContent = document.title = visible(client.name);
   for (const [id, first] of [['purpose', ''], ['contact', 'Questions: ']]) {
-    const words = client.task[id] ?? '';
+    const words = visible(client.task[id] ?? '');
     at(id).textContent = first + words;
     at(id).hidden = !words;
   }
@@ -213,14 +228,18 @@ async function begin() {
   at('servers').textContent = client.task.servers.map(({ url }) => new URL(url).host).join(', ');
   const status = await fetch('/v1/status').then(answer => answer.json(), () => ({}));
   if (typeof status.guarantee === 'string') {
-    at('promised').textContent = `This server promises: ${status.guarantee.split('\n')[0]}`;
+    at('promised').textContent = `This server promises: ${visible(status.guarantee.split('\n')[0])}`;
     at('promised').hidden = false;
   }
   at('about').hidden = false;
   const state = status.state ?? client.state();
+  if (before?.body && (state === 'closed' || state === 'expired')) {
+    kept.set(null);
+    return say(`This collection is ${state}. Your report had not reached every server; it is forgotten here.`, true);
+  }
   if (state !== 'open') return say(state === 'not open yet' ? `Opens on ${inWords(client.opens)}.` : `This collection is ${state}.`, true);
   if (before?.body) {
-    const report = { id: unhex(before.id), secret: unhex(before.secret), body: unhex(before.body) };
+    const report = { id: unhex(before.id), secret: before.secret && unhex(before.secret), body: unhex(before.body) };
     return deliver(client, kept, report);
   }
   if (!before?.sent) return ask(client, kept);
