@@ -79,6 +79,9 @@ class CellGrid(Record, frozen=True):
         for first, count in self.groups:
             require_whole("groups: first", first, 0)
             require_whole("groups: indicators", count, 1)
+        ordered = sorted(self.groups)
+        if any(first + count > later for (first, count), (later, _) in itertools.pairwise(ordered)):
+            raise InputError(f"groups: {list(self.groups)} given, variables with indicators of their own expected")
         if self.column is None and (self.edges or self.missing is not None):
             raise InputError("column: none given, one expected beside edges or missing values")
         rising = all(low < high for low, high in itertools.pairwise([-math.inf, *self.edges, math.inf]))

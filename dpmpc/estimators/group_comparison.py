@@ -185,7 +185,8 @@ class GroupComparisonFit:
     def ratios(self, level: float = 0.95) -> dict[str, Effect]:
         """Return the mean of each other group over that of the control, with intervals of Fieller (1954).
 
-        None where a column can be below 0, or the control's mean is not told apart from 0.
+        None where a column can be below 0, or the control's mean is not told apart from 0. Those that chance alone told
+        apart cover less than their level.
         """
         if self.least_ < 0:
             return {}

@@ -124,8 +124,8 @@ class TableOneFit:
             label="column",
             notes=[
                 f"Intervals of medians: {100 * level:g} %, for the population, ties and the noise included. Values "
-                "outside the bounds count as the bounds: a median there says 'at most' or 'at least'. Means are exact "
-                "to half a cell. A dash stands for what the noise hides.",
+                "outside the bounds count as the bounds: a median in the first or the last cell means 'at most' or "
+                "'at least'. Means are exact to half a cell. A dash stands for what the noise hides.",
                 *self._units(),
             ],
             errors={"mean": "s.e. of mean", "missing": "s.e. of missing"},

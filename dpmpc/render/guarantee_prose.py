@@ -70,8 +70,8 @@ def without_further_cost(task: Task, *, compared: bool) -> list[str]:
 def spent_text(guarantee: Guarantee) -> str:
     """Say that nobody keeps the account of what the same people have spent."""
     return (
-        f"Nothing records what these {guarantee.clients:,} people have spent: dpmpc fit keeps no ledger, and two fits "
-        f"like this of the same file spend epsilon = {2 * guarantee.epsilon:g}"
+        f"Nothing records what these {guarantee.clients:,} people have spent: dpmpc fit and describe keep no "
+        f"ledger, and two releases like this of the same file spend epsilon = {2 * guarantee.epsilon:g}"
     )
 
 
@@ -87,7 +87,8 @@ def what_costs_more(task: Task) -> list[str]:
     """Say what would add to the budget."""
     said = [
         "Any further release of the same people, also of other columns or of some of them: budgets add up. dpmpc fit "
-        "keeps no ledger of them: two fits of one file spend the sum of their ε, and nobody says so but you."
+        "and describe keep no ledger of them: two releases of one file spend the sum of their ε, and nobody says so "
+        "but you."
     ]
     if task.noising.by == "clients":
         said.append(

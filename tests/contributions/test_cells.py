@@ -212,6 +212,8 @@ def test_grids_of_other_bounds_are_refused():
         ({"strategy": "identity", "column": 0, "edges": tuple(range(1024))}, "at most 511 rising"),
         ({"strategy": "identity", "column": -1, "edges": (0.5,)}, "column: -1 given"),
         ({"strategy": "identity", "groups": ((0, 0),)}, "groups: indicators: 0 given"),
+        ({"strategy": "identity", "groups": ((1, 2), (1, 2))}, "variables with indicators of their own expected"),
+        ({"strategy": "identity", "groups": ((4, 1), (3, 2))}, "variables with indicators of their own expected"),
     ],
 )
 def test_grids_that_make_no_sense_are_refused(facts, message):

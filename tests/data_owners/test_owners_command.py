@@ -64,7 +64,7 @@ def test_owners_on_one_machine(files, capsys):
     assert "the noise in a sum has 2 times the variance that protects a row" in text
     assert "not for a person with several rows" in text
     assert "recorded only where an owner names one ledger for all fits (--ledger)" in text
-    assert "dpmpc fit keeps no ledger" not in text
+    assert "dpmpc fit and describe keep no" not in text
 
 
 def test_owners_of_coded_tables_leave_what_predicts(files, capsys):
