@@ -20,7 +20,8 @@ another server hands on comes to the pinned port, under that server's certificat
 An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before. One
 of format 2 also with ``"servers"``, the status at each server, 200 where all its reports are durable, and
 ``"reports"``, the same for each report; the status is 202 where something is left to do for the client, who repeats
-the same bytes. Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it:
+the same bytes. Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it,
+but by a door whose disk failed when it had stored its own part and kept the rest for others (503 SpoolError):
 
 ====  ====================================================================================================
 400   ReportRejected: not a list of reports to this server for this collection
@@ -301,7 +302,9 @@ class Service:
             found = _Refused(503, "NoRoom", str(error), _RETRY_SECONDS)
         elif isinstance(error, SpoolError):
             self.log.log(logging.ERROR, "SpoolError: %s", error)
-            found = _Refused(503, "SpoolError", "nothing was stored; try again later", _RETRY_SECONDS)
+            found = _Refused(
+                503, "SpoolError", "not everything was stored; send the same bytes again later", _RETRY_SECONDS
+            )
         else:
             raise error
         self._count_refusal(found.name, found.status)

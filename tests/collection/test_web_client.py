@@ -223,6 +223,7 @@ STORED = {"status": 200, "said": {"stored": 1, "servers": ALL}}
 PARTLY = {"status": 202, "said": {"stored": 1, "servers": SOME}}
 FULL = {"status": 503, "said": {"error": "Full", "message": "later"}}
 CLOSED = {"status": 410, "said": {"error": "CollectionClosed", "message": "too late"}}
+UNKNOWN = [{"status": 200, "said": said} for said in ({}, None, {"servers": {"0": 200, "1": 200}})]  # of somebody else
 CONFLICT = {"status": 202, "said": {"stored": 1, "servers": {"0": 200, "1": 409, "2": 200}}}
 
 
@@ -232,12 +233,13 @@ CONFLICT = {"status": 202, "said": {"stored": 1, "servers": {"0": 200, "1": 409,
     [
         ([STORED], 1, None, None),
         ([None, FULL, PARTLY, STORED], 4, None, None),
+        ([*UNKNOWN, STORED], 4, None, None),
         ([CLOSED], 1, 410, True),
         ([CONFLICT], 1, 202, True),
         ([PARTLY] * 4, 4, 202, False),
         ([None] * 4, 4, 0, False),
     ],
-    ids=["stored", "later", "closed", "conflict", "never everywhere", "no answer"],
+    ids=["stored", "later", "says of no server", "closed", "conflict", "never everywhere", "no answer"],
 )
 def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(designed, answers, count, status, final):
     collection, doors = designed("plain"), ["https://a.example/", "https://b.example"]

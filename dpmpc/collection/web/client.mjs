@@ -387,9 +387,10 @@ export class Client {
         failure = new SendError(`${door}: ${answer ? 'no JSON' : 'no answer'} (${error.message})`, answer?.status ?? 0);
         continue;
       }
-      const servers = said.servers ?? {}, missing = Object.entries(servers).filter(([, status]) => status !== 200);
-      if (answer.status === 200) return { everywhere: true, servers };
-      failure = new SendError(said.message ?? `stored, but not yet at servers ${missing.map(([j]) => j)}`, answer.status, servers);
+      const servers = said?.servers ?? {};
+      const missing = this.keys.map((_, server) => [server, servers[server]]).filter(([, status]) => status !== 200);
+      if (answer.status === 200 && !missing.length) return { everywhere: true, servers };
+      failure = new SendError(said?.message ?? `stored, but not yet at servers ${missing.map(([j]) => j)}`, answer.status, servers);
       const refusing = missing.filter(([, status]) => FINAL.includes(status)).map(([j]) => j);
       failure.final = FINAL.includes(answer.status) || (answer.status === 202 && refusing.length > 0);
       if (answer.status === 202 && failure.final) failure.message = `refused for good by servers ${refusing}`;
