@@ -260,7 +260,7 @@ class GroupComparisonFit:
         notes += self._without_ratio(ratios, differences)
         notes += [f"{text[:1].upper()}{text[1:]}." for text in self.warnings_]
         shown = adjusted or differences
-        verdict = None if shown else f"No two groups can be compared: {'; '.join(self._left_out().values())}."
+        verdict = None if shown else self._nothing_compared()
         return Result(
             model=self.kind,
             title=f"{self.target_} by {self.by_}, compared with {self.control_}",
@@ -329,6 +329,11 @@ class GroupComparisonFit:
             for group, size in zip(self.groups_, self.sizes_.tolist(), strict=True)
             if group not in self.arms_
         }
+
+    def _nothing_compared(self) -> str:
+        """Say why no group is compared with the control, and whether others could be with each other."""
+        instead = f"; a control of {' or '.join(self.arms_)} would do" if len(self.arms_) > 1 else ""
+        return f"No group can be compared with {self.control_}: {'; '.join(self._left_out().values())}{instead}."
 
     def _groups(self, level: float) -> dict[str, dict[str, object]]:
         means, left_out = self.means(level), self._left_out()
