@@ -177,26 +177,29 @@ class CrossTable:
 
     def independence(self) -> Independence | str:
         """Test independence in the joined table, or say why that cannot be."""
-        found = self.joined()
-        for one in (found, found.transposed()):
+        return self.joined()._independence()
+
+    def _independence(self) -> Independence | str:
+        """Test independence in a table that has been joined."""
+        for one in (self, self.transposed()):
             for name, size, error in zip(one.rows, *one._margins(), strict=True):
                 if not stands_out(float(size), float(error) ** 2):
                     return (
                         f"too few people in {one.row} = {name} to tell from none: {round(float(size)):,}, standard "
                         f"error {error:,.0f}"
                     )
-        if not stands_out(found.total, float(np.trace(found.covariance))):
-            return f"the noise in all {found.counts.size} cells together is too large for {round(found.total):,} people"
-        r, c = found.counts.sum(axis=1) / found.total, found.counts.sum(axis=0) / found.total
-        if found.total * r.min() * c.min() < _FEWEST:
+        if not stands_out(self.total, float(np.trace(self.covariance))):
+            return f"the noise in all {self.counts.size} cells together is too large for {round(self.total):,} people"
+        r, c = self.counts.sum(axis=1) / self.total, self.counts.sum(axis=0) / self.total
+        if self.total * r.min() * c.min() < _FEWEST:
             return f"less than {_FEWEST:g} person is expected in the smallest cell"
-        u = (found.counts - found.total * np.outer(r, c))[:-1, :-1].ravel()
+        u = (self.counts - self.total * np.outer(r, c))[:-1, :-1].ravel()
         projection = np.kron(
             np.eye(len(r)) - np.outer(r, np.ones(len(r))), np.eye(len(c)) - np.outer(c, np.ones(len(c)))
         )
-        sampling = found.total * np.kron(np.diag(r) - np.outer(r, r), np.diag(c) - np.outer(c, c))
-        kept = np.arange(found.counts.size).reshape(found.counts.shape)[:-1, :-1].ravel()
-        covariance = (sampling + projection @ found.covariance @ projection.T)[np.ix_(kept, kept)]
+        sampling = self.total * np.kron(np.diag(r) - np.outer(r, r), np.diag(c) - np.outer(c, c))
+        kept = np.arange(self.counts.size).reshape(self.counts.shape)[:-1, :-1].ravel()
+        covariance = (sampling + projection @ self.covariance @ projection.T)[np.ix_(kept, kept)]
         statistic = float(u @ np.linalg.solve(covariance, u))
         return Independence(statistic, len(u), chi2_tail(statistic, len(u)))
 
@@ -244,7 +247,8 @@ class CrossTable:
 
     def result(self) -> Result:
         """Return the table and its test, as `dpmpc read --crosstab` shows them."""
-        tested, joined = self.independence(), self.joined()
+        joined = self.joined()
+        tested = joined._independence()
         notes = [f"n = {round(self.total):,}. Counts have noise, and may be below 0."]
         if joined.counts.shape != self.counts.shape:
             together = [name for name in (*joined.rows, *joined.columns) if name not in (*self.rows, *self.columns)]

@@ -39,9 +39,8 @@ ONE_COPY_NOISE = "discrete-gaussian"
 DEAREST_COPY = 1.25  # "auto" pays so much more variance for one copy, at most, than for one copy a row
 MOST_DENSE_ROWS = 2048  # leverages take a dense k x k matrix and time k^3: 34 MB, some seconds
 DEFAULT_SPARSITY = 4
-_ROW_OF_ALL = re.compile(
-    r"\(.*: (pooled|fixed effects|random effects)\)"
-)  # what tables by group call rows that are no group's
+# What tables by group call rows that are no group's.
+_ROW_OF_ALL = re.compile(r"\(.*: (pooled|fixed effects|random effects)\)")
 
 
 def design(spec: ReleaseSpec) -> Task:
