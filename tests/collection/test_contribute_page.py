@@ -68,6 +68,12 @@ async def press(page, name):
     await page.run(f"document.querySelector({json.dumps(name)}).click()")
 
 
+async def contribute(page):
+    await fill_in(page)
+    await press(page, "#form button")
+    await press(page, "#send")
+
+
 @chromium
 def test_a_person_with_a_keyboard_contributes_and_every_server_has_the_report(running, tmp_path):
     before = [ids_at(running, server) for server in range(3)]
@@ -192,9 +198,7 @@ def test_a_report_that_is_refused_for_good_is_forgotten_and_the_person_is_told(r
     async def script(page):
         refusal = "{status: 410, json: async () => ({error: 'CollectionClosed', message: 'too late'})}"
         await page.run(f"globalThis.fetch = async () => ({refusal})")
-        await fill_in(page)
-        await press(page, "#form button")
-        await press(page, "#send")
+        await contribute(page)
         await page.until(f"{SAID}?.startsWith('Not every server')")
         return await page.run(SAID), await page.run("localStorage.length")
 
@@ -212,9 +216,7 @@ def test_a_server_that_says_it_refused_brings_nobody_to_count_twice(running):
     async def script(page):
         answer = "{status: 202, json: async () => ({servers: {0: 200, 1: 400, 2: 200}})}"
         await page.run(f"globalThis.fetch = async () => ({answer})")
-        await fill_in(page)
-        await press(page, "#form button")
-        await press(page, "#send")
+        await contribute(page)
         await page.until(f"{SAID}?.startsWith('Not every server')")
         said, kept = await page.run(SAID), await page.run("JSON.stringify({...localStorage})")
         await page.run("location.reload()")

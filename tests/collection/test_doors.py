@@ -1,6 +1,7 @@
 """Doors: one POST reaches all servers, at once or from the outbox, and strangers do no more than deny."""
 
 import asyncio
+import contextlib
 import json
 import ssl
 import time
@@ -333,6 +334,21 @@ def test_what_a_server_missed_comes_from_the_outbox(tmp_path):
             assert len(outbox) == 0
 
 
+@contextlib.asynccontextmanager
+async def answering(collection, answer):
+    """Answer uploads of format 2 on the loopback interface, as a server or a door; yield the address."""
+    app = web.Application()
+    app.router.add_post(path_of(collection), answer)
+    runner = web.AppRunner(app)
+    await runner.setup()
+    (port,) = free_ports(1)
+    await web.TCPSite(runner, "127.0.0.1", port).start()
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        await runner.cleanup()
+
+
 def test_a_door_that_drops_is_noticed_and_another_one_helps(running, tmp_path):
     """It says 202 for ever: the submission ends with an error that says so, and the same bytes go to another door."""
 
@@ -345,19 +361,9 @@ def test_a_door_that_drops_is_noticed_and_another_one_helps(running, tmp_path):
         )
 
     async def run(answer):
-        app = web.Application()
-        app.router.add_post(path_of(running.collection), answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        (port,) = free_ports(1)
-        await web.TCPSite(runner, "127.0.0.1", port).start()
-        try:
-            submission = Submission(
-                collection=running.collection, state=tmp_path / "state", seconds=2, door=f"http://127.0.0.1:{port}"
-            )
+        async with answering(running.collection, answer) as url:
+            submission = Submission(collection=running.collection, state=tmp_path / "state", seconds=2, door=url)
             await submission.send(ROWS[:1])
-        finally:
-            await runner.cleanup()
 
     with pytest.raises(PartyMissing, match=r"not acknowledged by server 1: unreachable, server 2: 503"):
         asyncio.run(run(drop))
@@ -554,22 +560,16 @@ def test_an_answer_that_is_none_is_no_acknowledgement(running, tmp_path, monkeyp
         return web.Response(body=content)
 
     async def run(outbox):
-        app = web.Application()
-        app.router.add_post(path_of(running.collection), answer)
-        runner = web.AppRunner(app)
-        await runner.setup()
-        (port,) = free_ports(1)
-        await web.TCPSite(runner, "127.0.0.1", port).start()
         door = Door(running.collection, 0, running.server_folder(0).identity, outbox, RateLimitedLogger(LOGGER))
-        for courier in door._couriers.values():
-            courier._url = f"http://127.0.0.1:{port}{path_of(running.collection)}"
-        task = asyncio.create_task(door.run())
-        try:
-            return await door.hand_on([report])
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-            await runner.cleanup()
+        async with answering(running.collection, answer) as url:
+            for courier in door._couriers.values():
+                courier._url = f"{url}{path_of(running.collection)}"
+            task = asyncio.create_task(door.run())
+            try:
+                return await door.hand_on([report])
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
 
     with Outbox(folder) as outbox:
         assert asyncio.run(run(outbox)) == [{1: doors_module.UNREACHABLE, 2: doors_module.UNREACHABLE}]
