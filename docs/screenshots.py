@@ -20,8 +20,8 @@ from PIL import Image
 from dpmpc.cli.main import main as dpmpc
 from dpmpc.collection import front_page
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
+from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.status import Status
-from dpmpc.collection.task_file import ServerEntry
 from dpmpc.data import schema as schema_of
 from dpmpc.data import write_csv
 from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population

@@ -20,9 +20,10 @@ from bench.system.ports import HOST, free_ports
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.sealing import SealFolder, read_public
+from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
-from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.task_file import Collection
 from dpmpc.data import schema as schema_of
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_identity

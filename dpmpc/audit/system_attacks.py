@@ -35,8 +35,9 @@ from dpmpc.collection.collection_design import CollectionTerms, design_collectio
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.task_file import Collection
 from dpmpc.data import Schema
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import DpmpcError, GuaranteeError, InputError

@@ -216,7 +216,7 @@ def _identity(options: argparse.Namespace) -> None:
 def _collection(options: argparse.Namespace) -> None:
     from dpmpc.collection.collection_design import CollectionTerms, design_collection
     from dpmpc.collection.sealing import read_public
-    from dpmpc.collection.task_file import ServerEntry
+    from dpmpc.collection.server_entries import ServerEntry
     from dpmpc.data import Schema
     from dpmpc.network.identity import valid_until
     from dpmpc.planning.advice import verdict

@@ -2,8 +2,8 @@
 
 In the order in which a report travels:
 
-`task_file`   what everybody agrees on before the first upload; its digest is bound into all that follows
-`designing`   how such a file is made, and what denied reports can do
+`task_file`   what everybody agrees on before the first upload; its digest is bound into what follows (`server_entries`)
+`collection_design` how such a file is made, and what denied reports can do
 `reports`     the bytes of an upload, one record for each report
 `sealing`     how one report holds what is for each server, closed to all others; whose keys these are
 `submission`  how a client makes, keeps (`pending`) and sends them

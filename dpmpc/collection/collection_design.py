@@ -20,7 +20,8 @@ from typing import Any
 import msgspec
 
 from dpmpc.arguments import require_bool
-from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.server_entries import ServerEntry
+from dpmpc.collection.task_file import Collection
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from

@@ -41,7 +41,8 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.roster import TOKEN_BYTES, Ticket
-from dpmpc.collection.task_file import Collection, SealKey
+from dpmpc.collection.server_entries import SealKey
+from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.proving.joint import framed
 from dpmpc.randomness import Label

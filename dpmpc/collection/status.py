@@ -21,7 +21,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dpmpc.collection.task_file import HTTPS_PORT, STATES, Collection
+from dpmpc.collection.server_entries import HTTPS_PORT
+from dpmpc.collection.task_file import STATES, Collection
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
 from dpmpc.network.identity import fingerprint, party_name, pinning_context
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_json

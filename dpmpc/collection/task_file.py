@@ -23,19 +23,17 @@ import functools
 import hashlib
 import math
 import os
-import urllib.parse
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from numpy.typing import NDArray
 
+from dpmpc.collection.server_entries import ServerEntry, check_servers
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
-from dpmpc.network.identity import check_certificate
 from dpmpc.proved_reports import row_words
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
@@ -45,65 +43,11 @@ from dpmpc.storage import Record, canonical
 from dpmpc.task import Task
 from dpmpc.untrusted import LARGEST_FILE, LONGEST_TEXT, ReadError, is_unicode, read_bytes, read_json, read_toml
 
-HTTPS_PORT = 443
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
 State = Literal["not open yet", "open", "closed", "expired"]
 STATES: tuple[State, ...] = ("not open yet", "open", "closed", "expired")
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 STORED_FACTOR = 4  # reports that a server stores at most through one entrance, as a multiple of the largest batch
-_SOMEBODY = X25519PrivateKey.from_private_bytes(bytes(31) + b"\x40")  # whose key is no secret: checks others' keys
-MOST_KEYS = 256  # of a server: a number is one byte
-
-
-class SealKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A public key of one server, to which clients seal what is for it alone.
-
-    Parameters
-    ----------
-    number : int
-        0 for its first key, and so on.
-    suite : str
-        "x25519": DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM (RFC 9180).
-    public : str
-        64 hexadecimal digits, in lower case.
-    """
-
-    number: int
-    suite: Literal["x25519"]
-    public: str
-
-
-class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One server of a collection.
-
-    Parameters
-    ----------
-    url : str
-        Where clients upload: ``https://HOST[:PORT]``.
-    release : str
-        Where the other servers reach it for the release: ``HOST:PORT``.
-    certificate : str
-        Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, not its host.
-    keys : tuple of SealKey
-        In the order of their numbers, of which clients use the last one; none in format 1.
-    """
-
-    url: str
-    release: str
-    certificate: str
-    keys: tuple[SealKey, ...] = ()
-
-    @property
-    def release_address(self) -> tuple[str, int]:
-        """Host and port for the other servers."""
-        host, _, port = self.release.rpartition(":")
-        return host.lower().removeprefix("[").removesuffix("]"), int(port)
-
-    @property
-    def upload_address(self) -> tuple[str | None, int]:
-        """Host and port for clients."""
-        parts = urllib.parse.urlsplit(self.url)
-        return parts.hostname, parts.port or HTTPS_PORT
 
 
 class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
@@ -177,17 +121,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             if not is_unicode(text) or len(text) > LONGEST_TEXT or text != text.strip():
                 expected = f"at most {LONGEST_TEXT:,} without space around them expected"
                 raise InputError(f"{what}: {text[:40]!r} of {len(text):,} characters given, {expected}")
-        for number, entry in enumerate(self.servers):
-            _check_server(number, entry)
-        for what, places in (
-            ("url", {server.upload_address for server in self.servers}),
-            ("release address", {server.release_address for server in self.servers}),
-        ):
-            if len(places) < len(self.servers):
-                raise InputError(f"servers: two with one {what} given, different ones expected")
-        if len({server.certificate for server in self.servers}) < len(self.servers):
-            raise InputError("servers: two with one certificate given, different ones expected")
-        _check_keys(self.format, self.servers)
+        check_servers(self.format, self.servers)
         task = self.plan
         if len(self.servers) != task.trust.servers:
             raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
@@ -454,47 +388,6 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             return Task.from_dict(fields)
         except (KeyError, TypeError) as error:
             raise InputError(f"task: {error} is missing, unknown or of the wrong type") from error
-
-
-def _check_server(number: int, server: ServerEntry) -> None:
-    host, _, port = server.release.rpartition(":")
-    if not _is_https_host(server.url):
-        raise InputError(f"servers: url {server.url!r} of server {number} given, https://HOST[:PORT] expected")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"servers: release {server.release!r} of server {number} given, HOST:PORT expected")
-    check_certificate(server.certificate.encode(), number, "server")
-
-
-def _check_keys(number: int, servers: Sequence[ServerEntry]) -> None:
-    """Refuse keys that clients cannot seal to, that two servers share, or that do not fit the format."""
-    known: set[str] = set()
-    for server, entry in enumerate(servers):
-        given = f"servers: keys of server {server}"
-        if bool(entry.keys) != (number == 2):
-            expected = "none in format 1, one or more at each server in format 2"
-            raise InputError(f"format: {number} given with {len(entry.keys)} keys of server {server}, {expected}")
-        if [key.number for key in entry.keys] != list(range(len(entry.keys))) or len(entry.keys) > MOST_KEYS:
-            raise InputError(f"{given}: numbers 0, 1, .. in this order expected, at most {MOST_KEYS}")
-        for key in entry.keys:
-            try:
-                public = bytes.fromhex(key.public)
-                _SOMEBODY.exchange(X25519PublicKey.from_public_bytes(public))  # no point of small order
-            except ValueError:
-                raise InputError(f"{given}: {key.public!r} given, a public key of X25519 expected") from None
-            if public.hex() != key.public or key.public in known:
-                raise InputError(f"{given}: {key.public!r} given, lower case expected, and each key once")
-            known.add(key.public)
-
-
-def _is_https_host(url: str) -> bool:
-    """Return whether this is https, a host and perhaps a port, and nothing else."""
-    try:
-        parts = urllib.parse.urlsplit(url)
-        port = parts.port
-    except ValueError:
-        return False
-    named = bool(parts.hostname) and not set(parts.netloc) & set("@ ")
-    return named and port != 0 and is_unicode(url) and url == f"https://{parts.netloc}"
 
 
 @contextlib.contextmanager

@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from bench.system.collection_servers import Servers
 from dpmpc.collection.roster import draw_tickets, write_roster
 from dpmpc.collection.sealing import SUITE, Opener, SealedReports, SealFolder, report_id
-from dpmpc.collection.task_file import SealKey
+from dpmpc.collection.server_entries import SealKey
 from dpmpc.collection.verifying import verify
 from dpmpc.errors import ReportRejected
 from dpmpc.network.identity import write_identity

@@ -15,7 +15,8 @@ from dpmpc.client import Client
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import draw_tickets
 from dpmpc.collection.sealing import Opener, SealedReports, SealFolder, read_public, report_id
-from dpmpc.collection.task_file import MOST_KEYS, Collection, SealKey
+from dpmpc.collection.server_entries import MOST_KEYS, SealKey
+from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.randomness import Stream
 

@@ -22,11 +22,12 @@ from dpmpc.collection import front_page, service
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.release_process import in_words_of_servers
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import open_spool
 from dpmpc.collection.service import Service
 from dpmpc.collection.status import ROUNDED_TO, Answer, HourlyCount, Status, ask, lines, rounded
 from dpmpc.collection.submission import Submission
-from dpmpc.collection.task_file import STATES, Collection, ServerEntry, in_words
+from dpmpc.collection.task_file import STATES, Collection, in_words
 from dpmpc.data import Schema
 from dpmpc.errors import CollectionClosed, InputError, PartyImpersonated, PartyLost, PartyMissing
 from dpmpc.network.identity import fingerprint, write_identity

@@ -21,9 +21,10 @@ from dpmpc.client import Client
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
+from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.serving import serve
 from dpmpc.collection.submission import Submission
-from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.task_file import Collection
 from dpmpc.data import Schema
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, ReportRejected, TooFewClients
 from dpmpc.network.identity import write_identity

@@ -15,7 +15,7 @@ from dpmpc import privacy
 from dpmpc.analyst import open_sums
 from dpmpc.client import share_batch
 from dpmpc.collection.collection_design import CollectionTerms, design_collection, omission
-from dpmpc.collection.task_file import ServerEntry
+from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.data import Schema
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, PrivacyWarning

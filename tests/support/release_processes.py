@@ -23,8 +23,9 @@ from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import verify
 from dpmpc.data import Schema
 from dpmpc.network import connecting, conversation, identity

@@ -9,7 +9,8 @@ from dpmpc.client import Client
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.reports import HEADER_BYTES, make_reports
 from dpmpc.collection.sealing import SECRET_BYTES, report_id
-from dpmpc.collection.task_file import Collection, ServerEntry
+from dpmpc.collection.server_entries import ServerEntry
+from dpmpc.collection.task_file import Collection
 from dpmpc.data import Column, Schema
 from dpmpc.proved_reports import circuit_of, unpacked
 from dpmpc.proving.circuit import FIELD
