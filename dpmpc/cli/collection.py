@@ -18,7 +18,7 @@ from typing import Any
 from dpmpc.cli.options import add_release_options, add_take_over, address, release_choices, seconds
 from dpmpc.cli.output import progress
 from dpmpc.cli.waiting import quiet
-from dpmpc.errors import InputError
+from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.untrusted import ReadError, printable, read_bytes
 
 CERTIFIED_DAYS = 800
@@ -65,6 +65,14 @@ def add_commands(commands: Any) -> None:
         help="for each server in order its NAME.pub of `dpmpc identity --seal`: clients may send one report for all "
         "servers to any of them",
     )
+    collection.add_argument(
+        "--organisation",
+        action="append",
+        nargs=2,
+        default=[],
+        metavar=("J", "NAME"),
+        help="who runs server J, for the servers' pages and the report",
+    )
     for name, text in (
         ("opens", "when reports are taken, such as 2027-01-31T08:00+01:00"),
         ("closes", "when no more reports are taken"),
@@ -92,6 +100,11 @@ def add_commands(commands: Any) -> None:
         "additive shares and noise by servers. With Shamir shares servers prove the range of their noise, too",
     )
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
+    collection.add_argument(
+        "--even-if-hopeless",
+        action="store_true",
+        help="write the file also where the plan says that a release of the minimum batch would be worth nothing",
+    )
     add_release_options(collection, collected=True)
     collection.set_defaults(run=_collection)
     inspect = commands.add_parser("inspect", help="check a task file; tell what it promises, and whose keys it names")
@@ -219,15 +232,16 @@ def _collection(options: argparse.Namespace) -> None:
     from dpmpc.collection.server_entries import ServerEntry
     from dpmpc.data import Schema
     from dpmpc.network.identity import valid_until
-    from dpmpc.planning.advice import verdict
     from dpmpc.specification import Budget
 
     seals = [()] * len(options.server) if options.seal is None else [(read_public(path),) for path in options.seal]
     if len(seals) != len(options.server):
         raise InputError(f"seal: {len(seals)} given, one for each of {len(options.server)} servers expected")
     servers = tuple(
-        ServerEntry(url, release, _text(path), keys)
-        for (url, release, path), keys in zip(options.server, seals, strict=True)
+        ServerEntry(url, release, _text(path), keys, organisation)
+        for (url, release, path), keys, organisation in zip(
+            options.server, seals, _organisations(options.organisation, len(seals)), strict=True
+        )
     )
     terms = CollectionTerms(
         name=options.name,
@@ -243,18 +257,10 @@ def _collection(options: argparse.Namespace) -> None:
     )
     schema, budget = Schema.of_numbers(options.bounds), Budget(options.epsilon, options.delta)
     collection = design_collection(terms, schema, budget, proved=options.proved, **release_choices(options))
+    _require_useful(collection, refuse=not options.even_if_hopeless)
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.plan.guarantee)
-    useful, why = verdict(collection.plan)
-    least = f"with the minimum batch of {collection.minimum_batch:,} reports"
-    print(f"{least}: {why}")
-    if not useful:
-        print(
-            f"dpmpc collection: {least} a regression is WORTHLESS under the usual assumptions (dpmpc plan): raise "
-            "--minimum-batch or --epsilon, or collect fewer columns",
-            file=sys.stderr,
-        )
     for number, server in enumerate(servers):
         ends = valid_until(server.certificate.encode())
         if ends < collection.expires:
@@ -271,6 +277,40 @@ def _collection(options: argparse.Namespace) -> None:
         )
     if collection.plan.noising.by == "clients":
         print(f"dpmpc collection: {_of_clients_noise(collection)}", file=sys.stderr)
+
+
+def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:
+    """Return the organisation of each server, empty where none is given."""
+    found = [""] * servers
+    for text, name in given:
+        number = int(text) if text.isdecimal() and text.isascii() else servers
+        if number >= servers or found[number] or not name.strip():
+            expected = f"each server from 0 to {servers - 1} once at most, and a name expected"
+            raise InputError(f"organisation: {printable(text)!r} {printable(name)!r} given, {expected}")
+        found[number] = name.strip()
+    return found
+
+
+def _require_useful(collection: Any, *, refuse: bool) -> None:
+    """Say what releases of the smallest and of the largest batch are worth; refuse a smallest one worth nothing."""
+    from dpmpc.planning.advice import verdict
+
+    batches = {"minimum": collection.minimum_batch, "largest": collection.largest_batch}
+    plans = [collection.plan, collection.plan_of(collection.largest_batch)]
+    useful = []
+    for (which, clients), plan in zip(batches.items(), plans, strict=True):
+        is_useful, why = verdict(plan)
+        useful.append(is_useful)
+        print(f"with the {which} batch of {clients:,} reports: {why}")
+    if useful[0]:
+        return
+    hopeless = (
+        f"with the minimum batch of {collection.minimum_batch:,} reports a regression is WORTHLESS under the usual "
+        "assumptions (dpmpc plan): raise --minimum-batch or --epsilon, or collect fewer columns"
+    )
+    if refuse:
+        raise GuaranteeError(f"{hopeless}; --even-if-hopeless writes the file in spite of it")
+    print(f"dpmpc collection: {hopeless}", file=sys.stderr)
 
 
 def _of_clients_noise(collection: Any) -> str:
@@ -317,6 +357,8 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         yield f"column '{column.name}' from {column.lower:g} to {column.upper:g}"
     for number, server in enumerate(collection.servers):
         yield f"server {number}: {server.url}, {server.release}"
+        if server.organisation:
+            yield f"  run by {server.organisation}, as the task file says"
         certificate = server.certificate.encode()
         yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
         for key in server.keys:

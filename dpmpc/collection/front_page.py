@@ -100,7 +100,10 @@ def page(collection: Collection, status: Status, *, form: bool = False) -> str:
             digest=collection.digest.hex(),
             authenticated=collection.authenticated,
             columns=[(said(column.name), f"{column.lower:g}", f"{column.upper:g}") for column in schema.columns],
-            servers=[(said(server.url), fingerprint(server.certificate.encode())) for server in collection.servers],
+            servers=[
+                (said(server.organisation), said(server.url), fingerprint(server.certificate.encode()))
+                for server in collection.servers
+            ],
             guarantee=[said(line.strip()) for line in status.guarantee.split("\n")],
         )
     )

@@ -19,6 +19,7 @@ from dpmpc.untrusted import is_unicode
 
 HTTPS_PORT = 443
 MOST_KEYS = 256  # of a server: a number is one byte
+LONGEST_NAME = 200  # characters of an organisation
 _SOMEBODY = X25519PrivateKey.from_private_bytes(bytes(31) + b"\x40")  # whose key is no secret: checks others' keys
 
 
@@ -53,12 +54,15 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, not its host.
     keys : tuple of SealKey
         In the order of their numbers, of which clients use the last one; none in format 1.
+    organisation : str
+        Who runs it, for people, as whoever wrote the file says; at most 200 characters. Nothing proves it.
     """
 
     url: str
     release: str
     certificate: str
     keys: tuple[SealKey, ...] = ()
+    organisation: str = ""
 
     @property
     def release_address(self) -> tuple[str, int]:
@@ -88,12 +92,20 @@ def check_servers(version: int, servers: Sequence[ServerEntry]) -> None:
     _check_keys(version, servers)
 
 
+def check_text(what: str, text: str, longest: int) -> None:
+    """Refuse a text for people that is too long, that cannot be written as UTF-8, or that has space around it."""
+    if not is_unicode(text) or len(text) > longest or text != text.strip():
+        expected = f"at most {longest:,} without space around them expected"
+        raise InputError(f"{what}: {text[:40]!r} of {len(text):,} characters given, {expected}")
+
+
 def _check_server(number: int, server: ServerEntry) -> None:
     host, _, port = server.release.rpartition(":")
     if not _is_https_host(server.url):
         raise InputError(f"servers: url {server.url!r} of server {number} given, https://HOST[:PORT] expected")
     if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
         raise InputError(f"servers: release {server.release!r} of server {number} given, HOST:PORT expected")
+    check_text(f"servers: organisation of server {number}", server.organisation, LONGEST_NAME)
     check_certificate(server.certificate.encode(), number, "server")
 
 

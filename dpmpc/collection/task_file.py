@@ -31,7 +31,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.server_entries import ServerEntry, check_servers
+from dpmpc.collection.server_entries import ServerEntry, check_servers, check_text
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.proved_reports import row_words
@@ -117,10 +117,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         if not self.name.strip() or not is_unicode(self.name):
             raise InputError(f"name: {self.name!r} given, what people call the collection expected")
         for what in ("purpose", "contact"):
-            text = getattr(self, what)
-            if not is_unicode(text) or len(text) > LONGEST_TEXT or text != text.strip():
-                expected = f"at most {LONGEST_TEXT:,} without space around them expected"
-                raise InputError(f"{what}: {text[:40]!r} of {len(text):,} characters given, {expected}")
+            check_text(what, getattr(self, what), LONGEST_TEXT)
         check_servers(self.format, self.servers)
         task = self.plan
         if len(self.servers) != task.trust.servers:
@@ -153,8 +150,12 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     @functools.cached_property
     def plan(self) -> Task:
-        """The task of a minimum batch with a matrix that everybody can draw: what reports are made for."""
-        return self._task_of(self.minimum_batch, hashlib.sha256(Label.COLLECTION.value + self.content).digest())
+        """The task of a minimum batch: what reports are made for."""
+        return self.plan_of(self.minimum_batch)
+
+    def plan_of(self, clients: int) -> Task:
+        """Return the task of a batch, not verified, with a matrix that everybody can draw before there is a toss."""
+        return self._task_of(clients, hashlib.sha256(Label.COLLECTION.value + self.content).digest())
 
     @property
     def record_shape(self) -> tuple[int, int]:

@@ -20,8 +20,8 @@ HOUR = datetime.timedelta(hours=1)
 PEOPLE, LEAST = 300, 200
 
 
-def write_task_file(root, *options, servers=3, made=None):
-    """Run `dpmpc identity` and `dpmpc collection`; return the exit status of the latter."""
+def write_task_file(root, *options, servers=3, made=None, insisted=("--even-if-hopeless",)):
+    """Run `dpmpc identity` and `dpmpc collection`, for a batch however small; return the exit status of the latter."""
     root.mkdir(exist_ok=True)
     uploads, releases = free_ports(servers), free_ports(servers)
     (root / "bounds.toml").write_text(
@@ -41,7 +41,7 @@ def write_task_file(root, *options, servers=3, made=None):
     for name, value in times.items():
         argv += [f"--{name}", value.isoformat()]
     argv += ["--minimum-batch", str(LEAST), "--largest-batch", "5000", "--epsilon", "1", "--delta", "1e-6"]
-    return main([*argv, *options])
+    return main([*argv, *insisted, *options])
 
 
 def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):
@@ -58,15 +58,17 @@ def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):
     assert "Not proved: that a row is true" in line
 
 
-@pytest.mark.parametrize(("least", "worthless"), [("2000", False), ("20", True)])
-def test_a_design_that_is_worthless_at_its_minimum_batch_is_not_accepted_silently(tmp_path, capsys, least, worthless):
-    assert write_task_file(tmp_path, "--minimum-batch", least) == 0
+def test_a_design_that_is_worthless_at_its_minimum_batch_is_refused_unless_it_is_insisted_on(tmp_path, capsys):
+    assert write_task_file(tmp_path, "--minimum-batch", "2000", insisted=()) == 0
     told = capsys.readouterr()
-    assert (
-        f"with the minimum batch of {int(least):,} reports: each mean has noise with a standard deviation of"
-        in told.out
-    )
-    assert ("is WORTHLESS under the usual assumptions" in told.err) == worthless
+    for batch in ("minimum batch of 2,000", "largest batch of 5,000"):
+        assert f"with the {batch} reports: each mean has noise with a standard deviation of" in told.out
+    assert "WORTHLESS" not in told.err
+    assert write_task_file(tmp_path / "few", "--minimum-batch", "20", insisted=()) == 2
+    assert "with the minimum batch of 20 reports a regression is WORTHLESS under the usual" in capsys.readouterr().err
+    assert not (tmp_path / "few" / "task.toml").exists()
+    assert write_task_file(tmp_path / "insisted", "--minimum-batch", "20") == 0
+    assert "is WORTHLESS under the usual assumptions" in capsys.readouterr().err
 
 
 def test_without_proofs_the_task_file_is_as_it_was(tmp_path, capsys):

@@ -46,7 +46,10 @@ def entries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("identities")
     return tuple(
         ServerEntry(
-            f"https://{name}.example:7443", f"{name}.example:7444", write_identity(folder / name, number, DAY).decode()
+            f"https://{name}.example:7443",
+            f"{name}.example:7444",
+            write_identity(folder / name, number, DAY).decode(),
+            organisation=f"<i>Clinic {name}</i>",
         )
         for number, name in enumerate("abc")
     )
@@ -268,8 +271,10 @@ def test_the_page_says_what_is_collected_and_loads_nothing(entries, tmp_path):
         "(1, 1e-07)-differential privacy",
         *(fingerprint(entry.certificate.encode()) for entry in entries),
         *(entry.url for entry in entries),
+        *(entry.organisation for entry in entries),
     ):
         assert words in text, words
+    assert "<i>" not in page
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy

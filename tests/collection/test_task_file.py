@@ -426,6 +426,27 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
     assert "omission: a server that denies reports chooses whose reports are summed" in told
     assert "purpose: How long people wait.\ncontact: ada@clinic.example\n" in told
 
+    digest = Collection.load(tmp_path / "open.toml").digest
+    names = ("--organisation", "2", "Statistics Office", "--organisation", "0", " Clinic of Ada ")
+    assert write("named.toml", *names)[0] == 0
+    named = Collection.load(tmp_path / "named.toml")
+    assert [server.organisation for server in named.servers] == ["Clinic of Ada", "", "Statistics Office"]
+    assert named.digest != digest
+    assert b'"organisation"' not in Collection.load(tmp_path / "open.toml").content  # as if there were no such field
+    assert named.content.count(b'"organisation"') == 2
+    assert main(["inspect", str(tmp_path / "named.toml")]) == 0
+    assert "  run by Statistics Office, as the task file says\n" in capsys.readouterr().out
+    for wrong in (("3", "A"), ("-1", "A"), ("one", "A"), ("0", " "), (*names[1:3], *names[:3])):
+        status, told = write("wrong.toml", "--organisation", *wrong)
+        assert status == 2
+        assert "organisation: " in told.err
+        assert "each server from 0 to 2 once at most, and a name expected" in told.err
+    for wrong in ("x" * 201, "\ud800"):
+        status, told = write("wrong.toml", "--organisation", "1", wrong)
+        assert status == 2
+        assert "servers: organisation of server 1: " in told.err
+    assert not (tmp_path / "wrong.toml").exists()
+
     status, told = write("guess.toml", "--noise-by", "clients")
     assert status == 2
     assert "corrupt_clients: none given" in told.err
