@@ -23,16 +23,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated
 
-import aiohttp
 import msgspec
 
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.sealing import SealedReports, id_of
 from dpmpc.collection.task_file import Collection
-from dpmpc.errors import SpoolError
+from dpmpc.errors import InputError, SpoolError
 from dpmpc.network.identity import party_name, pinning_context
 from dpmpc.storage.database import Store, connect, transaction, typed_errors
 from dpmpc.untrusted import ReadError, read_beginning, read_json
+
+try:
+    import aiohttp
+except ImportError as error:
+    raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 STORED = 200
 FINAL = frozenset({STORED, 400, 401, 403, 404, 409, 410})  # answers after which nobody tries again

@@ -174,7 +174,7 @@ async def _listen(
             behind_proxy if entrance.context is None else limits,
             entrance.context,
             service.log,
-            service.count_refused,
+            service.metrics.count_refused_connection,
         )
         for entrance, idle in zip(entrances, idles, strict=True)
     ]

@@ -22,7 +22,7 @@ from bench.system.ports import free_ports
 from dpmpc.cli.main import main
 from dpmpc.cli.options import address
 from dpmpc.client import Client
-from dpmpc.collection import submission
+from dpmpc.collection import uploader
 from dpmpc.collection.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
 from dpmpc.collection.connections import IdleTimeout
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
@@ -156,11 +156,11 @@ def test_the_client_ends_where_a_server_is_missing_and_goes_on_later(tmp_path):
 
 @pytest.mark.parametrize("listens", [True, False], ids=["silent", "away"])
 def test_a_server_that_keeps_silent_is_told_of_within_seconds(tmp_path, monkeypatch, capsys, listens):
-    monkeypatch.setattr(submission, "SILENCE_SECONDS", 0.8)
-    monkeypatch.setattr(submission, "REMINDER_SECONDS", 0.8)
-    monkeypatch.setattr(submission, "ATTEMPT_SECONDS", 1.5)
+    monkeypatch.setattr(uploader, "SILENCE_SECONDS", 0.8)
+    monkeypatch.setattr(uploader, "REMINDER_SECONDS", 0.8)
+    monkeypatch.setattr(uploader, "ATTEMPT_SECONDS", 1.5)
     for delay in ("FIRST_DELAY", "LONGEST_DELAY"):  # a long pause would be the last, before anything is told again
-        monkeypatch.setattr(submission, delay, 0.1)
+        monkeypatch.setattr(uploader, delay, 0.1)
     with Servers.make(tmp_path, minimum_batch=2000) as servers, socket.socket() as quiet:
         servers.start(0, 1)
         if listens:  # takes connections, and says nothing
