@@ -234,15 +234,15 @@ class CellCounts(Contribution):
             )
 
     @classmethod
-    def of(cls, schema: Schema, by: str | None = None) -> CellCounts:
-        """Return the contribution that counts all variables of a schema, each by the groups of one of them.
+    def of(cls, schema: Schema, by: str | Sequence[str] | None = None) -> CellCounts:
+        """Return the contribution that counts all variables of a schema, each by the groups of some of them.
 
         Parameters
         ----------
         schema : Schema
             Bounds of the columns; a codebook's variables say what their cells are.
-        by : str, optional
-            A category, or an answer yes or no.
+        by : str or sequence of str, optional
+            Categories, or answers yes or no: everybody is in one group of all of them together.
 
         Raises
         ------
@@ -255,44 +255,47 @@ class CellCounts(Contribution):
                 '"indicator" in a column counts those who lack its value'
             )
         known = {variable.name: variable for variable in variables_of(schema)}
-        listed = [name for name in known if name != by]
-        if by is not None and by not in known:
-            raise InputError(f"by: {by!r} given, a column of the bounds expected; there are {', '.join(known)}")
+        names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
+        for name in names:
+            if name not in known:
+                raise InputError(f"by: {name!r} given, a column of the bounds expected; there are {', '.join(known)}")
+        listed = [name for name in known if name not in names]
         if not listed:
-            raise InputError(f"columns: none given beside {by!r}, at least one expected")
-        groups = () if by is None else (known[by],)
-        if groups and not groups[0].categories:
-            raise InputError(
-                f"by: {by!r} given, a {groups[0].kind}, a column expected whose values the bounds list: values = "
-                "[...], or yes and no"
-            )
+            raise InputError(f"columns: none given beside {', '.join(map(repr, names))}, at least one expected")
+        groups = [known[name] for name in names]
+        for one in groups:
+            if not one.categories:
+                raise InputError(
+                    f"by: {one.name!r} given, a {one.kind}, a column expected whose values the bounds list: values = "
+                    "[...], or yes and no"
+                )
         return cls([_grid(schema, known[name], groups) for name in listed])
 
     def parameters(self) -> dict[str, Any]:
         """Return the grids and the digest of their strategies."""
         return {"grids": [grid.to_dict() for grid in self.grids], "digest": self.digest}
 
-    def counted(self, schema: Schema) -> list[tuple[Variable, Variable | None]]:
-        """Return the variable of each grid, and the one whose groups it is counted by, if any.
+    def counted(self, schema: Schema) -> list[tuple[Variable, tuple[Variable, ...]]]:
+        """Return the variable of each grid, and those whose groups it is counted by.
 
         Raises
         ------
         InputError
             If a grid is not what the schema says of its variables.
         """
-        found: list[tuple[Variable, Variable | None]] = []
+        found: list[tuple[Variable, tuple[Variable, ...]]] = []
         known = variables_of(schema)
         by_place = {schema.index(one.term.columns[0].name): one for one in known if _is_in(schema, one)}
         for grid in self.grids:
             places = [*([] if grid.column is None else [grid.column]), *(first for first, _ in grid.groups)]
             named = [by_place.get(place) for place in places]
-            if not 1 <= len(named) <= 2 or None in named:
+            if not named or None in named:
                 raise InputError(f"{grid.called}: {grid} given, one of the variables of the bounds expected")
             variable, *groups = [one for one in named if one is not None]
             expected = _grid(schema, variable, groups)
             if (grid.edges, grid.missing, grid.groups) != (expected.edges, expected.missing, expected.groups):
                 raise InputError(f"{grid.called}: {grid} given, {expected} expected by the bounds")
-            found.append((variable, groups[0] if groups else None))
+            found.append((variable, tuple(groups)))
         return found
 
     def starts(self) -> list[int]:

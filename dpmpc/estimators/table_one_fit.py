@@ -44,8 +44,8 @@ class TableOneFit:
         contribution = release.task.statistic
         assert isinstance(contribution, CellCounts)
         counted = contribution.counted(release.task.schema)
-        groups = {by.name: by for _, by in counted if by is not None}
-        if len(groups) > 1 or (groups and any(by is None for _, by in counted)):
+        groups = {one.name: one for _, by in counted for one in by}
+        if len(groups) > 1 or (groups and not all(by for _, by in counted)):
             raise InputError(f"release: of cells by {', '.join(groups)} given, by one variable or none expected")
         self.release_ = release
         self.by_ = next(iter(groups), None)

@@ -7,6 +7,7 @@ import math
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -36,6 +37,7 @@ BOOKS = {
     "a category that may be missing": ((SEX,), None),
     "numbers by an answer": ((AGE, GAP, SICK), "sick"),
     "a number by a group that may be missing": ((AGE, SEX), "sex"),
+    "a number by two categories": ((FEW, SICK, WARD), ("ward", "sick")),
     "all of them by ward": ((AGE, FEW, SEX, SICK, WARD), "ward"),
 }
 
@@ -176,12 +178,25 @@ def test_it_travels_in_a_task():
     task = design(ReleaseSpec.of(public, 1000, 1.0, 1e-6, contribution=contribution))
     assert Task.from_dict(json.loads(json.dumps(task.to_dict()))).digest == task.digest
     assert (task.sketch.family, task.width) == ("sum", contribution.width(len(public)))
-    assert [(one.name, by and by.name) for one, by in contribution.counted(public)] == [
+    assert [(one.name, *(group.name for group in by)) for one, by in contribution.counted(public)] == [
         ("age", "ward"),
         ("few", "ward"),
         ("sex", "ward"),
         ("sick", "ward"),
     ]
+
+
+def test_people_are_counted_by_the_groups_of_several_variables_together():
+    """A place is the age, then who is sick, then the ward: the last variable's values stand next to each other."""
+    public = Schema.of_codebook(Codebook((AGE, SICK, WARD)))
+    contribution = CellCounts.of(public, by=("ward", "sick"))
+    (grid,) = contribution.grids
+    assert grid.group_count == len(WARD.categories) * len(SICK.categories)
+    assert [group.name for group in contribution.counted(public)[0][1]] == ["ward", "sick"]
+    columns = Codebook((AGE, SICK, WARD)).encode(
+        pd.DataFrame({"age": [AGE.lower] * 2, "sick": list(SICK.yes + SICK.no), "ward": [WARD.categories[1]] * 2})
+    )
+    assert grid.group_of(public.normalise(columns.values)).tolist() == [3, 2]
 
 
 def test_other_integers_of_a_strategy_are_refused():
