@@ -130,13 +130,25 @@ SETTINGS = (
 )
 
 
+def _sums(task: Task, rows: Matrix) -> NDArray[np.int64]:
+    """Return the sums that servers would open without noise."""
+    encoded = task.statistic.encode(task.schema.normalise(rows), task.encoding)
+    return np.asarray(task.encoding.ring.lift(task.sketch.apply(task.encoding.ring.embed(encoded))))
+
+
+def release_by_parties(task: Task, rows: Matrix, stream: Stream) -> Release:
+    """Release the true sums plus the noise that each party draws in a release, by the sampler that it draws with."""
+    sums = _sums(task, rows)
+    parties = int(task.noise_terms.max())
+    return Release(task, sums + task.noise.sample((parties, *sums.shape), stream).sum(axis=0))
+
+
 def release_of_law(task: Task, rows: Matrix, generator: np.random.Generator) -> Release:
     """Release the true sums plus rounded Gaussian noise of the released variance: no client draws any.
 
     Rows get independent noise, also where each client sends one copy (docs/mathematics.md, section 1.4).
     """
-    encoded = task.statistic.encode(task.schema.normalise(rows), task.encoding)
-    sums = task.encoding.ring.lift(task.sketch.apply(task.encoding.ring.embed(encoded)))
+    sums = _sums(task, rows)
     deviations = np.sqrt(task.noise_terms * task.noise.variance)
     noise = np.rint(deviations[:, None] * generator.standard_normal(sums.shape))
     return Release(task, sums + noise.astype(np.int64))

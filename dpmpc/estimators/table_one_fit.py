@@ -1,4 +1,4 @@
-"""Table 1 as it is read from a release of cells: people, medians, quartiles, means and shares, by group.
+"""Table 1 as it is read from a release of cells: people, medians, quartiles, means, shares and tests, by group.
 
 Promised: every number has an interval or an error of its own, and one that the noise hides is not told. All is read
 from one release, and so is any other quantile later on, at no further cost.
@@ -19,6 +19,8 @@ from dpmpc.contributions import CellCounts
 from dpmpc.data import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
+from dpmpc.estimators.cross_table import CrossTable
+from dpmpc.estimators.independence import Independence, holm, rank_test
 from dpmpc.estimators.inference import stands_out
 from dpmpc.estimators.quantiles import Distribution, Interval
 from dpmpc.release import Release
@@ -154,6 +156,59 @@ class TableOneFit:
             errors={"people": "std. error", "%": "s.e. of %"},
         )
 
+    def crosstab(self, name: str) -> CrossTable:
+        """Return the table of a category by the groups."""
+        _, variable = self._variable(name)
+        if not variable.categories:
+            raise InputError(f"name: {name!r} given, a {variable.kind}, a column with listed values expected")
+        return CrossTable.of(self.release_, name, self._grouped())
+
+    def rank_test(self, name: str) -> Independence | str:
+        """Test that a number has one distribution in all groups, or say why that cannot be tested.
+
+        It is the test of Mann and Whitney, with more than two groups that of Kruskal and Wallis, with the noise in its
+        law. Groups of too few people to tell from none have no part in it.
+
+        Parameters
+        ----------
+        name : str
+            The number or date.
+        """
+        self._grouped()
+        found = self.distribution(name)
+        return rank_test(self.estimates_, found.grid, self.groups_)
+
+    def tests(self) -> tuple[NumberTable | None, dict[str, str]]:
+        """Return the test of each column that it is the same in all groups, and why others have none."""
+        found: dict[str, Independence] = {}
+        untested: dict[str, str] = {}
+        for name, (_, variable) in self.variables_.items() if self.by_ is not None else ():
+            tested = self.crosstab(name).independence() if variable.categories else self.rank_test(name)
+            if isinstance(tested, Independence):
+                found[name] = tested
+            else:
+                untested[name] = tested
+        if not found:
+            return None, untested
+        p_values = [one.p_value for one in found.values()]
+        return NumberTable(
+            f"Tests: the same in all groups of {self.by_}",
+            {
+                "chi-squared": [one.statistic for one in found.values()],
+                "degrees": [one.degrees for one in found.values()],
+                "p": p_values,
+                "p (Holm)": holm(p_values),
+            },
+            list(found),
+            label="column",
+            notes=[
+                "Numbers: ranks (Mann-Whitney, Kruskal-Wallis), among groups that stand out of the noise. Categories: "
+                "the two-way table, values of few people joined. The noise is part of the law. p (Holm) holds for all "
+                "tests of this table together.",
+                *(f"{name}: no test: {why}." for name, why in untested.items()),
+            ],
+        ), untested
+
     def result(self, level: float = 0.95) -> Result:
         """Return all of the table, as `dpmpc describe` and `dpmpc read` show it.
 
@@ -163,8 +218,8 @@ class TableOneFit:
             Nominal coverage of each interval, strictly between 0 and 1.
         """
         require_fraction("level", level)
-        numbers, categories = self.numbers(level), self.shares()
-        tables = {"people": self.table_, "numbers": numbers, "categories": categories}
+        numbers, categories, (tests, untested) = self.numbers(level), self.shares(), self.tests()
+        tables = {"people": self.table_, "numbers": numbers, "categories": categories, "tests": tests}
         shown = {name: table for name, table in tables.items() if table is not None}
         told = [*(numbers.columns["median"] if numbers else ()), *(categories.columns["%"] if categories else ())]
         hidden = not np.isfinite(np.array(told, dtype=np.float64)).any()
@@ -175,7 +230,7 @@ class TableOneFit:
             model=self.kind,
             title=f"Description of {', '.join(self.variables_)}{by}",
             tables=list(shown.values()),
-            notes=[*warned],
+            notes=[*warned, *([] if tests else (f"No test of {name}: {why}." for name, why in untested.items()))],
             warnings=warned,
             verdict=_NOTHING if hidden else None,
             plots={} if hidden else self._plots(level),
@@ -183,6 +238,7 @@ class TableOneFit:
                 "by": self.by_,
                 "confidence_level": level,
                 **{name: None if table is None else table.to_dict() for name, table in tables.items()},
+                "not_tested": untested,
             },
             parameters=self.parameters,
             estimator=self.python_name,
@@ -234,6 +290,12 @@ class TableOneFit:
         """Say in what dates are given."""
         dates = [one for _, one in self.variables_.values() if one.kind == "date"]
         return [f"{one.name}: days since {one.lower}." for one in dates]
+
+    def _grouped(self) -> str:
+        """Return what the groups are values of."""
+        if self.by_ is None:
+            raise InputError("by: this release counts by no groups, one that does expected")
+        return self.by_
 
     def _variable(self, name: str) -> tuple[int, Variable]:
         if name not in self.variables_:

@@ -80,7 +80,7 @@ def test_what_is_refused(folder, capsys):
         (release, "--crosstab", "ward,smoker", "--target", "stay"): "no target and no model expected beside it",
         (release, "--crosstab", "ward,smoker", "--model", "logistic"): "no target and no model expected beside it",
         (folder / "rounds", "--crosstab", "ward,smoker"): "release-0.dpmpc' can be read anew",
-        (folder / "rounds" / "release-1.dpmpc", "--crosstab", "ward,smoker"): "one of second moments expected",
+        (folder / "rounds" / "release-1.dpmpc", "--crosstab", "ward,smoker"): "second moments or of cells expected",
     }.items():
         assert said in run(capsys, "read", *words, status=2).err
     assert run(capsys, "read", folder / "rounds" / "release-0.dpmpc", "--crosstab", "ward,smoker").out

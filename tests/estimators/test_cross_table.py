@@ -208,7 +208,7 @@ def test_numbers_and_sketches_hold_no_table():
         CrossTable.of(release_of_law(plain, np.zeros((100, 2)), rng), "a", "b")
     public = Schema.of_codebook(Codebook(VARIABLES))
     rows = design(ReleaseSpec.of(public, 1000, 1.0, 1e-6, sketch="osnap", rows=20, simulation_seed=0))
-    with pytest.raises(InputError, match="release of rows, one of second moments expected"):
+    with pytest.raises(InputError, match="release of rows, one of second moments or of cells expected"):
         CrossTable.of(release_of_law(rows, np.zeros((1000, 7)), rng), "ward", "outcome")
     few = task_of(1000, variables=(AGE, WARD, SMOKER))
     with pytest.raises(InputError, match="'outcome' given, a variable"):

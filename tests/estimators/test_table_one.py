@@ -116,7 +116,7 @@ def test_a_file_of_the_first_version_with_cells_says_what_it_said():
     vectors = Path(__file__).parent.parent / "vectors"
     published = json.loads((vectors / "cells_release.json").read_text())
     found = TableOneFit().fit_release(Release.load(vectors / "cells_release.dpmpc")).result().data
-    assert found.keys() == published.keys()
+    assert published.keys() <= found.keys()  # versions since then say more
     for table in ("people", "numbers", "categories"):
         assert found[table].keys() == published[table].keys()
         for row, values in published[table].items():
