@@ -11,6 +11,7 @@ Promised: functions of the release; what is no table of people that count once i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -73,18 +74,22 @@ class TwoWayCounts(NamedTuple):
 
     @classmethod
     def _of_cells(cls, release: Release, cells: CellCounts, first: Variable, second: Variable) -> TwoWayCounts:
-        """Read the grid of one variable by the groups of the other."""
-        counted = cells.counted(release.task.schema)
-        for grid, (variable, by) in enumerate(counted):
-            if by is None or {variable.name, by.name} != {first.name, second.name}:
+        """Read a grid that is counted by both variables, summed over all else that it is counted by."""
+        counted, both = cells.counted(release.task.schema), (first.name, second.name)
+        for place, (variable, by) in enumerate(counted):
+            axes = [one.name for one in (variable, *by) if one.categories]
+            if not set(both) <= set(axes):
                 continue
-            estimates = CellEstimates.of(release)
-            counts = estimates.counts[grid].reshape(len(variable.categories), len(by.categories))
-            covariance = estimates.noise_covariance(grid, np.eye(counts.size)[:, :, None])
-            found = cls(variable, by, counts, covariance)
-            return found if variable.name == first.name else found.transposed()
-        groups = next((one.name for _, one in counted if one is not None), None)
-        held = "no variable by another" if groups is None else f"variables by {groups} alone"
+            estimates, grid = CellEstimates.of(release), cells.grids[place]
+            sizes = [count + 1 for _, count in grid.groups]
+            row, column = (np.indices(sizes).reshape(len(sizes), -1)[axes.index(name)] for name in both)
+            shape = (len(first.categories), len(second.categories))
+            within = (row * shape[1] + column)[None, :] == np.arange(math.prod(shape))[:, None]
+            gradients = np.repeat(within[:, :, None].astype(np.float64), estimates.counts[place].shape[1], axis=2)
+            counts = np.tensordot(gradients, estimates.counts[place], 2).reshape(shape)
+            return cls(first, second, counts, estimates.noise_covariance(place, gradients))
+        groups = dict.fromkeys(one.name for _, by in counted for one in by)
+        held = f"variables by {', '.join(groups)} alone" if groups else "no variable by another"
         raise InputError(
             f"crosstab: {first.name!r} and {second.name!r} given, but these cells count {held}; second moments hold "
             "all pairs"
