@@ -1,25 +1,26 @@
-"""The commands of a real collection: `dpmpc identity`, `collection`, `inspect`, `roster`, `serve`, `submit`.
+"""The commands of who runs a collection: `dpmpc identity`, `collection`, `inspect`, `roster`, `serve`.
 
-Keys are kept in files that only their owner may read. Neither a key nor a row is ever given on a command line, which
-everybody on the machine may read.
+Keys are kept in files that only their owner may read, never given on a command line, which everybody on the machine may
+read.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
-import math
 import shutil
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import add_release_options, add_take_over, address, release_choices, seconds
-from dpmpc.cli.output import progress
+from dpmpc.cli.options import add_release_options, add_take_over, address, release_choices
 from dpmpc.cli.waiting import quiet
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.untrusted import ReadError, printable, read_bytes
+
+if TYPE_CHECKING:
+    from dpmpc.data import Schema
 
 CERTIFIED_DAYS = 800
 MOST_DAYS = 36500
@@ -49,7 +50,18 @@ def add_commands(commands: Any) -> None:
         "--purpose", default="", metavar="TEXT", help="why people are asked, for the servers' pages"
     )
     collection.add_argument("--contact", default="", metavar="TEXT", help="whom people can ask, for the servers' pages")
-    collection.add_argument("--bounds", required=True, metavar="FILE", help="TOML with the public bounds")
+    collection.add_argument(
+        "--bounds",
+        required=True,
+        metavar="FILE",
+        help="TOML with the public bounds, values, dates and rules for what is missing, and texts for people",
+    )
+    collection.add_argument(
+        "--describe",
+        action="store_true",
+        help="collect a Table 1: how many people are in each cell of each column, in place of second moments",
+    )
+    collection.add_argument("--by", metavar="COL", help="with --describe, by the values of this column")
     collection.add_argument(
         "--server",
         action="append",
@@ -112,7 +124,6 @@ def add_commands(commands: Any) -> None:
     inspect.set_defaults(run=_inspect)
     _add_roster(commands)
     _add_serve(commands)
-    _add_submit(commands)
 
 
 def _add_roster(commands: Any) -> None:
@@ -168,25 +179,6 @@ def _add_serve(commands: Any) -> None:
     serve.set_defaults(run=_serve)
 
 
-def _add_submit(commands: Any) -> None:
-    submit = commands.add_parser("submit", help="send rows to all servers of a collection; safe to repeat")
-    submit.add_argument("collection", metavar="COLLECTION", help="the task file")
-    submit.add_argument("data", nargs="?", metavar="DATA", help="CSV or Parquet, a report for each row")
-    submit.add_argument("--row", metavar="FILE", help="one row instead: COL=X on each line; - is standard input")
-    submit.add_argument("--rows", nargs=2, type=int, metavar=("FIRST", "LAST"), help="these rows only, counted from 1")
-    submit.add_argument("--tickets", metavar="FILE", help="CSV of tickets, one for each row")
-    submit.add_argument(
-        "--door", metavar="URL", help="one server's web address, which hands reports on to all; format 2"
-    )
-    submit.add_argument(
-        "--state", metavar="FILE", help="keeps what is not acknowledged (default: submission-DIGEST.state)"
-    )
-    submit.add_argument("--concurrency", type=int, default=8, metavar="N", help="requests to a server at a time")
-    submit.add_argument("--batch", type=int, default=1, metavar="N", help="reports per request (default %(default)s)")
-    submit.add_argument("--seconds", type=seconds, default=3600.0, help="longest time in all (default %(default)g)")
-    submit.set_defaults(run=_submit)
-
-
 def _time(text: str) -> datetime.datetime:
     """Parse a time with its time zone."""
     try:
@@ -230,7 +222,6 @@ def _collection(options: argparse.Namespace) -> None:
     from dpmpc.collection.collection_design import CollectionTerms, design_collection
     from dpmpc.collection.sealing import read_public
     from dpmpc.collection.server_entries import ServerEntry
-    from dpmpc.data import Schema
     from dpmpc.network.identity import valid_until
     from dpmpc.specification import Budget
 
@@ -255,8 +246,9 @@ def _collection(options: argparse.Namespace) -> None:
         purpose=options.purpose.strip(),
         contact=options.contact.strip(),
     )
-    schema, budget = Schema.of_numbers(options.bounds), Budget(options.epsilon, options.delta)
-    collection = design_collection(terms, schema, budget, proved=options.proved, **release_choices(options))
+    schema, choices = _collected(options)
+    budget = Budget(options.epsilon, options.delta)
+    collection = design_collection(terms, schema, budget, proved=options.proved, **choices)
     _require_useful(collection, refuse=not options.even_if_hopeless)
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
@@ -293,24 +285,41 @@ def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:
 
 def _require_useful(collection: Any, *, refuse: bool) -> None:
     """Say what releases of the smallest and of the largest batch are worth; refuse a smallest one worth nothing."""
+    from dpmpc.contributions import CellCounts
     from dpmpc.planning.advice import verdict
+    from dpmpc.render.plan import table_verdict
 
+    table = isinstance(collection.plan.statistic, CellCounts)
     batches = {"minimum": collection.minimum_batch, "largest": collection.largest_batch}
     plans = [collection.plan, collection.plan_of(collection.largest_batch)]
     useful = []
     for (which, clients), plan in zip(batches.items(), plans, strict=True):
-        is_useful, why = verdict(plan)
+        is_useful, why = (table_verdict if table else verdict)(plan)
         useful.append(is_useful)
         print(f"with the {which} batch of {clients:,} reports: {why}")
     if useful[0]:
         return
+    what = "a table" if table else "a regression"
     hopeless = (
-        f"with the minimum batch of {collection.minimum_batch:,} reports a regression is WORTHLESS under the usual "
+        f"with the minimum batch of {collection.minimum_batch:,} reports {what} is WORTHLESS under the usual "
         "assumptions (dpmpc plan): raise --minimum-batch or --epsilon, or collect fewer columns"
     )
     if refuse:
         raise GuaranteeError(f"{hopeless}; --even-if-hopeless writes the file in spite of it")
     print(f"dpmpc collection: {hopeless}", file=sys.stderr)
+
+
+def _collected(options: argparse.Namespace) -> tuple[Schema, dict[str, Any]]:
+    """Return the bounds of what is collected, and the keywords of `ReleaseSpec.of`."""
+    from dpmpc.data import Schema
+    from dpmpc.estimators import TableOne
+
+    schema, choices = Schema.from_toml(options.bounds), release_choices(options)
+    if options.describe:
+        return schema, {**choices, **TableOne(options.by).task_choices(schema)}
+    if options.by is not None:
+        raise InputError(f"by: {options.by!r} given, which belongs with --describe: moments by group are not collected")
+    return schema, choices
 
 
 def _of_clients_noise(collection: Any) -> str:
@@ -353,8 +362,8 @@ def _described(collection: Any, path: str) -> Iterator[str]:
             "values outside the bounds are refused, so that a missing report tells of one: nothing more is uploaded; a "
             "release of version 0.1 still verifies"
         )
-    for column in schema.columns:
-        yield f"column '{column.name}' from {column.lower:g} to {column.upper:g}"
+    for variable in schema.variables:
+        yield f"column {variable.in_words}"
     for number, server in enumerate(collection.servers):
         yield f"server {number}: {server.url}, {server.release}"
         if server.organisation:
@@ -448,83 +457,6 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
         web=options.web,
         on_listening=tell,
     )
-
-
-def _submit(options: argparse.Namespace) -> None:
-    import numpy as np
-
-    from dpmpc.collection.task_file import Collection
-
-    collection = Collection.load(options.collection)
-    names = collection.plan.schema.names
-    if (options.data is None) == (options.row is None):
-        raise InputError("data, row: give a file or --row, one of the two")
-    rows = _read_rows(options, names) if options.row is None else np.array([_read_row(_lines(options.row), names)])
-    with progress() as on_progress:
-        done = _send(options, collection, rows, lambda got, needed: on_progress("acknowledged", got / needed))
-    print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
-
-
-def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: Callable[[int, int], None]) -> Any:
-    """Send a report for each row; return what became of them."""
-    from dpmpc.collection.roster import read_tickets
-    from dpmpc.collection.submission import Submission
-
-    submission = Submission(
-        collection=collection,
-        state=options.state or f"submission-{collection.digest.hex()[:16]}.state",
-        tickets=None if options.tickets is None else read_tickets(options.tickets),
-        batch=options.batch,
-        concurrency=options.concurrency,
-        seconds=options.seconds,
-        door=options.door,
-        tell=lambda line: print(f"dpmpc submit: {line}", file=sys.stderr, flush=True),
-        on_progress=on_progress,
-    )
-    done = submission.run(rows)
-    if done.finished_before and submission.tickets is None:
-        raise InputError(
-            f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
-            "sent. For the same rows there is nothing to do; for others another file is expected"
-        )
-    return done
-
-
-def _read_rows(options: argparse.Namespace, names: Sequence[str]) -> Any:
-    from dpmpc.data import read_table
-
-    table = read_table(options.data, names)
-    first, last = options.rows or (1, len(table))
-    if not 1 <= first <= last <= len(table):
-        raise InputError(f"rows: {first} to {last} given, rows within 1 to {len(table)} expected")
-    return table.values[first - 1 : last]
-
-
-def _lines(path: str) -> list[str]:
-    """Return the lines of a file or of standard input, without the empty ones."""
-    try:
-        text = sys.stdin.read() if path == "-" else read_bytes(path).decode("utf-8")
-    except (OSError, ReadError, UnicodeDecodeError) as error:
-        raise InputError(f"row: {path} cannot be read: {type(error).__name__}") from error
-    return [line.strip() for line in text.splitlines() if line.strip()]
-
-
-def _read_row(cells: Sequence[str], names: Sequence[str]) -> list[float]:
-    """Read COL=X for each column, in any order."""
-    values: dict[str, float] = {}
-    for cell in cells:
-        name, _, text = cell.rpartition("=")
-        try:
-            value = float(text)
-        except ValueError:
-            value = math.nan
-        if name not in names or name in values or not math.isfinite(value):  # what it says is nobody's business
-            raise InputError(f"row: COLUMN=NUMBER on each line expected, each once of {', '.join(names)}")
-        values[name] = value
-    if len(values) < len(names):
-        missing = [name for name in names if name not in values]
-        raise InputError(f"row: none given for {', '.join(missing)}, a number for each column expected")
-    return [values[name] for name in names]
 
 
 def _text(path: str) -> str:

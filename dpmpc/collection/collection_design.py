@@ -244,13 +244,11 @@ def _raised(noise: dict[str, Any], factor: float) -> dict[str, Any]:
     return noise_from(raised).describe()
 
 
-def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
+def _without_none(value: Any) -> Any:
     """Leave out fields that are None, which TOML cannot express; all of them are None by default."""
-    return {
-        name: _without_none(value) if isinstance(value, dict) else value
-        for name, value in fields.items()
-        if value is not None
-    }
+    if isinstance(value, dict):
+        return {name: _without_none(one) for name, one in value.items() if one is not None}
+    return [_without_none(one) for one in value] if isinstance(value, list) else value
 
 
 def _epsilon(epsilon: float) -> str:

@@ -84,7 +84,6 @@ def page(collection: Collection, status: Status, *, form: bool = False) -> str:
     def said(text: str) -> str:
         return printable(text, _LONGEST)
 
-    schema = collection.plan.schema
     return (
         _environment()
         .get_template("front.html")
@@ -99,7 +98,14 @@ def page(collection: Collection, status: Status, *, form: bool = False) -> str:
             times=[(word, getattr(collection, word)) for word in ("opens", "closes", "expires")],
             digest=collection.digest.hex(),
             authenticated=collection.authenticated,
-            columns=[(said(column.name), f"{column.lower:g}", f"{column.upper:g}") for column in schema.columns],
+            variables=[
+                (
+                    said(one.name),
+                    said(one.range_in_words) + (" or missing" if one.if_missing is not None else ""),
+                    printable(": ".join(text for text in (one.label, one.meaning) if text)),
+                )
+                for one in collection.plan.schema.variables
+            ],
             servers=[
                 (said(server.organisation), said(server.url), fingerprint(server.certificate.encode()))
                 for server in collection.servers

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_choice, require_whole
 from dpmpc.contributions.contribution import Contribution
 from dpmpc.contributions.grouped_moments import shown_group
-from dpmpc.data import MOST_CELLS, Codebook, Schema, Variable
+from dpmpc.data import MOST_CELLS, Schema, Variable
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 from dpmpc.storage import Record
@@ -254,7 +254,7 @@ class CellCounts(Contribution):
                 "bounds: with weights or rows of zeros given, neither expected where people are counted: if_missing = "
                 '"indicator" in a column counts those who lack its value'
             )
-        known = {variable.name: variable for variable in variables_of(schema)}
+        known = {variable.name: variable for variable in schema.variables}
         names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
         for name in names:
             if name not in known:
@@ -284,7 +284,7 @@ class CellCounts(Contribution):
             If a grid is not what the schema says of its variables.
         """
         found: list[tuple[Variable, tuple[Variable, ...]]] = []
-        known = variables_of(schema)
+        known = schema.variables
         by_place = {schema.index(one.term.columns[0].name): one for one in known if _is_in(schema, one)}
         for grid in self.grids:
             places = [*([] if grid.column is None else [grid.column]), *(first for first, _ in grid.groups)]
@@ -348,12 +348,6 @@ class CellCounts(Contribution):
         if encoding.fractional_bits < BITS:
             raise InputError(f"fractional_bits: {encoding.fractional_bits} given, at least {BITS} expected of cells")
         return encoding.fractional_bits - BITS
-
-
-def variables_of(schema: Schema) -> tuple[Variable, ...]:
-    """Return the variables of a schema: those of its codebook, or its columns as numbers."""
-    book = schema.codebook if isinstance(schema.codebook, Codebook) else Codebook.of_columns(schema.columns)
-    return book.variables
 
 
 def _is_in(schema: Schema, variable: Variable) -> bool:

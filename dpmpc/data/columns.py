@@ -81,6 +81,7 @@ DEFAULT_CELLS, MOST_CELLS = 128, 512  # of a number or a date, where its distrib
 _DEGREE = 3  # of splines
 _STEP_ERROR = 1e-6  # of a step's number in the width of the bounds
 _LABEL = "missing"
+_LONGEST = {"label": 200, "meaning": 2000, "unit": 50}  # characters of texts for people
 #: What each kind of variable is described by, beside its name and what is missing.
 _FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "category": ({"values"}, {"reference", "other"}),
@@ -137,6 +138,8 @@ class Variable(Record, frozen=True, omit_defaults=True):
     if_missing : {"indicator", "middle"}, optional
         What stands for a missing value: 0 and a 1 in a further column, or the middle of the bounds. By default the row
         is incomplete.
+    label, meaning, unit : str
+        For people: what it is called in a question, what is meant by it, and what it is measured in.
 
     Raises
     ------
@@ -161,9 +164,17 @@ class Variable(Record, frozen=True, omit_defaults=True):
     step: float | None = None
     missing: tuple[str, ...] = ()
     if_missing: Literal["indicator", "middle"] | None = None
+    label: str = ""
+    meaning: str = ""
+    unit: str = ""
 
     def __post_init__(self) -> None:
         check_names([self.name], "name")
+        for text, longest in _LONGEST.items():
+            given = getattr(self, text)
+            if given != given.strip() or len(given) > longest or not (given or "-").isprintable():
+                expected = f"at most {longest:,} characters of printable text without space around them expected"
+                raise InputError(f"{self._where}: {text} = {given[:40]!r} given, {expected}")
         required, optional = _FIELDS[self.kind]
         for field in sorted(set().union(*(needed | may for needed, may in _FIELDS.values()))):
             given = getattr(self, field)
@@ -191,6 +202,24 @@ class Variable(Record, frozen=True, omit_defaults=True):
         if self.yes is not None or self.no is not None:
             return "yes-no"
         return "number" if self.date is None else "date"
+
+    @property
+    def in_words(self) -> str:
+        """What the variable is, for people: name, label, what it can be, and what is meant by it."""
+        called = f"'{self.name}'" + (f" ({self.label})" if self.label else "")
+        missing = " or missing" if self.if_missing is not None else ""
+        meaning = f": {self.meaning}" if self.meaning else ""
+        return f"{called} {self.range_in_words}{missing}{meaning}"
+
+    @property
+    def range_in_words(self) -> str:
+        """What the variable can be, in a few words."""
+        if self.kind == "category":
+            return f"one of {', '.join((*(self.values or ()), *([] if self.other is None else [self.other])))}"
+        if self.kind == "yes-no":
+            return "yes or no"
+        ends = tuple(f"{end:g}" for end in self._ends) if self.kind == "number" else (self.lower, self.upper)
+        return f"from {ends[0]} to {ends[1]}" + (f" {self.unit}" if self.unit else "")
 
     @property
     def _where(self) -> str:

@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_choice
 from dpmpc.data.codebook import Codebook, toml_key
-from dpmpc.data.columns import Column, finite_number
+from dpmpc.data.columns import Column, Variable, finite_number
 from dpmpc.data.table import check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.errors import InputError
 from dpmpc.storage import Record, fields_of
@@ -111,8 +111,8 @@ class Schema(Record, frozen=True):
         found = cls.from_toml(path)
         if isinstance(found.codebook, Codebook):
             raise InputError(
-                f"bounds: {path} has categories, dates, transforms, products, weights or rules for what is missing, "
-                "bounds of numbers alone expected here"
+                f"bounds: {path} has categories, dates, transforms, products, weights, rules for what is missing or "
+                "texts for people, bounds of numbers alone expected here"
             )
         return found
 
@@ -165,6 +165,12 @@ class Schema(Record, frozen=True):
     def names(self) -> tuple[str, ...]:
         """The names of the columns."""
         return tuple(column.name for column in self.columns)
+
+    @property
+    def variables(self) -> tuple[Variable, ...]:
+        """The variables that rows are made of: those of the codebook, or the columns as numbers."""
+        book = self.codebook if isinstance(self.codebook, Codebook) else Codebook.of_columns(self.columns)
+        return book.variables
 
     @property
     def offset(self) -> NDArray[np.float64]:

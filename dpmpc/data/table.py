@@ -190,6 +190,11 @@ class Cells:
         columns = [[cell_of(value) for value in np.asarray(X[key], dtype=object)] for key in keys]
         return cls(names, columns, _number, "X", lambda row: f"row {row}")
 
+    @classmethod
+    def of_row(cls, row: Mapping[str, Cell], where: str) -> Cells:
+        """Return one row of cells by their names; `where` is what errors call it."""
+        return cls(check_names(list(row), where), [[cell] for cell in row.values()], _number, where, lambda _: "given")
+
     def __len__(self) -> int:
         return len(self.columns[0])
 

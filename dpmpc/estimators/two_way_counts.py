@@ -19,7 +19,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.contributions import CellCounts, GroupedMoments, SecondMoments
-from dpmpc.contributions.cells import variables_of
 from dpmpc.data import Codebook, Schema, Variable, largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
@@ -41,7 +40,7 @@ class TwoWayCounts(NamedTuple):
     def of(cls, release: Release, a: str, b: str) -> TwoWayCounts:
         """Read those of two categories, answers included."""
         statistic = release.task.statistic
-        known = variables_of(release.task.schema) if isinstance(statistic, CellCounts) else _book(release).variables
+        known = release.task.schema.variables if isinstance(statistic, CellCounts) else _book(release).variables
         first, second = (_variable(known, name) for name in (a, b))
         if first.name == second.name:
             raise InputError(f"crosstab: {a!r} given twice, two variables expected")

@@ -121,12 +121,34 @@ def groups_plan_parts(task: Task, fields: dict[str, Any], population: Population
     ]
 
 
+def table_of_nobody(task: Task) -> TableOneFit:
+    """Return the Table 1 of a release of nobody: the noise is that of the task whatever is summed, and all there is."""
+    return TableOneFit().fit_release(Release(task, np.zeros((1, task.width), np.int64)))
+
+
+def table_verdict(task: Task) -> tuple[bool, str]:
+    """Return whether a Table 1 of the task's people is expected to tell anything, and say so with the numbers."""
+    found = table_of_nobody(task)
+    numbers, categories = found.outlook()
+    told, said = [], []
+    if numbers is not None:
+        least = dict(zip(numbers.names, numbers.columns["median"], strict=True))
+        told += [people <= task.clients for people in least.values()]
+        where = "" if found.by_ is None else f" in a group of {found.by_}"
+        listed = ", ".join(f"{name} from {people:,.0f}" for name, people in least.items())
+        said.append(f"medians are told of so many people{where} or more: {listed}")
+    if categories is not None:
+        errors = categories.columns["s.e."]
+        told += [2 * error < task.clients for error in errors]
+        said.append(f"a count of people has a standard error of up to {max(errors):,.3g} by noise")
+    return any(told), "; ".join(said)
+
+
 def table_plan_fields(
     task: Task, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
 ) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
     """Return what the plan of a Table 1 says, as plain data and for a person: what noise will do, whoever comes."""
-    # the noise is that of the task whatever is summed, so that a release of nobody has all of it
-    found = TableOneFit().fit_release(Release(task, np.zeros((1, task.width), np.int64)))
+    found = table_of_nobody(task)
     numbers, categories = found.outlook()
     fields = {
         **task_fields(task, len(found.variables_)),

@@ -388,7 +388,7 @@ BAD_BOUNDS = {
     "a column without bounds is not used": ("[columns.height]\nlower = 0\nupper = 1\n", "score"),
     "lower above upper": ("[columns.height]\nlower = 2\nupper = 1\n[columns.score]\nlower=0\nupper=1\n", "height"),
     "missing upper": ("[columns.height]\nlower = 0\n[columns.score]\nlower=0\nupper=1\n", "upper"),
-    "unknown key": ("[columns.height]\nlower = 0\nupper = 1\nunit = 'm'\n[columns.score]\nlower=0\nupper=1\n", "unit"),
+    "unknown key": ("[columns.height]\nlower = 0\nupper = 1\nsize = 1\n[columns.score]\nlower=0\nupper=1\n", "size"),
     "not TOML": ("columns: height\n", "bounds.toml"),
     "unknown column": ("[columns.age]\nlower = 0\nupper = 1\n[columns.score]\nlower=0\nupper=1\n", "age"),
     "infinite bound": ("[columns.height]\nlower = 0\nupper = inf\n[columns.score]\nlower=0\nupper=1\n", "inf"),

@@ -1,6 +1,5 @@
 """The commands of a collection with proofs: what `collection`, `inspect` and `verify` say, and all of them together."""
 
-import datetime
 import json
 import os
 import signal
@@ -11,37 +10,12 @@ import sys
 import numpy as np
 import pytest
 
-from bench.system.ports import free_ports
 from dpmpc.cli.main import main
 from dpmpc.collection.task_file import Collection
+from support.task_files import write_task_file
 from support.waiting import wait_for
 
-HOUR = datetime.timedelta(hours=1)
-PEOPLE, LEAST = 300, 200
-
-
-def write_task_file(root, *options, servers=3, made=None, insisted=("--even-if-hopeless",)):
-    """Run `dpmpc identity` and `dpmpc collection`, for a batch however small; return the exit status of the latter."""
-    root.mkdir(exist_ok=True)
-    uploads, releases = free_ports(servers), free_ports(servers)
-    (root / "bounds.toml").write_text(
-        "".join(f"[columns.{name}]\nlower = 0.0\nupper = 10.0\n" for name in ("a", "b", "y"))
-    )
-    places = []
-    for server in range(servers):
-        folder = root / f"server-{server}"
-        folder.mkdir(mode=0o700)
-        assert main(["identity", str(folder / "identity"), "--server", str(server), "--days", "2"]) == 0
-        certificate = folder / "identity" / "party.crt"
-        urls = (f"https://127.0.0.1:{uploads[server]}", f"127.0.0.1:{releases[server]}")
-        places += ["--server", *urls, str(certificate)]
-    now = datetime.datetime.now(datetime.UTC)
-    times = {"opens": now - HOUR, "closes": now + HOUR, "expires": now + 2 * HOUR}
-    argv = ["collection", str(root / "task.toml"), "--name", "trial", "--bounds", str(root / "bounds.toml"), *places]
-    for name, value in times.items():
-        argv += [f"--{name}", value.isoformat()]
-    argv += ["--minimum-batch", str(LEAST), "--largest-batch", "5000", "--epsilon", "1", "--delta", "1e-6"]
-    return main([*argv, *insisted, *options])
+PEOPLE = 300
 
 
 def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):

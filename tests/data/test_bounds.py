@@ -337,7 +337,7 @@ TOML_REFUSALS = {
     "no columns": ("", ["columns is missing"]),
     "columns as a number": ("columns = 3", ["columns is 3", "[columns.NAME]"]),
     "unknown key at the top": ('unit = "s"\n[columns.a]\nlower = 0\nupper = 1', ["unknown key 'unit'"]),
-    "unknown key of a column": ("[columns.a]\nlower = 0\nupper = 1\nunit = 3", ["column 'a'", "unknown key 'unit'"]),
+    "unknown key of a column": ("[columns.a]\nlower = 0\nupper = 1\nunits = 3", ["column 'a'", "unknown key 'units'"]),
     "missing bound": ("[columns.a]\nlower = 0", ["column 'a'", "upper is missing"]),
     "column as a number": ("columns.a = 3", ["column 'a'", "3 given", "lower, upper"]),
     "bound as text": ('[columns.a]\nlower = "0"\nupper = 1', ["lower of column 'a'", "'0'"]),
