@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from bench.system.ports import HOST, free_ports
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.reports import ReportFormat
-from dpmpc.collection.sealing import SealFolder, read_public
+from dpmpc.collection.seal_folder import SealFolder, read_public
+from dpmpc.collection.sealing_suites import SuiteName
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.spool import Spool
@@ -54,6 +55,7 @@ class Servers:
         columns: Sequence[str] = ("a", "b", "y"),
         bounds: Any = (0.0, 10.0),
         sealed: bool = False,
+        suite: SuiteName = "x25519",
         **fields: Any,
     ) -> Self:
         """Write identities and a collection that is open now, on free ports; `sealed` with keys, in format 2."""
@@ -64,7 +66,7 @@ class Servers:
             certificate = write_identity(own / "identity", server, 2 * _DAY).decode()
             entry = ServerEntry(f"https://{HOST}:{port}", f"{HOST}:{port}", certificate)
             if sealed:
-                SealFolder(own / "seals").draw("trial")
+                SealFolder(own / "seals").draw("trial", suite)
                 entry = msgspec.structs.replace(entry, keys=(read_public(own / "seals" / "trial.pub"),))
             entries.append(entry)
         now = datetime.datetime.now(datetime.UTC)

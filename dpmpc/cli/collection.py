@@ -31,7 +31,10 @@ def add_commands(commands: Any) -> None:
     """Add the commands to the parser."""
     identity = commands.add_parser("identity", help="make a server's key and the certificate that all others pin")
     identity.add_argument(
-        "folder", metavar="DIR", help="a new directory, which the server's owner keeps; with --seal its seals/"
+        "folder",
+        metavar="DIR",
+        help="a new directory, which the server's owner keeps; with --seal its seals/; with "
+        "--reseal the server's folder",
     )
     what = identity.exclusive(required=True)
     what.add_argument("--server", type=int, metavar="I", help="the server's number, from 0")
@@ -39,6 +42,19 @@ def add_commands(commands: Any) -> None:
         "--seal",
         metavar="NAME",
         help="make the keys NAME.key and NAME.pub of one collection instead, which clients seal reports to",
+    )
+    what.add_argument(
+        "--reseal",
+        metavar="FILE",
+        help="add one more key to the collection of this task file instead, signed; DIR is the server's folder: "
+        "clients seal to it from then on",
+    )
+    identity.add_argument(
+        "--suite",
+        choices=("x25519", "x25519-mlkem768"),
+        default="x25519",
+        help="with --seal: how is sealed; x25519-mlkem768 also withstands quantum computers, reports are longer by "
+        "1,088 bytes a server, and browsers cannot contribute (default %(default)s)",
     )
     identity.add_argument("--days", type=int, default=CERTIFIED_DAYS, help="how long it is valid (default %(default)s)")
     identity.set_defaults(run=_identity)
@@ -197,12 +213,15 @@ def _identity(options: argparse.Namespace) -> None:
         raise InputError(f"days: {options.days} given, 1 to {MOST_DAYS} expected")
     folder = Path(options.folder)
     if options.seal is not None:
-        from dpmpc.collection.sealing import SealFolder
+        from dpmpc.collection.seal_folder import SealFolder
 
-        public = SealFolder(folder).draw(options.seal)
+        public = SealFolder(folder).draw(options.seal, options.suite)
         print(f"{folder / options.seal}.pub: public: give it to whoever writes the task file, and read out to them:")
         print(public.strip())
         print(f"{folder / options.seal}.key: for one collection; keep no copy: it is deleted after the release")
+        return
+    if options.reseal is not None:
+        _reseal(folder, options.reseal)
         return
     try:
         folder.mkdir(mode=0o700)
@@ -218,9 +237,21 @@ def _identity(options: argparse.Namespace) -> None:
     print(fingerprint(certificate))
 
 
+def _reseal(path: Path, task_file: str) -> None:
+    from dpmpc.collection.server_folder import ServerFolder
+    from dpmpc.collection.task_file import Collection
+
+    collection = Collection.load(task_file)
+    folder = ServerFolder(path)
+    added = folder.add_key(collection)
+    print(f"key {added.number} of server {added.server} is added to collection {collection.digest.hex()[:16]}...")
+    print("a server that runs hands it out within seconds, and the doors of the others within a minute;")
+    print("older keys go on opening what was sealed to them, until their files are deleted")
+
+
 def _collection(options: argparse.Namespace) -> None:
     from dpmpc.collection.collection_design import CollectionTerms, design_collection
-    from dpmpc.collection.sealing import read_public
+    from dpmpc.collection.seal_folder import read_public
     from dpmpc.collection.server_entries import ServerEntry
     from dpmpc.network.identity import valid_until
     from dpmpc.specification import Budget

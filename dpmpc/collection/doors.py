@@ -25,6 +25,7 @@ from typing import Annotated
 
 import msgspec
 
+from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.sealing import SealedReports, id_of
 from dpmpc.collection.task_file import Collection
@@ -48,6 +49,7 @@ HANDING_SECONDS = 5.0  # that a client waits for the other servers; what they ha
 ATTEMPT_SECONDS = 20.0
 DOWN_SECONDS = 5.0  # after a server did not answer, in which clients do not wait for it
 FIRST_PAUSE, LONGEST_PAUSE = 1.0, 60.0
+KEYS_SECONDS = 10.0  # after which a door asks another server again for keys that it has added
 _ANSWER_BYTES = 1 << 16
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS reports (id BLOB PRIMARY KEY, body BLOB NOT NULL)",
@@ -138,12 +140,18 @@ class Door:
         others = [number for number in range(len(collection.servers)) if number != server]
         self._couriers = {number: _Courier(collection, number, identity, outbox, log) for number in others}
 
+    @property
+    def added(self) -> tuple[AddedKey, ...]:
+        """The keys that other servers have added, as far as they have said."""
+        return tuple(added for courier in self._couriers.values() for added in courier.added)
+
     async def run(self) -> None:
-        """Hand on what comes and what is in the outbox, until cancelled."""
+        """Hand on what comes and what is in the outbox, and ask for keys, until cancelled."""
         try:
             async with asyncio.TaskGroup() as tasks:
                 for courier in self._couriers.values():
                     tasks.create_task(courier.run())
+                    tasks.create_task(courier.ask_for_keys())
                 tasks.create_task(self._clear_at_the_end())
         finally:
             for courier in self._couriers.values():
@@ -191,8 +199,10 @@ class _Courier:
 
     def __init__(self, collection: Collection, server: int, identity: Path, outbox: Outbox, log: RateLimitedLogger):
         entry = collection.servers[server]
-        self._server, self._outbox, self._log = server, outbox, log
+        self._collection, self._server, self._outbox, self._log = collection, server, outbox, log
         self._url = entry.url + SEALED_UPLOADS.format(digest=collection.digest.hex())
+        self._keys_url = entry.url + ADDED_KEYS.format(digest=collection.digest.hex())
+        self.added: tuple[AddedKey, ...] = ()
         self._context = pinning_context(entry.certificate.encode(), identity)
         self._most = max(1, min(GROUP_REPORTS, GROUP_BYTES // SealedReports(collection).report_bytes))
         self._queue: collections.deque[_Handed] = collections.deque()
@@ -233,6 +243,22 @@ class _Courier:
                 pause = min(LONGEST_PAUSE, 2 * pause) if left else FIRST_PAUSE
                 due = loop.time() + pause
 
+    async def ask_for_keys(self) -> None:
+        """Learn at times which keys the server has added; a list that it has not signed changes nothing."""
+        name = party_name(self._server)
+        while True:
+            try:
+                async with self._session().get(self._keys_url, server_hostname=name, allow_redirects=False) as response:
+                    content, status = await read_beginning(response.content, LARGEST_LIST), response.status
+                if status == 200:  # older servers have no such page
+                    found = read_added(content, self._collection)
+                    self.added = _longer(self.added, tuple(one for one in found if one.server == self._server))
+            except ReadError as error:
+                self._log.log(logging.WARNING, f"server {self._server} gave keys that are none: {error}")
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError):
+                self._log.log(logging.INFO, f"server {self._server} was not there to say which keys it has added")
+            await asyncio.sleep(KEYS_SECONDS)
+
     async def close(self) -> None:
         """End what is queued, and the connection."""
         for handed in self._queue:
@@ -263,17 +289,21 @@ class _Courier:
             await self._hand_queued()  # who waits for an answer goes first
         return left
 
-    async def _send(self, reports: Sequence[bytes]) -> Sequence[Status]:
-        """Send reports in one request; return the status of each at this server."""
+    def _session(self) -> aiohttp.ClientSession:
+        """Return what holds the one connection to the server."""
         self._http = self._http or aiohttp.ClientSession(
             connector=aiohttp.TCPConnector(limit=1, ssl=self._context),
             timeout=aiohttp.ClientTimeout(total=ATTEMPT_SECONDS),
             cookie_jar=aiohttp.DummyCookieJar(),
             auto_decompress=False,
         )
+        return self._http
+
+    async def _send(self, reports: Sequence[bytes]) -> Sequence[Status]:
+        """Send reports in one request; return the status of each at this server."""
         name = party_name(self._server)
         try:
-            async with self._http.post(
+            async with self._session().post(
                 self._url, data=b"".join(reports), server_hostname=name, allow_redirects=False
             ) as response:
                 content, status = await read_beginning(response.content, _ANSWER_BYTES), response.status
@@ -296,6 +326,11 @@ class _Courier:
             self._log.log(logging.WARNING, f"server {self._server} gave an answer that is none")
             return [UNREACHABLE] * len(reports)
         return answered
+
+
+def _longer(known: tuple[AddedKey, ...], found: tuple[AddedKey, ...]) -> tuple[AddedKey, ...]:
+    """Return the list with more keys: a server that was put back may have lost some."""
+    return found if len(found) > len(known) else known
 
 
 def _status_of(future: asyncio.Future[Status]) -> Status:

@@ -99,7 +99,7 @@ def run_release(
             return party.runtime.run_program(release_protocol.take_part(party, server))
         finally:
             if spool.closed:  # for good: what is recorded on the way stays closed even if this machine is taken later
-                for path in own.seals.delete(collection.servers[number].keys):
+                for path in own.seals.delete(collection, number):
                     tell(f"{path}: deleted, as no more reports are opened with it")
 
 

@@ -9,7 +9,9 @@ is durable here and, through the own door, stored by the others or in the outbox
 from __future__ import annotations
 
 import asyncio
+import logging
 
+from dpmpc.collection.added_keys import KeyList
 from dpmpc.collection.admission import Refusal
 from dpmpc.collection.doors import STORED, Door, Status
 from dpmpc.collection.group_commit import GroupCommit
@@ -23,6 +25,8 @@ from dpmpc.collection.spool import Added
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, ReportRejected
 from dpmpc.network.callers import network_of
+
+LOGGER = logging.getLogger("dpmpc.collection")
 
 
 class SealedUploads:
@@ -48,6 +52,17 @@ class SealedUploads:
     def forget_keys(self) -> None:
         """Open no reports any more."""
         self._opener = None
+
+    def refresh_keys(self) -> None:
+        """Use the keys that were added in the folder since, and tell clients of them."""
+        if self._opener is not None and self._opener.refresh():
+            LOGGER.info("clients are told to seal to key %d from now on", self._opener.added[-1].number)
+
+    def keys(self) -> KeyList:
+        """Return the keys that this server has added, and those that it knows of the other servers."""
+        own = () if self._opener is None else self._opener.added
+        others = () if self._door is None else self._door.added
+        return KeyList((*own, *others))
 
     async def take(self, body: bytes, address: str | None, door: int | None) -> Reply:
         """Store the own records of a body's reports, and hand on what came through the own door."""

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import urllib.parse
 from collections.abc import Sequence
-from typing import Literal
 
 import msgspec
-from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
+from dpmpc.collection.sealing_suites import SUITES, SuiteName
 from dpmpc.errors import InputError
 from dpmpc.network.identity import check_certificate
 from dpmpc.untrusted import is_unicode
@@ -20,7 +19,6 @@ from dpmpc.untrusted import is_unicode
 HTTPS_PORT = 443
 MOST_KEYS = 256  # of a server: a number is one byte
 LONGEST_NAME = 200  # characters of an organisation
-_SOMEBODY = X25519PrivateKey.from_private_bytes(bytes(31) + b"\x40")  # whose key is no secret: checks others' keys
 
 
 class SealKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -31,13 +29,13 @@ class SealKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number : int
         0 for its first key, and so on.
     suite : str
-        "x25519": DHKEM(X25519, HKDF-SHA256), HKDF-SHA256, AES-128-GCM (RFC 9180).
+        "x25519", or "x25519-mlkem768" (`sealing_suites`): HPKE of RFC 9180.
     public : str
-        64 hexadecimal digits, in lower case.
+        Hexadecimal digits, in lower case: 64, or 2432.
     """
 
     number: int
-    suite: Literal["x25519"]
+    suite: SuiteName
     public: str
 
 
@@ -63,6 +61,11 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     certificate: str
     keys: tuple[SealKey, ...] = ()
     organisation: str = ""
+
+    @property
+    def suite(self) -> SuiteName:
+        """The suite of its keys, in format 2."""
+        return self.keys[-1].suite
 
     @property
     def release_address(self) -> tuple[str, int]:
@@ -119,12 +122,15 @@ def _check_keys(version: int, servers: Sequence[ServerEntry]) -> None:
             raise InputError(f"format: {version} given with {len(entry.keys)} keys of server {server}, {expected}")
         if [key.number for key in entry.keys] != list(range(len(entry.keys))) or len(entry.keys) > MOST_KEYS:
             raise InputError(f"{given}: numbers 0, 1, .. in this order expected, at most {MOST_KEYS}")
+        if len({key.suite for key in entry.keys}) > 1:
+            raise InputError(f"{given}: of several suites given, of one expected, from which all lengths follow")
         for key in entry.keys:
             try:
                 public = bytes.fromhex(key.public)
-                _SOMEBODY.exchange(X25519PublicKey.from_public_bytes(public))  # no point of small order
+                SUITES[key.suite].require_public(public)
             except ValueError:
-                raise InputError(f"{given}: {key.public!r} given, a public key of X25519 expected") from None
+                expected = f"a public key of {key.suite} expected"
+                raise InputError(f"{given}: {key.public[:64]!r} given, {expected}") from None
             if public.hex() != key.public or key.public in known:
                 raise InputError(f"{given}: {key.public!r} given, lower case expected, and each key once")
             known.add(key.public)

@@ -15,16 +15,19 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import datetime
 import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 from dpmpc.arguments import require_whole
+from dpmpc.collection.added_keys import AddedKey
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.reports import ReportFormat
-from dpmpc.collection.sealing import SealFolder
+from dpmpc.collection.seal_folder import SealFolder
 from dpmpc.collection.spool import Spool
+from dpmpc.collection.spool_index import INDEX_FILE
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
@@ -87,13 +90,35 @@ class ServerFolder:
     def require_server(self, collection: Collection, server: int) -> None:
         """Refuse a folder whose certificate is not the one that the collection pins for this server."""
         require_whole("server", server, 0, len(collection.servers) - 1)
+        if not same_certificate(self._certificate(), collection.servers[server].certificate.encode()):
+            path = self.identity / CERTIFICATE_FILE
+            raise InputError(f"folder: {path} is not the certificate that the collection gives server {server}")
+
+    def _certificate(self) -> bytes:
         path = self.identity / CERTIFICATE_FILE
         try:
-            own = read_bytes(path)
+            return read_bytes(path)
         except (OSError, ReadError) as error:
             raise InputError(f"folder: {path} cannot be read: {error}") from error
-        if not same_certificate(own, collection.servers[server].certificate.encode()):
-            raise InputError(f"folder: {path} is not the certificate that the collection gives server {server}")
+
+    def add_key(self, collection: Collection) -> AddedKey:
+        """Add one more key that clients seal to, for the server of the collection that this folder is of."""
+        if collection.format == 1:
+            raise InputError(
+                "reseal: a collection of format 1 given, whose servers have no keys to seal to; 2 expected"
+            )
+        own = self._certificate()
+        numbers = [j for j, entry in enumerate(collection.servers) if same_certificate(own, entry.certificate.encode())]
+        if not numbers:
+            raise InputError(f"folder: {self.identity} is of no server of collection {collection.digest.hex()[:16]}...")
+        (number,) = numbers
+        closed = collection.state(datetime.datetime.now(datetime.UTC)) in ("closed", "expired")
+        if (self.spool / INDEX_FILE).exists():  # a release may have closed it before its time
+            with self.open_spool(collection, number, writer=False) as spool:
+                closed = closed or spool.closed
+        if closed:
+            raise InputError("reseal: a collection given that is closed: nobody seals to it any more")
+        return self.seals.add(collection, number, self.identity)
 
     @contextlib.contextmanager
     def releasing(self, server: int) -> Iterator[None]:

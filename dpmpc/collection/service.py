@@ -1,9 +1,10 @@
-"""Reply the HTTP requests of a collection.
+"""Answer the HTTP requests of a collection.
 
 ===============================================  ==========================================================
 ``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
                                                  TOKEN`` where the collection asks for it
 ``POST /v2/collections/DIGEST/reports``          body: reports of format 2 (`sealing`), in collections of that format
+``GET /v2/collections/DIGEST/keys``              keys that servers have added since it began (`added_keys`)
 ``GET /``                                        a page for people (`front_page`)
 ``GET /contribute``                              a form for people, and its files (`front_page`); at doors alone
 ``GET /v1/status``                               how this server stands (`status`), as JSON
@@ -36,11 +37,12 @@ import msgspec
 from aiohttp import web
 
 from dpmpc.collection import doors, front_page
+from dpmpc.collection.added_keys import ADDED_KEYS
 from dpmpc.collection.admission import Admission, Limits, Refusal
 from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.metrics import Metrics
-from dpmpc.collection.replies import Reply, refusal
+from dpmpc.collection.replies import Reply, refusal, reply_to
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
@@ -127,6 +129,7 @@ class Service:
         application = web.Application(client_max_size=longest, middlewares=[self._answer_errors])
         if self._sealed is not None:
             application.router.add_post(doors.SEALED_UPLOADS, self._upload_sealed)
+            application.router.add_get(ADDED_KEYS, self._hand_out_keys)
         application.router.add_get("/v1/collection", self._describe)
         application.router.add_get("/", self._welcome)
         application.router.add_get(PATH, self._tell_status)
@@ -144,10 +147,18 @@ class Service:
         while True:
             await asyncio.sleep(CLOCK_SECONDS)
             self._hourly.tick(self._now(), self._commits.stored)
+            if self._sealed is not None:
+                await self._refresh_keys(self._sealed)
             state = await self._state()
             if state != told:
                 LOGGER.info("the collection is %s now%s; %d reports stored", state, self._how(), self._commits.stored)
                 told = state
+
+    async def _refresh_keys(self, sealed: SealedUploads) -> None:
+        try:
+            await asyncio.to_thread(sealed.refresh_keys)
+        except InputError as error:  # a file that is none: the keys before it stay
+            self.log.log(logging.ERROR, "keys: %s", error)
 
     async def _state(self) -> State:
         """Return the state; uploads, status, page, health and log all go by it.
@@ -180,6 +191,8 @@ class Service:
                 return await handler(request)
             except web.HTTPException as error:
                 return refusal(error.status, type(error).__name__, error.reason).response()
+            except Refusal as error:
+                return reply_to(error).response()
             except (ConnectionError, asyncio.CancelledError):
                 raise
             except Exception:
@@ -236,8 +249,7 @@ class Service:
 
     def _admit(self, request: Any, record: int, *, limited: bool = True) -> int:
         """Refuse a request before its body is read; return how long that is."""
-        if request.match_info["digest"] != self.collection.digest.hex():
-            raise Refusal(404, "NotFound", f"collection: {self.collection.digest.hex()} expected")
+        self._require_collection(request)
         if self._early:
             raise CollectionClosed(
                 "this server has closed the collection for good, ahead of its time; nothing was stored"
@@ -245,6 +257,10 @@ class Service:
         length: int = request.content_length
         self._admission.check(request.remote, length, record, limited=limited)
         return length
+
+    def _require_collection(self, request: Any) -> None:
+        if request.match_info["digest"] != self.collection.digest.hex():
+            raise Refusal(404, "NotFound", f"collection: {self.collection.digest.hex()} expected")
 
     async def _read(self, request: Any) -> bytes:
         try:
@@ -257,6 +273,11 @@ class Service:
 
     async def _describe(self, request: Any) -> Any:
         return web.Response(body=self.collection.content, content_type="application/json")
+
+    async def _hand_out_keys(self, request: Any) -> Any:
+        assert self._sealed is not None
+        self._require_collection(request)
+        return web.Response(body=self._sealed.keys().encoded(), content_type="application/json")
 
     async def _health(self, request: Any) -> Any:
         healthy, disk = await self._examine()

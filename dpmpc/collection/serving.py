@@ -137,9 +137,10 @@ def _sealed(
         return
     opener = None
     if spool.closed or collection.state(datetime.datetime.now(datetime.UTC)) == "expired":
-        for path in folder.seals.delete(collection.servers[server].keys):
+        for path in folder.seals.delete(collection, server):
             LOGGER.info("%s: deleted, as no more reports are opened with it", path)
     else:
+        folder.seals.bind(collection, server)
         opener = Opener(collection, server, folder.seals)
     with Outbox(folder.spool) as outbox:
         yield opener, Door(collection, server, folder.identity, outbox, RateLimitedLogger(LOGGER))

@@ -21,13 +21,14 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_positive, require_whole
 from dpmpc.client import Client
+from dpmpc.collection.added_keys import AddedKey
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import Ticket
 from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
 from dpmpc.collection.task_file import Collection
-from dpmpc.collection.uploader import Uploader, gather_all, require_door, targets_of
+from dpmpc.collection.uploader import Uploader, gather_all, keys_at, require_door, targets_of
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
 
@@ -131,7 +132,10 @@ class Submission:
     async def send(self, rows: NDArray[np.float64]) -> Submitted:
         """Do what `run` does, in the event loop that is running."""
         self.collection.verify()
-        with self.open(rows) as pending:
+        added: tuple[AddedKey, ...] = ()
+        if self.door is not None and not os.path.exists(self.state):  # what it holds is sealed
+            added = await keys_at(self.collection, self.door, self.seconds)
+        with self.open(rows, added) as pending:
             reports, finished = pending.reports, pending.finished
             if finished and reports != len(rows):
                 raise InputError(
@@ -159,8 +163,11 @@ class Submission:
         stored, duplicates = zip(*counts, strict=True)
         return Submitted(reports, stored, duplicates, finished)
 
-    def open(self, rows: NDArray[np.float64]) -> Pending:
-        """Make the reports of these rows unless the state has them; return what is still to be sent, open."""
+    def open(self, rows: NDArray[np.float64], added: tuple[AddedKey, ...] = ()) -> Pending:
+        """Make the reports of these rows unless the state has them; return what is still to be sent, open.
+
+        They are sealed to the newest of the keys in the task file and those that servers have added.
+        """
         if self.tickets is not None and len(self.tickets) != len(rows):
             raise InputError(f"tickets: {len(self.tickets)} given, one for each of {len(rows)} rows expected")
         content = np.ascontiguousarray(rows, "<f8").tobytes()
@@ -174,10 +181,12 @@ class Submission:
         else:
             ids = [stream.bytes(ID_BYTES) for _ in rows]
         sealed = self.door is not None
-        reports = self._reports(rows, ids)
+        reports = self._reports(rows, ids, added)
         return Pending(self.state, self.collection, content, reports, own, secrets_of_ids=kept, sealed=sealed)
 
-    def _reports(self, rows: NDArray[np.float64], ids: Sequence[bytes]) -> Iterator[list[list[bytes]]]:
+    def _reports(
+        self, rows: NDArray[np.float64], ids: Sequence[bytes], added: tuple[AddedKey, ...]
+    ) -> Iterator[list[list[bytes]]]:
         """Yield the records of each server, or for a door the sealed reports, block by block."""
         client = self.client or Client(self.collection.plan)
         step = max(1, _BLOCK_WORDS // math.prod(self.collection.record_shape))
@@ -187,7 +196,7 @@ class Submission:
             if self.door is None:
                 yield records
                 continue
-            form = SealedReports(self.collection)
+            form = SealedReports(self.collection, added)
             tickets = [None] * len(ids[block]) if self.tickets is None else self.tickets[block]
             yield [[form.seal(own, ticket) for own, ticket in zip(zip(*records, strict=True), tickets, strict=True)]]
 

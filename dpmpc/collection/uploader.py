@@ -21,6 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import aiohttp
 import msgspec
 
+from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
 from dpmpc.collection.doors import FINAL, SEALED_UPLOADS, STORED, Status
 from dpmpc.collection.pending import Pending, PendingRecord
 from dpmpc.collection.report_ids import ID_BYTES
@@ -130,6 +131,45 @@ def require_door(door: str) -> None:
         raise InputError(f"door: {door!r} given, https://HOST[:PORT] expected, or http on the loopback interface")
 
 
+async def keys_at(collection: Collection, door: str, seconds: float) -> tuple[AddedKey, ...]:
+    """Return the keys that servers have added, as a door knows them; each is signed by the server that it is of."""
+    (target,) = targets_of(collection, door)
+    url = door.rstrip("/") + ADDED_KEYS.format(digest=collection.digest.hex())
+    loop, delay = asyncio.get_running_loop(), FIRST_DELAY
+    deadline = loop.time() + seconds
+    async with _session(target, 1) as http:
+        while True:
+            try:
+                async with http.get(url, allow_redirects=False) as response:
+                    content, status = await read_beginning(response.content, LARGEST_LIST), response.status
+                if status == 200:
+                    return read_added(content, collection)
+                if status not in _PASSING:
+                    return ()  # a door of an older version, where servers add no keys
+                why = f"{status}"
+            except ReadError as error:
+                raise ProtocolFailure(f"{target.name}: {error}") from None
+            except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+                why = printable(str(error), _LONGEST_MESSAGE)
+                raise PartyImpersonated(f"{target.name}: an ordinary web certificate expected: {why}", None) from error
+            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+                why = printable(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
+            if loop.time() + delay > deadline:
+                raise PartyMissing(f"{target.name}: its keys not received within {seconds:g} s; last: {why}", None)
+            await asyncio.sleep(delay * _SPREAD.uniform(0.5, 1.5))
+            delay = min(LONGEST_DELAY, 2 * delay)
+
+
+def _session(target: Target, concurrency: int) -> aiohttp.ClientSession:
+    """Return what sends requests to a target, with nothing that a server could recognize it by."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=concurrency, ssl=target.context or True),
+        timeout=aiohttp.ClientTimeout(total=ATTEMPT_SECONDS),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        auto_decompress=False,
+    )
+
+
 @dataclasses.dataclass(kw_only=True)
 class Uploader:
     """Sends one server, or a door, what it has not acknowledged."""
@@ -160,12 +200,7 @@ class Uploader:
 
     async def _send_everything(self) -> None:
         batch, concurrency = self.batch, self.concurrency
-        connector = aiohttp.TCPConnector(limit=concurrency, ssl=self.target.context or True)
-        timeout = aiohttp.ClientTimeout(total=ATTEMPT_SECONDS)
-        jar = aiohttp.DummyCookieJar()
-        async with aiohttp.ClientSession(
-            connector=connector, timeout=timeout, cookie_jar=jar, auto_decompress=False
-        ) as self._http:
+        async with _session(self.target, concurrency) as self._http:
             for window in self.pending.records(self.target.number, 16 * batch * concurrency):
                 requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
                 await gather_all(self._sendgather_all(requests) for _ in range(concurrency))

@@ -414,7 +414,7 @@ def test_reports_through_doors_are_released_and_the_keys_are_gone(tmp_path):
         verified = verify(tmp_path / "release-0.dpmpc", servers.collection)
         assert verified.certificate.statement.manifest.clients == 60
         assert [sorted(path.name for path in (tmp_path / f"server-{j}" / "seals").iterdir()) for j in range(3)] == [
-            ["trial.pub"]
+            ["trial.collection", "trial.pub"]
         ] * 3
         servers.start(0)  # which tells that all is over
         status, answer = send(servers, 0, reports[0])

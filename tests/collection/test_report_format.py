@@ -7,17 +7,23 @@ import re
 from pathlib import Path
 
 import aiohttp
+import msgspec
 import numpy as np
 import pytest
+from cryptography.exceptions import InvalidSignature, InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from bench.system.collection_servers import Servers
+from dpmpc.collection.added_keys import newest, read_added
 from dpmpc.collection.roster import draw_tickets, write_roster
-from dpmpc.collection.sealing import SUITE, Opener, SealedReports, SealFolder, report_id
+from dpmpc.collection.seal_folder import SealFolder
+from dpmpc.collection.sealing import Opener, SealedReports, report_id
+from dpmpc.collection.sealing_suites import SUITES
 from dpmpc.collection.server_entries import SealKey
 from dpmpc.collection.verifying import verify
 from dpmpc.errors import ReportRejected
 from dpmpc.network.identity import write_identity
+from dpmpc.untrusted import ReadError
 from references import report_client
 from support.release_processes import close_and_release
 from support.remade_reports import CASES, design, remade
@@ -47,7 +53,7 @@ def test_the_vectors_are_what_the_reference_writes_and_the_page_shows():
 @pytest.mark.parametrize("kind", ["plain", "proved"])
 def test_servers_find_in_the_reports_what_was_sealed_and_refuse_all_others(certificates, tmp_path, kind):
     answer = VECTORS[kind]
-    keys = [(SealKey(0, SUITE, public),) for public in answer["public_keys"]]
+    keys = [(SealKey(0, "x25519", public),) for public in answer["public_keys"]]
     collection = design(certificates, kind, keys, fractional_bits=answer["fractional_bits"])
     collection.__dict__["digest"] = bytes.fromhex(VECTORS["digest"])
     folder = SealFolder(tmp_path / "seals")
@@ -55,7 +61,7 @@ def test_servers_find_in_the_reports_what_was_sealed_and_refuse_all_others(certi
     openers = []
     for server, private in enumerate(answer["private_keys"]):
         path = folder.folder / f"{server}.key"
-        path.write_text(f"{SUITE} {private}\n")
+        path.write_text(f"x25519 {private}\n")
         path.chmod(0o600)
         openers.append(Opener(collection, server, folder))
     (report,) = SealedReports(collection).split(bytes.fromhex(answer["report"]))
@@ -141,7 +147,7 @@ def test_plain_reports_of_a_client_from_the_page_alone_are_stored(tmp_path, rost
 
 
 def test_the_client_of_the_page_refuses_what_the_page_does_not_describe(certificates):
-    key = [(SealKey(0, SUITE, X25519PrivateKey.generate().public_key().public_bytes_raw().hex()),) for _ in range(3)]
+    key = [(SealKey(0, "x25519", X25519PrivateKey.generate().public_key().public_bytes_raw().hex()),) for _ in range(3)]
     collection = design(certificates, "plain", key)
     with pytest.raises(ValueError, match="another collection"):
         report_client.contribute(collection.content, bytes(32), [20.0, 3.0])
@@ -150,3 +156,37 @@ def test_the_client_of_the_page_refuses_what_the_page_does_not_describe(certific
         report_client.contribute(shamir.content, shamir.digest, [20.0, 3.0])
     with pytest.raises(ValueError, match="a ticket"):
         report_client.contribute(collection.content, collection.digest, [20.0, 3.0], (bytes(16), bytes(32)))
+
+
+def test_a_later_key_of_the_vectors_is_signed_as_the_page_says(certificates):
+    """The client from the page and the package take the same keys, and refuse a signature over anything else."""
+    known = VECTORS["added_key"]
+    own = [(SealKey(0, "x25519", public),) for public in VECTORS["plain"]["public_keys"]]
+    collection = design([certificates[0], known["certificate"].encode(), certificates[2]], "plain", own)
+    collection.__dict__["digest"] = bytes.fromhex(VECTORS["digest"])
+    added = {name: known[name] for name in ("server", "number", "suite", "public", "signature")}
+    public = bytes.fromhex(added["public"])
+    assert report_client.signed_key(collection.digest, 1, 1, "x25519", public).hex() == known["signed"]
+    answer = json.dumps({"keys": [added]}).encode()
+    servers = {"servers": [msgspec.to_builtins(entry) for entry in collection.servers]}
+    by_page = report_client.later_keys(servers, collection.digest, answer)
+    by_package = newest(collection, read_added(answer, collection))
+    assert by_page == [(key.number, bytes.fromhex(key.public)) for key in by_package]
+    assert [number for number, _ in by_page] == [0, 1, 0]
+    forged = json.dumps({"keys": [added | {"number": 2}]}).encode()
+    with pytest.raises(InvalidSignature):
+        report_client.later_keys(servers, collection.digest, forged)
+    with pytest.raises(ReadError, match="certificate has signed expected"):
+        read_added(forged, collection)
+
+
+def test_a_record_of_the_hybrid_suite_opens_by_the_page_and_by_the_package():
+    known, suite = VECTORS["hybrid"], SUITES["x25519-mlkem768"]
+    seed, info, plain, sealed = (bytes.fromhex(known[name]) for name in ("private_key", "info", "plain", "sealed"))
+    assert suite.public(seed).hex() == known["public_key"]
+    assert suite.open(suite.private(seed), sealed, info) == report_client.open_hybrid(seed, info, sealed) == plain
+    assert len(sealed) == len(plain) + suite.added_bytes
+    again = suite.seal(bytes.fromhex(known["public_key"]), plain, info)
+    assert report_client.open_hybrid(seed, info, again) == plain
+    with pytest.raises(InvalidTag):
+        report_client.open_hybrid(seed, info[:-1] + b"x", sealed)

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import shutil
+import types
 
 import msgspec
 import numpy as np
@@ -14,7 +15,8 @@ from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import draw_tickets
-from dpmpc.collection.sealing import Opener, SealedReports, SealFolder, read_public, report_id
+from dpmpc.collection.seal_folder import SealFolder, read_public
+from dpmpc.collection.sealing import Opener, SealedReports, report_id
 from dpmpc.collection.server_entries import MOST_KEYS, SealKey
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ReportRejected
@@ -169,8 +171,8 @@ SMALL = (bytes(32), b"\1" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f")
         (lambda keys: [(), (), ()], "format: 2 given with 0 keys"),
         (lambda keys: [(replaced(keys[0][0], number=1),), *keys[1:]], "numbers 0, 1, .. in this order"),
         (lambda keys: [tuple(many(MOST_KEYS + 1)), *keys[1:]], "at most 256"),
-        (lambda keys: [(replaced(keys[0][0], public="00"),), *keys[1:]], "a public key of X25519 expected"),
-        (lambda keys: [(replaced(keys[0][0], public="zz" * 32),), *keys[1:]], "a public key of X25519 expected"),
+        (lambda keys: [(replaced(keys[0][0], public="00"),), *keys[1:]], "a public key of x25519 expected"),
+        (lambda keys: [(replaced(keys[0][0], public="zz" * 32),), *keys[1:]], "a public key of x25519 expected"),
         (lambda keys: [(replaced(keys[0][0], public=keys[0][0].public.upper()),), *keys[1:]], "lower case"),
         *[(lambda keys, bad=bad: [(SealKey(0, "x25519", bad.hex()),), *keys[1:]], "a public key of") for bad in SMALL],
         (lambda keys: [({"number": 0, "suite": "none", "public": keys[0][0].public},), *keys[1:]], "suite"),
@@ -269,10 +271,16 @@ def test_a_name_is_used_once_and_strangers_read_no_key(tmp_path):
 def test_a_file_that_holds_no_key_is_refused_and_not_quoted(tmp_path, content):
     path = tmp_path / "bad.pub"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"bad\.pub given, a file with 'x25519' and 64 hexadecimal digits expected"):
+    with pytest.raises(InputError, match=r"bad\.pub given, a file with 'x25519' or 'x25519-mlkem768' and a key of it"):
         read_public(path)
     with pytest.raises(InputError, match="cannot be read"):
         read_public(tmp_path / "none.pub")
+
+
+def having(key):
+    """A collection whose only server has this key, and its number."""
+    entry = types.SimpleNamespace(keys=(key,))
+    return types.SimpleNamespace(servers=(entry,), digest=bytes(32)), 0
 
 
 def test_a_deleted_key_is_gone_and_others_stay(tmp_path):
@@ -280,10 +288,10 @@ def test_a_deleted_key_is_gone_and_others_stay(tmp_path):
     folder.draw("one")
     folder.draw("two")
     one, two = (read_public(tmp_path / "seals" / f"{name}.pub") for name in ("one", "two"))
-    assert folder.delete([one]) == [tmp_path / "seals" / "one.key"]
+    assert folder.delete(*having(one)) == [tmp_path / "seals" / "one.key"]
     assert sorted(path.name for path in (tmp_path / "seals").iterdir()) == ["one.pub", "two.key", "two.pub"]
     assert (folder.private([one]), list(folder.private([two]))) == ({}, [0])
-    assert folder.delete([one]) == []
+    assert folder.delete(*having(one)) == []
 
 
 def test_whatever_else_is_in_the_folder_a_key_is_deleted(tmp_path):
@@ -293,10 +301,10 @@ def test_whatever_else_is_in_the_folder_a_key_is_deleted(tmp_path):
     own = read_public(tmp_path / "seals" / "own.pub")
     (tmp_path / "seals" / "a.key").write_bytes(b"")
     (tmp_path / "seals" / "own.key").chmod(0o644)
-    assert folder.delete([own]) == [tmp_path / "seals" / "own.key"]
+    assert folder.delete(*having(own)) == [tmp_path / "seals" / "own.key"]
     (tmp_path / "seals" / "z.key").symlink_to(tmp_path / "nowhere")
     folder.draw("other")
     other = read_public(tmp_path / "seals" / "other.pub")
     with pytest.raises(InputError, match=r"z\.key cannot be read"):  # it may be the one that should go
-        folder.delete([other])
+        folder.delete(*having(other))
     assert sorted(path.name for path in (tmp_path / "seals").glob("o*.key")) == []

@@ -16,7 +16,8 @@ import pytest
 
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.roster import Ticket
-from dpmpc.collection.sealing import Opener, SealedReports, SealFolder, read_public
+from dpmpc.collection.seal_folder import SealFolder, read_public
+from dpmpc.collection.sealing import Opener, SealedReports
 from dpmpc.collection.task_file import STATES
 from dpmpc.network.identity import write_identity
 from dpmpc.proved_reports import unpacked

@@ -12,9 +12,13 @@ import os
 from fractions import Fraction
 from pathlib import Path
 
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.mlkem import MLKEM768PrivateKey
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.x509 import load_pem_x509_certificate
 
 VECTORS = Path(__file__).parents[1] / "vectors" / "report_format.json"
 P = 2**61 - 1
@@ -265,6 +269,45 @@ def seal(public, info, plain, ephemeral):
     return sender + AESGCM(key).encrypt(nonce, plain, None)
 
 
+def open_hybrid(seed, info, sealed):
+    """Section 7, suite x25519-mlkem768: X-Wing, then as above with its shared secret."""
+    expanded, suite = hashlib.shake_256(seed).digest(96), b"HPKE\x64\x7a\0\1\0\1"
+    lattice = MLKEM768PrivateKey.from_seed_bytes(expanded[:64])
+    curve = X25519PrivateKey.from_private_bytes(expanded[64:])
+    first, second, ciphertext = sealed[:1088], sealed[1088:1120], sealed[1120:]
+    agreed = lattice.decapsulate(first) + curve.exchange(X25519PublicKey.from_public_bytes(second))
+    shared = hashlib.sha3_256(
+        agreed + second + curve.public_key().public_bytes_raw() + b"\x5c\x2e\x2f\x2f\x5e\x5c"
+    ).digest()
+    context = b"\0" + extract(suite, b"", b"psk_id_hash", b"") + extract(suite, b"", b"info_hash", info)
+    secret = extract(suite, shared, b"secret", b"")
+    key, nonce = (expand(suite, secret, label, context, size) for label, size in ((b"key", 16), (b"base_nonce", 12)))
+    return AESGCM(key).decrypt(nonce, ciphertext, None)
+
+
+def signed_key(digest, server, number, suite, public):
+    """Section 7: what a server signs of a later key."""
+    parts = (digest, bytes([server]), bytes([number]), suite.encode(), public)
+    return b"dpmpc v1 signature" + framed("dpmpc v2 key", *parts)
+
+
+def later_keys(collection, digest, answer):
+    """Section 7: for each server the number and public key to seal to, by the answer of a door."""
+    found = [
+        (entry["keys"][-1]["number"], bytes.fromhex(entry["keys"][-1]["public"])) for entry in collection["servers"]
+    ]
+    for one in json.loads(answer)["keys"]:
+        server, number, suite = one["server"], one["number"], one["suite"]
+        own, public = collection["servers"][server], bytes.fromhex(one["public"])
+        key = load_pem_x509_certificate(own["certificate"].encode()).public_key()
+        message = signed_key(digest, server, number, suite, public)
+        key.verify(bytes.fromhex(one["signature"]), message, ec.ECDSA(hashes.SHA256()))
+        if not len(own["keys"]) <= number < 256 or suite != own["keys"][0]["suite"]:
+            raise ValueError("a key that is not on this page")
+        found[server] = max(found[server], (number, public))
+    return found
+
+
 def report(digest, keys, name, plains, draw):
     """Section 7; `keys` are the number and public key of each server."""
     found = b"\2" + name
@@ -366,7 +409,9 @@ def known_answer(kind, bits):
 
 def vectors():
     answers = {kind: known_answer(kind, bits) for kind, bits in (("plain", 16), ("proved", 9))}
-    return {"digest": DIGEST.hex(), "columns": COLUMNS, "row": ROW, "servers": 3, **answers}
+    known = json.loads(VECTORS.read_text())  # a certificate and an encapsulated key, which nobody makes twice
+    kept = {name: known[name] for name in ("added_key", "hybrid")}
+    return {"digest": DIGEST.hex(), "columns": COLUMNS, "row": ROW, "servers": 3, **answers, **kept}
 
 
 if __name__ == "__main__":

@@ -73,6 +73,19 @@ const jobs = {
     answers.push(await told(() => client.send(report, { doors: given.doors, attempts: given.attempts, pause: 1 })));
     return { asked, ...answers[0] };
   },
+  async keys() {
+    const client = await open();
+    globalThis.fetch = async () => {
+      const next = given.answers[0];
+      if (next === null) throw new TypeError('fetch failed');
+      return { status: next.status, json: async () => next.said };
+    };
+    const answer = await told(async () => {
+      await client.learnKeys(given.door ?? 'https://a.example/');
+      return client.keys.map(({ number }) => number);
+    });
+    return answer.error ? answer : { ...answer, public: hex(client.keys[1].public) };
+  },
   async contribute() {
     const client = await open(), sent = [];
     for (const [place, numbers] of given.rows.entries()) {

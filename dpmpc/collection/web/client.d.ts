@@ -54,6 +54,8 @@ export class Client {
   readonly task: unknown;
   /** The key of each server to which its record is sealed. */
   readonly keys: readonly { number: number; public: Uint8Array }[];
+  /** Seals from now on to the keys that servers have added and signed; CollectionError where one is not signed. */
+  learnKeys(door: string, options?: { signal?: AbortSignal }): Promise<void>;
   state(now?: Date): "not open yet" | "open" | "closed" | "expired";
   /** A number for each column, by its name; RangeError names the one that is none. */
   report(row: Record<string, number>, options?: { ticket?: Ticket }): Promise<Report>;

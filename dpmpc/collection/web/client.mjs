@@ -15,6 +15,8 @@ const PAGE = 1 << 16; // of WebAssembly's memory
 const FINAL = [400, 401, 403, 404, 409, 410]; // answers that the same bytes get again
 const PAUSE = 1000, LONGEST_PAUSE = 30_000; // milliseconds
 const NONE = new Uint8Array(0);
+const P256_KEY = unhex('3059301306072a8648ce3d020106082a8648ce3d030107034200'); // what begins a public key in a certificate
+const ECDSA = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
 
 /** The collection is not one that this client can contribute to, or not the one that was meant. */
 export class CollectionError extends Error {
@@ -187,6 +189,28 @@ function widenedBall(bits, radius, columns) {
   return squared >= d * (scale + 1n) ** 2n ? -1n : squared;
 }
 
+/** The public key in a certificate (PEM) on P-256, which the task file names. */
+async function keyOf(pem) {
+  const der = Uint8Array.from(atob(pem.replace(/-----[^-]+-----|\s/g, '')), character => character.charCodeAt(0));
+  const at = der.findIndex((_, place) => P256_KEY.every((byte, offset) => der[place + offset] === byte));
+  if (at < 0) throw new CollectionError('certificate: one on the curve P-256 expected');
+  return subtle.importKey('spki', der.slice(at, at + P256_KEY.length + 65), ECDSA, false, ['verify']);
+}
+
+/** The two numbers of an ECDSA signature in DER, 32 bytes each, as WebCrypto reads them; NONE if it is none. */
+function rawSignature(der) {
+  const parts = [];
+  let at = 2;
+  if (der[0] !== 0x30 || der[1] !== der.length - 2) return NONE;
+  while (parts.length < 2) {
+    const length = der[at + 1], number = der.slice(at + 2, at + 2 + length);
+    if (der[at] !== 2 || number.length !== length || !length || length > 33 || (length === 33 && number[0])) return NONE;
+    parts.push(join(new Uint8Array(Math.max(0, 32 - length)), number.slice(Math.max(0, length - 32))));
+    at += 2 + length;
+  }
+  return at === der.length ? join(...parts) : NONE;
+}
+
 function requireEqual(name, found, expected) {
   if (!expected.includes(found)) {
     throw new CollectionError(`${name}: ${JSON.stringify(found)} received, ${expected.join(' or ')} expected by this client`);
@@ -244,6 +268,10 @@ export class Client {
     this.task = file;
     this.keys = file.servers.map(({ keys }, server) => {
       const last = keys.at(-1);
+      if (last.suite === 'x25519-mlkem768') {
+        throw new CollectionError('this collection is sealed by x25519-mlkem768, which no browser has: contribute by a program, ' +
+          'dpmpc submit --door');
+      }
       requireEqual(`suite of server ${server}`, last.suite, ['x25519']);
       return { number: last.number, public: unhex(last.public) };
     });
@@ -284,6 +312,39 @@ export class Client {
 
   #size(which) {
     return this.#w.calls.report_size(this.#plan, which);
+  }
+
+  /**
+   * Take the keys that servers have added since the task file was written, as a door hands them out, and seal to them from
+   * now on. A key that its server has not signed is a CollectionError; a door that cannot be reached a SendError.
+   */
+  async learnKeys(door, { signal } = {}) {
+    let answer, added;
+    try {
+      const options = { signal, credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' };
+      answer = await fetch(`${door.replace(/\/$/, '')}/v2/collections/${hex(this.digest)}/keys`, options);
+      if (answer.status === 404) return; // of an older version, where servers add no keys
+      added = (await answer.json()).keys;
+    } catch (error) {
+      throw new SendError(`${door}: no keys (${error.message})`, answer?.status ?? 0);
+    }
+    if (answer.status !== 200) throw new SendError(`${door}: no keys (${answer.status})`, answer.status);
+    if (!Array.isArray(added)) throw new CollectionError(`${door}: a list of keys expected`);
+    for (const key of added) await this.#takeKey(key);
+  }
+
+  async #takeKey({ server, number, suite, public: digits, signature }) {
+    const known = this.keys[server], first = this.task.servers[server]?.keys.length, said = `key ${number} of server ${server}`;
+    if (!known || !Number.isInteger(number) || number < first || number > 255 || suite !== 'x25519') {
+      throw new CollectionError(`${said}: received, a number from ${first} to 255 and suite x25519 expected`);
+    }
+    const key = unhex(digits), parts = [this.digest, [server], [number], text(suite), key];
+    const signed = join(text('dpmpc v1 signature'), framed('dpmpc v2 key', ...parts));
+    const by = await keyOf(this.task.servers[server].certificate);
+    if (key.length !== 32 || !(await subtle.verify(ECDSA, by, rawSignature(unhex(signature)), signed))) {
+      throw new CollectionError(`${said}: received, one that this server's certificate has signed expected`);
+    }
+    if (number > known.number) this.keys[server] = { number, public: key };
   }
 
   /** "not open yet", "open", "closed" or "expired", by this machine's clock. */
