@@ -74,6 +74,14 @@ class ReportConflict(ReportRejected):
     """A report id was used for two different reports."""
 
 
+class Withdrawn(ReportConflict):
+    """A report with this id was withdrawn, and is never stored again."""
+
+
+class TooLate(InputError):
+    """A report cannot be withdrawn any more: this server has announced which ones it has for a release."""
+
+
 class VerificationFailed(InputError):
     """A release file claims something that its public facts do not support."""
 

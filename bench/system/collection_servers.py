@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from bench.system.ports import HOST, free_ports
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
+from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing_suites import SuiteName
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.data import schema as schema_of
 from dpmpc.errors import InputError
@@ -145,7 +145,7 @@ class Servers:
         """Ask a server to stop; return its exit status."""
         return self._end(server, signal.SIGTERM)
 
-    def spool(self, server: int) -> Spool:
+    def spool(self, server: int) -> ReportStore:
         """Open what a server has stored, for reading."""
         return self.server_folder(server).open_spool(self.collection, server, writer=False)
 

@@ -43,15 +43,15 @@ SECONDS = 3600.0
 # What is measured: the step, and the functions that it consists of, as MODULE:NAME.
 STEPS = {
     "read the index": (
-        "dpmpc.collection.spool_index:SpoolIndex.snapshot",
-        "dpmpc.collection.spool:Spool.share",
+        "dpmpc.collection.spool_index:SpoolIndex.rows",
+        "dpmpc.collection.sqlite_store:SqliteStore.share",
     ),
     "read the segments": ("dpmpc.collection.segments:Segments.read",),
     "compare checksums": (
-        "dpmpc.collection.spool:checksums",
+        "dpmpc.collection.sqlite_store:checksums",
         "dpmpc.collection.segments:checksums",
     ),
-    "find intact reports, the rest": ("dpmpc.collection.spool:Spool.intact",),
+    "find intact reports, the rest": ("dpmpc.collection.sqlite_store:SqliteStore.intact",),
     "read and write the ledger": tuple(
         f"dpmpc.collection.ledger:ReleaseLedger.{name}"
         for name in ("begun", "require_unreleased", "seal", "batch", "begin_opening", "finish", "scrub", "find")
@@ -93,7 +93,9 @@ def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
             door[server][DOOR[1]] += time.process_time() - decoded
     for spool in spools:
         spool.close()
-    files = [sum(path.stat().st_blocks for path in spool.folder.iterdir()) * 512 for spool in spools]
+    files = [
+        sum(path.stat().st_blocks for path in servers.server_folder(server).spool.iterdir()) * 512 for server in numbers
+    ]
     processes = [_launch(servers, server) for server in numbers]
     told = [process.communicate(timeout=SECONDS) for process in processes]
     for process, (_, errors) in zip(processes, told, strict=True):

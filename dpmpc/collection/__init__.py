@@ -9,7 +9,8 @@ In the order in which a report travels:
 `submission`  how a client makes, keeps (`pending`) and sends them
 `serving`     the server process: `connections`, `service` (HTTP), `admission`, `roster`, `group_commit`
 `doors`       how a server that took a report for all hands it on to the others
-`spool`       where a server keeps its shares until the release: words in `segments`, and a `spool_index`
+`report_store` what every store of a server's shares does; `sqlite_store` is the default: words in `segments`, and a
+              `spool_index`
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
 `database`    SQLite as spool and ledger use it; `server_folder` has both
 `agreement`   how the servers agree on the batch

@@ -28,15 +28,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from dpmpc.collection.admission import ADDRESSES
+from dpmpc.collection.report_store import Added, ReportStore, Upload
 from dpmpc.collection.reports import ReportFormat
-from dpmpc.collection.spool import Added, Spool
-from dpmpc.encoding.ring import Words
 from dpmpc.errors import ReportRejected, SpoolError
 
 GROUP_BYTES = 1 << 26
 GROUP_REQUESTS = 1024
 
-Upload = tuple[list[bytes], Words]
 Outcome = Added | Exception
 
 
@@ -61,13 +59,16 @@ class GroupCommit:
     """The writer of one spool, for one event loop."""
 
     def __init__(
-        self, form: ReportFormat, spool: Spool, on_group: Callable[[int, float], None] = lambda requests, seconds: None
+        self,
+        form: ReportFormat,
+        spool: ReportStore,
+        on_group: Callable[[int, float], None] = lambda requests, seconds: None,
     ):
         self._form, self._spool, self._on_group = form, spool, on_group
         self.stored = len(spool)
         self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
         self._stored_through: collections.Counter[int | None] = collections.Counter()  # by door
-        free = max(0, form.collection.most_stored - self.stored)  # of what came before a restart the door is not known
+        free = max(0, spool.room(0))  # of what came before a restart the door is not known
         self._entrance_room = min(form.collection.entrance_room, free // form.collection.entrances)
         self.failing = False  # whether the last group found the disk full or failing
         self._row_bytes = 8 * math.prod(form.stored_shape)
@@ -149,7 +150,7 @@ class GroupCommit:
 
     def _without_room(self, uploads: dict[int, Upload], senders: dict[int, Sender]) -> dict[int, NoRoom]:
         """Return which uploads bring more new reports than their senders may store; a repeated report is not new."""
-        total = self._form.collection.most_stored - self.stored
+        total = self._spool.room(sum(len(ids) for ids, _ in uploads.values()))
         left = {
             door: self._entrance_room - self._stored_through[door]
             for door in {sender.door for sender in senders.values()}

@@ -15,7 +15,7 @@ from collections.abc import Callable
 
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.replies import Reply, reply_to
-from dpmpc.collection.spool import Added
+from dpmpc.collection.report_store import Added
 from dpmpc.errors import InputError, SpoolError
 
 try:

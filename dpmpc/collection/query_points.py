@@ -30,7 +30,7 @@ import msgspec
 
 from dpmpc.arguments import require_bytes
 from dpmpc.collection.ledger import ReleaseLedger
-from dpmpc.collection.spool import Spool
+from dpmpc.collection.report_store import ReportStore
 from dpmpc.errors import GuaranteeError
 from dpmpc.randomness import SEED_BYTES
 
@@ -58,7 +58,7 @@ class PointStanding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class PointKeeper:
     """The point of one collection at one server."""
 
-    def __init__(self, collection: bytes, spool: Spool, ledger: ReleaseLedger):
+    def __init__(self, collection: bytes, spool: ReportStore, ledger: ReleaseLedger):
         self._collection, self._spool, self._ledger = require_bytes("collection", collection, 32), spool, ledger
 
     def close(self) -> None:

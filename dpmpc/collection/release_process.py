@@ -21,8 +21,8 @@ from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.releasing import Released, ReleasingServer
+from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, DpmpcError, InputError, SpoolError
 from dpmpc.network.identity import pin
@@ -97,6 +97,10 @@ def run_release(
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
         try:
             return party.runtime.run_program(release_protocol.take_part(party, server))
+        except BaseException:
+            with contextlib.suppress(DpmpcError):  # what the store or the ledger cannot say stays as it is
+                server.take_back_announcement()
+            raise
         finally:
             if spool.closed:  # for good: what is recorded on the way stays closed even if this machine is taken later
                 for path in own.seals.delete(collection, number):
@@ -118,7 +122,7 @@ def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
 
 
 @contextlib.contextmanager
-def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[Spool, ReleaseLedger]]:
+def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[ReportStore, ReleaseLedger]]:
     with folder.open_spool(collection, number, writer=False) as spool, folder.open_ledger() as ledger:
         if collection.proved:  # before the others are there: one store may have been put back
             with contextlib.suppress(SpoolError):  # of what is damaged the others are told when they are there

@@ -22,10 +22,10 @@ from dpmpc.collection.certificate import DAMAGED, DEALT_WRONGLY, RELEASED_BEFORE
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
+from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import refused_file
 from dpmpc.collection.shamir_claims import INCONSISTENT
-from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, CollectionClosed, InconsistentShares, InputError, TooFewClients
@@ -67,7 +67,7 @@ class ReleasingServer:
 
     collection: Collection  # what everybody agreed on
     number: int  # this server's
-    spool: Spool  # its shares
+    spool: ReportStore  # its shares
     ledger: ReleaseLedger  # what it has opened
     identity: Path  # the folder of its key
     out: Path  # the release file to write
@@ -113,6 +113,7 @@ class ReleasingServer:
 
         A client that sends one id to two collections of a ledger loses its report to the first, and nobody else does.
         """
+        self.spool.announce()
         intact = self.spool.intact()
         begun = self.ledger.begun(intact.ids)
         ids = np.ascontiguousarray(intact.ids[~begun])
@@ -120,6 +121,12 @@ class ReleasingServer:
             self.ledger.require_unreleased(intact.ids)
         counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged}
         return Available(ids, {reason: count for reason, count in counts.items() if count})
+
+    def take_back_announcement(self) -> None:
+        """Take withdrawals again, unless this or an earlier run has fixed a batch."""
+        standing = self.standing()
+        if not standing.begun and not standing.sealed:
+            self.spool.take_back_announcement()
 
     def standing(self) -> Standing:
         """Look up how far this server has come."""

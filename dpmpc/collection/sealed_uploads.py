@@ -18,10 +18,10 @@ from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.metrics import Metrics
 from dpmpc.collection.replies import Reply
 from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.report_store import Added
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealing import Opener, SealedReports
-from dpmpc.collection.spool import Added
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, ReportRejected
 from dpmpc.network.callers import network_of

@@ -18,15 +18,13 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.digests import sha256_of_rows
+from dpmpc.collection.report_store import checksums
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import SpoolError
 from dpmpc.sharing.batch import Share, npy_header
 from dpmpc.storage import sync
 from dpmpc.storage.database import typed_errors
 
-CHECKSUM_BYTES = 8
 _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
 _CHECKED_ROWS = 1 << 14  # at once
 _PIECE_BYTES = 1 << 24  # read at once
@@ -109,14 +107,6 @@ class Segments:
         if words.nbytes != count * self.row_bytes:
             raise SpoolError(f"{self._path(segment)} ended early: rows {row} to {row + count - 1} expected")
         return words.reshape(count, *self.shape)
-
-
-def checksums(ids: NDArray[np.bytes_], block: Words) -> NDArray[np.bytes_]:
-    """Return the checksum of each report, over its id and its words."""
-    names = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES)
-    words = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), block.itemsize * math.prod(block.shape[1:]))
-    digests = sha256_of_rows(b"", np.concatenate([names, words], axis=1))[:, :CHECKSUM_BYTES]
-    return np.ascontiguousarray(digests).view(f"S{CHECKSUM_BYTES}")[:, 0]
 
 
 class SpoolShare(Share):

@@ -24,10 +24,11 @@ from pathlib import Path
 from dpmpc.arguments import require_whole
 from dpmpc.collection.added_keys import AddedKey
 from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.seal_folder import SealFolder
-from dpmpc.collection.spool import Spool
 from dpmpc.collection.spool_index import INDEX_FILE
+from dpmpc.collection.sqlite_store import SqliteStore
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
@@ -43,11 +44,20 @@ def refused_file(folder: Path, collection: Collection) -> Path:
     return folder / f"refused-{collection.digest.hex()[:16]}.csv"
 
 
-def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> Spool:
+def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> ReportStore:
     """Open the spool of a collection and a server, which keeps payloads as they were sent."""
     form = ReportFormat(collection, server)
     shape, ring, keys = form.stored_shape, form.stored_ring, form.keeps_keys
-    return Spool(folder, collection.digest, server, shape, ring, keys=keys, writer=writer)
+    return SqliteStore(
+        folder,
+        collection.digest,
+        server,
+        shape,
+        ring,
+        keys=keys,
+        writer=writer,
+        most_stored=collection.most_stored,
+    )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -141,6 +151,6 @@ class ServerFolder:
         """Open the record of what this server has ever opened."""
         return ReleaseLedger(self.ledger, take_over=self.take_over)
 
-    def open_spool(self, collection: Collection, server: int, *, writer: bool) -> Spool:
+    def open_spool(self, collection: Collection, server: int, *, writer: bool) -> ReportStore:
         """Open the shares, which must be of this collection and server."""
         return open_spool(self.spool, collection, server, writer=writer)

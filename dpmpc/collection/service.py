@@ -29,7 +29,6 @@ import asyncio
 import datetime
 import ipaddress
 import logging
-import shutil
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -44,11 +43,11 @@ from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.metrics import Metrics
 from dpmpc.collection.replies import Reply, refusal, reply_to
 from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.report_store import Added, ReportStore
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealed_uploads import SealedUploads
 from dpmpc.collection.sealing import Opener
-from dpmpc.collection.spool import Added, Spool
 from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
 from dpmpc.collection.task_file import Collection, State
 from dpmpc.errors import CollectionClosed, InputError, ReportRejected, SpoolError
@@ -71,7 +70,7 @@ class Service:
         self,
         collection: Collection,
         server: int,
-        spool: Spool,
+        spool: ReportStore,
         *,
         roster: Roster | None = None,
         limits: Limits | None = None,
@@ -292,7 +291,7 @@ class Service:
 
     async def _examine(self) -> tuple[bool, bool]:
         """Return whether uploads would be stored, and whether the disk has room."""
-        disk = not self._commits.failing and await asyncio.to_thread(self._has_disk)
+        disk = not self._commits.failing and await asyncio.to_thread(self._spool.usable, LEAST_FREE_BYTES)
         return self._commits.alive and disk, disk
 
     async def _status_for(self, request: Any) -> Status:
@@ -344,13 +343,6 @@ class Service:
     def _may_see_figures(self, request: Any) -> bool:
         """Say whether a request is by the operator: through the door come strangers, from a proxy's address."""
         return self._metrics_for_all or (request.app is not self._web and _is_loopback(request.remote))
-
-    def _has_disk(self) -> bool:
-        """Return whether the spool's disk has room for some more uploads."""
-        try:
-            return shutil.disk_usage(self._spool.folder).free >= LEAST_FREE_BYTES
-        except OSError:
-            return False
 
     async def _measure(self, request: Any) -> Any:
         if not self._may_see_figures(request):

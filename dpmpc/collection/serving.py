@@ -27,11 +27,11 @@ from dpmpc.collection.connections import LINGER_SECONDS, IdleTimeout, LimitedLis
 from dpmpc.collection.doors import Door, Outbox
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.query_points import PointKeeper
+from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealing import Opener
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import LOGGER, Service
-from dpmpc.collection.spool import Spool
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import public_context
@@ -129,7 +129,7 @@ def serve(
 
 @contextlib.contextmanager
 def _sealed(
-    collection: Collection, server: int, folder: ServerFolder, spool: Spool
+    collection: Collection, server: int, folder: ServerFolder, spool: ReportStore
 ) -> Iterator[tuple[Opener | None, Door | None]]:
     """Open what reports of format 2 need: the outbox, and private keys, which are deleted where the time is over."""
     if collection.format == 1:

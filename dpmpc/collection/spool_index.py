@@ -6,7 +6,7 @@ of the reports, a checksum over all of them in the order of their coming, and ha
 description itself.
 
 Promised: a description that has changed is refused; a report whose entry has changed, or is missing, no longer fits the
-number or the checksum. Not promised: that the words are where the index says (`Spool.intact` looks).
+number or the checksum. Not promised: that the words are where the index says (`SqliteStore.intact` looks).
 
 `KnownReports` finds reports by their ids, in memory: 24 bytes a report, and up to 30 more for those that came last.
 """
@@ -17,15 +17,15 @@ import fcntl
 import os
 import sqlite3
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, split
-from dpmpc.collection.segments import CHECKSUM_BYTES
+from dpmpc.collection.report_store import CHECKSUM_BYTES, MOST_REPORTS
 from dpmpc.errors import SpoolError
 from dpmpc.randomness import Label
 from dpmpc.storage.database import CHAIN_START, link, transaction
@@ -50,7 +50,6 @@ _SET_DESCRIPTION = (
     "closed = ?, count = ?, chain = ?, seal = ?"
 )
 _ENTRY_BYTES = ID_BYTES + CHECKSUM_BYTES
-_MOST = 1 << 48  # reports of a spool
 _BLOCK_ENTRIES = 256  # a block with fewer is written again with those that come next
 _BLOCKS = (
     "SELECT position, entries FROM blocks WHERE typeof(position) = 'integer' AND typeof(entries) = 'blob' "
@@ -58,7 +57,7 @@ _BLOCKS = (
 )
 _LAST_BLOCK = (
     "SELECT position, entries FROM blocks WHERE typeof(position) = 'integer' AND typeof(entries) = 'blob' "
-    "AND position >= 0 AND position < 1 << 48 ORDER BY position DESC LIMIT 1"  # as `_MOST`
+    "AND position >= 0 AND position < 1 << 48 ORDER BY position DESC LIMIT 1"  # as `MOST_REPORTS`
 )
 _CHECKSUM_TYPE = f"S{CHECKSUM_BYTES}"
 _ENTRY = np.dtype([("id", ID_TYPE), ("checksum", _CHECKSUM_TYPE)])
@@ -129,14 +128,16 @@ class SpoolIndex:
     def __init__(self, database: sqlite3.Connection, folder: Path):
         self._database, self._folder = database, folder
 
-    def make(self, digest: str, server: int, shape: tuple[int, int], ring: str, segment_rows: int) -> None:
+    def make(self, own: Mapping[str, Any], segment_rows: int) -> None:
         """Make the tables and the description of a new spool; leave those of an old one alone."""
         with transaction(self._database):
             for table in _TABLES:
                 self._database.execute(table)
             if self._database.execute("SELECT count(*) FROM about").fetchone() == (0,):
                 self._database.execute("INSERT INTO about (version) VALUES (NULL)")
-                self.describe(SpoolDescription(_VERSION, digest, server, *shape, ring, segment_rows, 0, 0, 0))
+                self.describe(
+                    SpoolDescription(_VERSION, **own, segment_rows=segment_rows, closed=0, reports=0, chain=0)
+                )
 
     def require_version(self) -> None:
         """Refuse a spool that an older version began: it alone can finish."""
@@ -176,14 +177,6 @@ class SpoolIndex:
         self.describe(new)
         return new
 
-    def snapshot(self) -> tuple[SpoolDescription, NDArray[np.void]]:
-        """Return description and `rows` as of one moment, even while a writer adds to them."""
-        self._database.execute("BEGIN")
-        try:
-            return self.description(), self.rows()
-        finally:
-            self._database.execute("ROLLBACK")
-
     def rows(self) -> NDArray[np.void]:
         """Return the readable entries, with fields id, position and checksum, in the order of their positions."""
         blocks = (_rows(position, entries) for position, entries in self._database.execute(_BLOCKS))
@@ -202,7 +195,7 @@ def chained(rows: NDArray[np.void], before: int = 0) -> int:
 
 def _rows(position: int, entries: bytes) -> NDArray[np.void]:
     """Return the rows that a block stands for: none where its place or length has changed."""
-    if len(entries) % _ENTRY_BYTES or not 0 <= position < _MOST:
+    if len(entries) % _ENTRY_BYTES or not 0 <= position < MOST_REPORTS:
         return np.empty(0, _ROW)
     read = np.frombuffer(entries, _ENTRY)
     rows = np.empty(len(read), _ROW)

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmpc.collection import spool, spool_index
+from dpmpc.collection import spool_index, sqlite_store
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.report_ids import ID_TYPE
-from dpmpc.collection.segments import checksums
+from dpmpc.collection.report_store import checksums
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.errors import AlreadyReleased, GuaranteeError, InputError, SpoolError
 from dpmpc.randomness import Label
@@ -343,7 +343,7 @@ def test_a_damaged_ledger_of_version_0_3_is_refused_and_left_as_it_is(tmp_path, 
 
 def fill_spool(folder, monkeypatch):
     """Make a spool of two blocks and three segments."""
-    monkeypatch.setattr(spool, "_SEGMENT_BYTES", 8 * 48)
+    monkeypatch.setattr(sqlite_store, "_SEGMENT_BYTES", 8 * 48)
     monkeypatch.setattr(spool_index, "_BLOCK_ENTRIES", 7)
     with open_spool(folder) as store:
         store.add(*upload_of(IDS[:7]))
@@ -380,6 +380,24 @@ def test_any_flipped_bit_of_a_spool_is_harmless_or_noticed(tmp_path, monkeypatch
         counted += damaged
     # Each bit of a word costs one report; nothing of the header of a file does.
     assert counted >= (50 if file == "segment-000000.npy" else 1)
+
+
+def test_any_flipped_bit_brings_no_withdrawn_report_back(tmp_path):
+    folder = tmp_path / "spool"
+    with open_spool(folder) as store:
+        store.add(*upload_of(IDS))
+        store.withdraw([*IDS[4:6], b"\x07" * 16])
+        store.close_for_good()
+    content = (folder / "spool.sqlite").read_bytes()
+    for place, changed in flips(content):
+        (folder / "spool.sqlite").write_bytes(changed)
+        try:
+            with open_spool(folder, writer=False) as store:
+                ids, damaged = store.intact()
+        except SpoolError:
+            continue
+        assert {row.tobytes() for row in ids} <= {*IDS[:4], *IDS[6:]}, place
+        assert len(IDS) - 2 <= len(ids) + damaged <= len(IDS), place
 
 
 def test_a_report_that_is_damaged_or_lost_is_counted(tmp_path, monkeypatch):

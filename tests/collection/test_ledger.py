@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 from dpmpc.collection import ledger_tables
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
-from dpmpc.collection.spool import Spool
+from dpmpc.collection.sqlite_store import SqliteStore
 from dpmpc.errors import AlreadyReleased, InputError, SpoolError
 from support import collection_processes
 from support.collection_processes import SHAPE, batch, digest, open_spool, upload_of
@@ -174,11 +174,11 @@ def test_a_copied_spool_does_not_help(tmp_path):
     with open_spool(tmp_path / "spool", writer=False) as store, ReleaseLedger(tmp_path / "ledger") as ledger:
         release(ledger, "a", store.ids())
     # Nor does another collection with the same reports in it.
-    with Spool(tmp_path / "other", bytes(32), 1, SHAPE) as other:
+    with SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE) as other:
         other.add(*upload_of(ids[:1]))
     with (
         open_spool(tmp_path / "copy", writer=False) as copy,
-        Spool(tmp_path / "other", bytes(32), 1, SHAPE, writer=False) as other,
+        SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE, writer=False) as other,
         ReleaseLedger(tmp_path / "ledger") as ledger,
     ):
         for again, shared in [(copy.ids()[1:], 39), (other.ids(), 1)]:

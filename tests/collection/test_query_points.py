@@ -11,7 +11,8 @@ import pytest
 
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.query_points import PointKeeper, PointStanding, point_to_go_on_with
-from dpmpc.collection.spool import SealedPoint, Spool
+from dpmpc.collection.report_store import SealedPoint
+from dpmpc.collection.sqlite_store import SqliteStore
 from dpmpc.errors import GuaranteeError, SpoolError
 
 DIGEST = bytes(range(32))
@@ -307,7 +308,7 @@ class Server:
     root: object
 
     def open(self):
-        spool = Spool(self.root / "spool", DIGEST, 0, (1, 3))
+        spool = SqliteStore(self.root / "spool", DIGEST, 0, (1, 3))
         return spool, ReleaseLedger(self.root / "ledger")
 
     def act(self, deed):

@@ -23,7 +23,7 @@ from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.release_process import run_release
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.verifying import verify
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.errors import GuaranteeError, InputError, TooLate
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release
 from support.release_processes import COUNT, HOUR, MINIMUM, assert_refused, assert_released, deploy, filled, run, states
@@ -103,6 +103,21 @@ def test_a_repetition_gives_the_same_release(tmp_path):
     np.testing.assert_array_equal(*sums)
 
 
+def test_a_report_that_one_server_has_withdrawn_is_in_no_release(tmp_path):
+    deployment = deploy(tmp_path / "trial")
+    for server in range(3):
+        deployment.fill(server)
+    with opened(deployment, 1) as spool:
+        spool.close_for_good()
+        assert spool.withdraw([deployment.ids[7]]) == [True]
+    ended = run(deployment)
+    assert "lacked by server 0: 0, server 1: 1, server 2: 0" in ended[0].told
+    assert_released(deployment, indices=[index for index in range(COUNT) if index != 7])
+    for server in range(3):
+        with opened(deployment, server) as spool, pytest.raises(TooLate):
+            spool.withdraw([deployment.ids[8]])
+
+
 def test_a_report_that_one_server_lacks_is_left_out(tmp_path):
     deployment = deploy(tmp_path / "trial")
     for server in range(3):
@@ -119,6 +134,9 @@ def test_too_few_reports_are_not_opened(tmp_path):
     for server in range(3):
         deployment.fill(server, count=COUNT if server != 1 else MINIMUM - 1)
     assert_refused(deployment, run(deployment), "TooFewClients", MINIMUM - 1, MINIMUM)
+    with opened(deployment, 0) as spool:  # no batch is fixed: whoever wants to can still withdraw
+        assert not spool.announced
+        assert spool.withdraw([bytes(16)]) == [True]
 
 
 def test_an_expired_collection_is_not_opened(tmp_path):
@@ -142,8 +160,13 @@ def test_an_open_collection_is_closed_by_all_or_not_opened(tmp_path):
 
 def closed(deployment, server):
     """Whether a server takes no more reports, whatever its clock says."""
-    with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=False) as spool:
+    with opened(deployment, server) as spool:
         return spool.closed
+
+
+def opened(deployment, server):
+    """What a server has stored."""
+    return ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=False)
 
 
 @pytest.mark.parametrize(

@@ -31,7 +31,7 @@ from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.roster import Roster, draw_tickets, read_tickets, write_roster, write_tickets
 from dpmpc.collection.server_folder import open_spool
 from dpmpc.collection.service import LEAST_FREE_BYTES, Service
-from dpmpc.collection.spool import Spool
+from dpmpc.collection.sqlite_store import SqliteStore
 from dpmpc.collection.submission import Submission
 from dpmpc.errors import (
     CollectionClosed,
@@ -503,7 +503,7 @@ def test_a_full_queue_and_a_full_disk_say_come_back(collection, tmp_path, monkey
     def full(self, uploads):
         raise SpoolError("no space left in /somewhere")
 
-    monkeypatch.setattr(Spool, "add_all", full)
+    monkeypatch.setattr(SqliteStore, "add_all", full)
     found, stored = answers(collection, [post(collection, records(collection)[0][0])], tmp_path=tmp_path)
     assert (found[0][0], found[0][2]["Retry-After"], stored) == (503, "30", 0)
     assert b"somewhere" not in found[0][1]
@@ -521,14 +521,14 @@ def test_health_knows_a_full_disk(collection, tmp_path, monkeypatch):
 
 
 def test_health_knows_that_storing_failed_and_that_it_works_again(collection, tmp_path, monkeypatch):
-    real, failing = Spool.add_all, [True, False]
+    real, failing = SqliteStore.add_all, [True, False]
 
     def add_all(self, uploads):
         if failing.pop(0):
             raise SpoolError("no space left in /somewhere")
         return real(self, uploads)
 
-    monkeypatch.setattr(Spool, "add_all", add_all)
+    monkeypatch.setattr(SqliteStore, "add_all", add_all)
     upload, health = post(collection, records(collection)[0][0]), ("GET", "/healthz", {})
     found, _ = answers(collection, [health, upload, health, upload, health], tmp_path=tmp_path)
     assert [status for status, _, _ in found] == [200, 503, 503, 200, 200]
@@ -567,7 +567,7 @@ def test_an_unexpected_error_reaches_whoever_waits(collection, tmp_path, monkeyp
     def broken(self, uploads):
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr(Spool, "add_all", broken)
+    monkeypatch.setattr(SqliteStore, "add_all", broken)
     found, _ = answers(collection, [post(collection, records(collection)[0][0])] * 2, tmp_path=tmp_path)
     assert [status for status, _, _ in found] == [500, 500]
     assert b"unforeseen" not in found[0][1]

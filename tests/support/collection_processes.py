@@ -5,8 +5,9 @@ import random
 
 import numpy as np
 
-from dpmpc.collection import spool
+from dpmpc.collection import sqlite_store
 from dpmpc.collection.ledger import ReleaseLedger
+from dpmpc.collection.sqlite_store import SqliteStore
 from dpmpc.errors import AlreadyReleased
 
 DIGEST = bytes(range(32))
@@ -23,13 +24,35 @@ def upload_of(ids):
     return ids, np.array([words_of(report) for report in ids], np.uint64).reshape(len(ids), *SHAPE)
 
 
-def open_spool(folder, **options):
-    return spool.Spool(folder, DIGEST, 1, SHAPE, **options)
+def open_spool(place, **options):
+    """Open a store of either kind, by its folder or its address."""
+    own = {"digest": DIGEST, "server": 1, "shape": SHAPE, **options}
+    return SqliteStore(place, **own)
+
+
+def reports(count, seed=1):
+    draw = random.Random(seed)
+    return [draw.randbytes(16) for _ in range(count)]
+
+
+def as_array(ids):
+    return np.frombuffer(b"".join(sorted(ids)), np.uint8).reshape(-1, 16)
+
+
+def holds(store, ids):
+    """Whether the spool holds these reports with their words, each once, and no others."""
+    expected = as_array(ids)
+    share = store.share(expected)
+    return (
+        np.array_equal(store.ids(), expected)
+        and len(store) == len(expected)
+        and np.array_equal(share.rows(0, len(expected)), upload_of(sorted(ids))[1])
+    )
 
 
 def add_reports(folder, seed, announced):
     """Announce each upload's ids before `add`, then say how many of them are stored for good."""
-    spool._SEGMENT_BYTES = SEGMENT_ROWS * 48
+    sqlite_store._SEGMENT_BYTES = SEGMENT_ROWS * 48
     draw = random.Random(seed)
     acknowledged = []
     with open_spool(folder) as store:
@@ -41,6 +64,19 @@ def add_reports(folder, seed, announced):
             assert added == (len(ids), len(again))
             acknowledged += ids
             announced.send_bytes(b"stored")
+
+
+def withdraw_reports(place, seed, announced):
+    """Announce the ids of 40 reports that are stored, then each one that is withdrawn, before and after."""
+    draw = random.Random(seed)
+    ids = [draw.randbytes(16) for _ in range(40)]
+    with open_spool(place) as store:
+        store.add(*upload_of(ids))
+        announced.send_bytes(b"".join(ids))
+        for report in ids:
+            announced.send_bytes(report)
+            assert store.withdraw([report]) == [True]
+            announced.send_bytes(b"withdrawn")
 
 
 def digest(name):

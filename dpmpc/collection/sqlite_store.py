@@ -1,0 +1,332 @@
+"""Store reports in the folder of a server, the *spool*: words in segments, an index in SQLite.
+
+Promised, beside what every `ReportStore` does:
+
+- Words are synced before the index names them, and the index before `add` returns.
+- One process writes. Others may read meanwhile, and see all of an upload or nothing.
+- The index is chained: it holds the number of its reports and a checksum over all of them in the order of their coming.
+- The words of a report that was withdrawn are overwritten in their segment, after the tombstone is durable and before
+  `withdraw` returns; after a crash in between it is done when the spool is opened next. Its entry stays in the index.
+- Files are for their owner alone. Memory does not grow with the words, only with the number of reports: at the door by
+  `KnownReports`, in a release by about 100 bytes a report.
+
+Not promised: that a file system or a disk that writes elsewhere than it did before keeps no copy of overwritten words.
+The folder must lie on a local disk that keeps its word when it says that data is synced. An unsynced log of SQLite that
+is damaged before it is written back can take reports away, which are then lacking at this server; it changes none.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import math
+import os
+import shutil
+import threading
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, as_bytes, found_in, sorted_ids
+from dpmpc.collection.report_store import (
+    CHECKSUM_BYTES,
+    CLOSED_EARLY,
+    MOST_REPORTS,
+    TOMBSTONE,
+    UNKNOWN_PART,
+    Added,
+    Intact,
+    ReportStore,
+    Tally,
+    Upload,
+    checksums,
+    require_ids,
+)
+from dpmpc.collection.segments import Segments, SpoolShare
+from dpmpc.collection.spool_index import (
+    ADVICE,
+    INDEX_FILE,
+    KnownReports,
+    SpoolDescription,
+    SpoolIndex,
+    chained,
+    hold_lock,
+)
+from dpmpc.encoding.ring import Ring, Words
+from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
+from dpmpc.sharing.batch import Share
+from dpmpc.storage.database import connect, private_folder, transaction, typed_errors
+from dpmpc.storage.kept import Kept
+
+_SEGMENT_BYTES = 1 << 28
+_ERASE = "to be overwritten"
+_STORED, _UNKNOWN = "withdrawn", "unknown"  # what a tombstone stands for
+
+
+class SqliteStore(ReportStore):
+    """The reports of one collection at one server, in a folder; the arguments are those of every store."""
+
+    def __init__(
+        self,
+        folder: str | os.PathLike[str],
+        digest: bytes,
+        server: int,
+        shape: tuple[int, int],
+        ring: Ring | type[Ring] | str = "ring64",
+        *,
+        keys: bool = False,
+        writer: bool = True,
+        most_stored: int = MOST_REPORTS,
+    ):
+        super().__init__(digest, server, shape, ring, keys=keys, writer=writer, most_stored=most_stored)
+        self.folder = Path(folder)
+        self._turns = threading.RLock()
+        self._held: int | None = None
+        with typed_errors(self.folder):
+            if writer:
+                private_folder(self.folder)
+                self._held = hold_lock(self.folder)
+            try:
+                self._database = connect(self.folder / INDEX_FILE, create=writer)
+                try:
+                    self._begin()
+                except BaseException:
+                    self._database.close()
+                    raise
+            except BaseException:
+                self._unlock()
+                raise
+
+    def _begin(self) -> None:
+        self._index = SpoolIndex(self._database, self.folder)
+        self._kept = Kept(self._database, self.folder / INDEX_FILE, ADVICE)
+        self._index.require_version()
+        if self._held is not None:
+            segment_rows = max(1, _SEGMENT_BYTES // (8 * math.prod(self.shape)))
+            self._index.make(self._own, segment_rows)
+        found = self._index.description()
+        for name, value in self._own.items():
+            expected = getattr(found, name)
+            if value != expected:
+                raise SpoolError(f"{name}: {value} given, {expected} expected by the spool in {self.folder}")
+        self._segments = Segments(self.folder, found.segment_rows, self.shape)
+        self._end = self._index.end()
+        self._known: tuple[tuple[int, int], KnownReports] | None = None  # read when the first upload comes
+        self._buried: tuple[int, dict[bytes, str]] | None = None  # the tombstones, and of which state of the file
+        if self._held is not None:
+            self._overwrite()
+
+    def add_all(self, uploads: Sequence[Upload]) -> list[Added | ReportConflict]:
+        """See `ReportStore.add_all`."""
+        incoming = self._incoming(uploads)
+        with self._turn(alone=True):
+            described = self._index.description()
+            if described.closed:
+                raise CollectionClosed(CLOSED_EARLY)
+            known, tombstones = self._known_reports(described), self._tombstones()
+            stored = known.among(incoming.ids)
+            if tombstones:
+                stored |= dict.fromkeys(tombstones.keys() & set(incoming.ids), TOMBSTONE)
+            outcomes, new = incoming.settle(stored)
+            if new:
+                described = self._store(new, incoming.words, described)
+        # Only once it is committed: whatever a commit that failed has left, the description tells.
+        with self._turns:
+            known.add({report: checksum for report, (checksum, _) in new.items()})
+            self._known = described.content, known
+        return outcomes
+
+    def withdraw(self, ids: Sequence[bytes]) -> list[bool]:
+        """See `ReportStore.withdraw`."""
+        require_ids(ids)
+        with self._turns:
+            with self._turn(alone=True):
+                self._require_withdrawals()
+                known, buried = self._known_reports(self._index.description()), self._tombstones()
+                fresh = [report for report in dict.fromkeys(ids) if report not in buried]
+                here = known.among(fresh)
+                tally = self._tally()
+                left = min(self._most_stored // UNKNOWN_PART - tally.unknown, self._most_stored - tally.room)
+                unknown = [report for report in fresh if report not in here][: max(0, left)]
+                self._bury(_STORED, list(here))
+                self._bury(_UNKNOWN, unknown)
+                if here:
+                    index = self._index.rows()
+                    places = index["position"][_any_of(here, index["id"])]
+                    self._kept.put({_ERASE: (self._kept.get(_ERASE) or b"") + places.astype("<i8").tobytes()})
+                self._buried = None  # whatever becomes of the commit
+            self._overwrite()
+            with self._turn(alone=False):
+                buried = self._tombstones()
+        return [report in buried for report in ids]
+
+    def room(self, new: int) -> int:
+        """See `ReportStore.room`."""
+        return self._most_stored - self.tally().room
+
+    def count_stored(self, ids: Sequence[bytes]) -> int:
+        """See `ReportStore.count_stored`."""
+        with self._turn(alone=False):
+            known, buried = self._known_reports(self._index.description()).among(ids), self._tombstones()
+        return sum(report in known or report in buried for report in ids)
+
+    def tally(self) -> Tally:
+        """See `ReportStore.tally`."""
+        with self._turn(alone=False):
+            return self._tally()
+
+    def ids(self) -> NDArray[np.uint8]:
+        """See `ReportStore.ids`."""
+        with self._turn(alone=False):
+            ids = np.sort(self._index.rows()["id"])
+            return as_bytes(ids[~_any_of(self._tombstones(), ids)])
+
+    def intact(self) -> Intact:
+        """See `ReportStore.intact`."""
+        with self._turn(alone=False):
+            description, index, tombstones = self._index.description(), self._index.rows(), self._tombstones()
+        good = np.zeros(len(index), np.bool_)
+        step = self._segments.block_rows
+        for first in range(0, len(index), step):
+            good[first : first + step] = self._compare(index[first : first + step])
+        good |= (gone := _any_of(tombstones, index["id"]))
+        damaged = description.reports - int(good.sum())
+        if damaged < 0 or (damaged == 0 and chained(index) != description.chain):
+            raise SpoolError(
+                f"{self.folder}: the spool is damaged: its {len(index)} reports are not the {description.reports} that "
+                f"were added; {ADVICE}"
+            )
+        return Intact(as_bytes(np.unique(index["id"][good & ~gone])), damaged)
+
+    def _compare(self, index: NDArray[np.void]) -> NDArray[np.bool_]:
+        """Return which rows of the index lead to the words that were added; where a read fails, try each half."""
+        try:
+            block = self._segments.read(index["position"])
+        except SpoolError:
+            if len(index) == 1:
+                return np.zeros(1, np.bool_)
+            half = len(index) // 2
+            return np.concatenate([self._compare(index[:half]), self._compare(index[half:])])
+        return np.array(checksums(index["id"], block) == index["checksum"], np.bool_)
+
+    def share(self, ids: NDArray[np.uint8]) -> Share:
+        """See `ReportStore.share`."""
+        batch = sorted_ids(ids)
+        positions = np.full(len(batch), -1, np.int64)
+        expected = np.empty(len(batch), f"S{CHECKSUM_BYTES}")
+        with self._turn(alone=False):
+            index, tombstones = self._index.rows(), self._tombstones()
+        index = index[~_any_of(tombstones, index["id"])]
+        if len(batch):
+            places = np.searchsorted(batch, index["id"]).clip(max=len(batch) - 1)
+            asked = batch[places] == index["id"]
+            positions[places[asked]] = index["position"][asked]
+            expected[places[asked]] = index["checksum"][asked]
+        missing = int((positions < 0).sum())
+        if missing:
+            raise InputError(f"ids: {missing} of {len(batch)} are not in the spool {self.folder}")
+        return SpoolShare(self._segments, self.ring, batch, positions, expected)
+
+    @property
+    def closed(self) -> bool:
+        """See `ReportStore.closed`."""
+        with self._turn(alone=False):
+            return self._is_closed()
+
+    def close_for_good(self) -> None:
+        """See `ReportStore.close_for_good`; a writer in another process is refused at its next `add`."""
+        with self._turn(alone=True):
+            self._index.describe(self._index.description()._replace(closed=1))
+
+    def usable(self, least_free: int) -> bool:
+        """See `ReportStore.usable`."""
+        try:
+            return shutil.disk_usage(self.folder).free >= least_free
+        except OSError:
+            return False
+
+    def close(self) -> None:
+        """Close the files, so that another writer may open the spool."""
+        with self._turns:
+            self._database.close()
+            self._unlock()
+
+    @contextlib.contextmanager
+    def _turn(self, *, alone: bool) -> Iterator[None]:
+        """See `ReportStore._turn`; other threads wait for a turn, and other processes for one that writes."""
+        with self._turns, typed_errors(self.folder), transaction(self._database, "IMMEDIATE" if alone else "DEFERRED"):
+            yield
+
+    def _is_closed(self) -> bool:
+        return bool(self._index.description().closed)
+
+    def _get(self, name: str) -> bytes | None:
+        return self._kept.get(name)
+
+    def _put(self, name: str, value: bytes) -> None:
+        self._kept.put({name: value})
+
+    def _forget(self, name: str) -> None:
+        self._kept.forget([name])
+
+    def _tally(self) -> Tally:
+        added, kinds = self._index.description().reports, collections.Counter(self._tombstones().values())
+        return Tally(added - kinds[_STORED], kinds[_STORED], kinds[_UNKNOWN])
+
+    def _tombstones(self) -> dict[bytes, str]:
+        """Return what the tombstone of each id stands for, read anew where another process has changed the file."""
+        (state,) = self._database.execute("PRAGMA data_version").fetchone()
+        if self._buried is None or self._buried[0] != state:
+            found: dict[bytes, str] = {}
+            for name in self._kept.names():
+                kind = name.split()[0]
+                if kind in (_STORED, _UNKNOWN):
+                    ids = self._kept.get(name) or b""
+                    found |= {ids[first : first + ID_BYTES]: kind for first in range(0, len(ids), ID_BYTES)}
+            self._buried = state, found
+        return self._buried[1]
+
+    def _bury(self, kind: str, ids: Sequence[bytes]) -> None:
+        """Keep tombstones, by the first digit of their ids: each time one part of sixteen is written anew."""
+        parts: dict[str, bytes] = collections.defaultdict(bytes)
+        for report in ids:
+            parts[f"{kind} {report[0] >> 4:x}"] += report
+        self._kept.put({name: (self._kept.get(name) or b"") + new for name, new in parts.items()})
+
+    def _overwrite(self) -> None:
+        """Overwrite the words of reports that were withdrawn, and forget that it was to be done."""
+        with self._turn(alone=True):
+            places = self._kept.get(_ERASE)
+            if places is not None:
+                for position in np.frombuffer(places, "<i8").tolist():
+                    self._segments.write(position, np.zeros((1, *self.shape), np.uint64))
+                self._kept.forget([_ERASE])
+
+    def _known_reports(self, described: SpoolDescription) -> KnownReports:
+        """Return the reports that are stored, read anew where they are not those of this description."""
+        if self._known is None or self._known[0] != described.content:
+            self._known = described.content, KnownReports(self._index.rows())
+        return self._known[1]
+
+    def _store(
+        self, new: dict[bytes, tuple[bytes, int]], words: Words, described: SpoolDescription
+    ) -> SpoolDescription:
+        """Write the words of new reports, then their entries; return the description after them."""
+        self._segments.write(self._end, words[[row for _, row in new.values()]])
+        entries = {report: checksum for report, (checksum, _) in new.items()}
+        described = self._index.append(self._end, entries, described)
+        # Should the commit fail, these rows are not used again: after a crash it may turn out to have succeeded.
+        self._end += len(new)
+        return described
+
+    def _unlock(self) -> None:
+        if self._held is not None:
+            os.close(self._held)
+            self._held = None
+
+
+def _any_of(those: Iterable[bytes], ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    """Return which ids are among those, in any order."""
+    return found_in(np.sort(np.frombuffer(b"".join(those), ID_TYPE)), ids)
