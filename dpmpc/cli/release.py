@@ -27,7 +27,10 @@ def add_commands(commands: Any) -> None:
     release.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
     release.add_argument("--folder", required=True, metavar="DIR", help="its identity, spool and ledger")
     release.add_argument(
-        "--out", default="release.dpmpc", metavar="FILE", help="default %(default)s; a report goes to FILE.html"
+        "--out",
+        default="release.dpmpc",
+        metavar="FILE",
+        help="default %(default)s; the page of dpmpc verify --html goes to FILE.html",
     )
     release.add_argument("--close", action="store_true", help="take no more reports here, before closing time")
     release.add_argument(
@@ -55,19 +58,22 @@ def add_commands(commands: Any) -> None:
         metavar="S",
         help="seconds that drawing the matrix again may take, by the size that the file claims (default a minute)",
     )
-    verify.add_argument("--json", action="store_true", help="print one JSON object")
+    forms = verify.exclusive()
+    forms.add_argument("--json", action="store_true", help="print one JSON object")
+    forms.add_argument(
+        "--html", action="store_true", help="print the page of the release, or of the first check that fails"
+    )
     verify.set_defaults(run=_verify)
 
 
 def _release(options: argparse.Namespace) -> None:
     from dpmpc.collection.release_process import CONNECT_SECONDS, run_release
     from dpmpc.collection.task_file import Collection
-    from dpmpc.release import Release
-    from dpmpc.render.about import About
-    from dpmpc.render.released import report_of
-    from dpmpc.render.servers import with_servers
-    from dpmpc.results import Result
-    from dpmpc.results.page import write_page
+    from dpmpc.collection.verifying import verify
+    from dpmpc.network.meter import rounded, tenths
+    from dpmpc.render.release_page import release_page
+    from dpmpc.render.servers import servers_table
+    from dpmpc.storage import whole
 
     collection = Collection.load(options.collection)
     released = run_release(
@@ -84,11 +90,11 @@ def _release(options: argparse.Namespace) -> None:
         take_over=options.take_over_ledger,
         tell=lambda line: print(harmless(line), file=sys.stderr),
     )
+    if released.costs:
+        print(servers_table([rounded(spent, tenths) for spent in released.costs]), file=sys.stderr)
     path = Path(f"{options.out}.html")
-    about = About.of_collection(collection, released.certificate)
-    opened = Release.load(options.out, longest=math.inf)
-    report = report_of([opened], Result(), about, files=[Path(options.out).name])
-    write_page(path, with_servers(report, released.costs))
+    with whole(path) as file:
+        file.write(release_page(verify(options.out, collection, longest=math.inf)).encode())
     print(f"{path}: what was released, for people", file=sys.stderr)
     clients = released.certificate.statement.manifest.clients
     print(f"{options.out}: release of {clients} reports, signed by all that took part")
@@ -97,12 +103,21 @@ def _release(options: argparse.Namespace) -> None:
 def _verify(options: argparse.Namespace) -> None:
     from dpmpc.collection.task_file import Collection
     from dpmpc.collection.verifying import verify
+    from dpmpc.errors import VerificationFailed
+    from dpmpc.render.release_page import release_page
     from dpmpc.task import LONGEST_CHECK
 
     trusted = None if options.collection is None else Collection.load(options.collection)
     longest = LONGEST_CHECK if options.longest is None else options.longest
-    verified = verify(options.file, trusted, longest=longest)
-    if options.json:
+    try:
+        verified = verify(options.file, trusted, longest=longest)
+    except VerificationFailed as failure:
+        if options.html:
+            print(release_page(failure), end="")
+        raise
+    if options.html:
+        print(release_page(verified), end="")
+    elif options.json:
         statement = msgspec.to_builtins(verified.certificate.statement)
         print(json.dumps({"verified": True, "checks": list(verified.checks), "statement": statement}))
     else:

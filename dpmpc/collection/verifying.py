@@ -53,12 +53,15 @@ class Verified:
         What it was collected for.
     checks : tuple of str
         What was checked, in order, a line each.
+    given : bool
+        Whether the servers' keys are those of a task file that was given, and not only of the release.
     """
 
     release: Release
     certificate: Certificate
     collection: Collection
     checks: tuple[str, ...]
+    given: bool
 
 
 def verify(
@@ -125,7 +128,7 @@ def verify(
     )
     _require(sums_digest(release).hex(), statement.sums, "sums", "the SHA-256 of the sums in the file")
     checks.append(f"sums: {statement.sums}{opening_condition(pinned, statement.without, statement.wrong)}")
-    return Verified(release, certificate, pinned, tuple(checks))
+    return Verified(release, certificate, pinned, tuple(checks), given=collection is not None)
 
 
 def _check_signatures(collection: Collection, certificate: Certificate) -> str:

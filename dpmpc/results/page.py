@@ -61,15 +61,15 @@ def page(report: Report) -> str:
     """Return the page, HTML in one piece."""
     result, drawing = report.result, available()
     plots = {"result": result.plots, "noise": report.noise_plots, "costs": report.cost_plots}
-    return template().render(
+    return template("report.html").render(
         report=report,
         title=result.title or report.title,
         about=[("Release", [report.title]), *report.about] if result.title else report.about,
         verdict=result.verdict,
         facts=[(fact, _fact(fact)) for fact in report.facts],
-        tables=[_grid(table) for table in result.tables],
-        noise=_grid(report.noise),
-        costs=[_grid(table) for table in report.costs],
+        tables=[layout(table) for table in result.tables],
+        noise=layout(report.noise),
+        costs=[layout(table) for table in report.costs],
         drawn={place: _drawn(named) if drawing else [] for place, named in plots.items()},
         missing=[] if drawing else [title for named in plots.values() for title in named],
         install=INSTALL,
@@ -117,7 +117,7 @@ def _fact(fact: Fact) -> Number:
     return Number.of(fact.value, fact.digits)
 
 
-def _grid(table: NumberTable) -> _Grid:
+def layout(table: NumberTable) -> _Grid:
     """Lay out a table, with errors and ends of intervals in the cell of their estimate."""
     cells = table.cells
     before = dict.fromkeys(table.errors.values(), "± ") | {high: "to " for _, high in table.intervals.values()}
@@ -142,8 +142,8 @@ def _cell(heading: str, value: float, before: str) -> Number:
 
 
 @functools.cache
-def template() -> jinja2.Template:
-    """Load the page's template; names in it are escaped."""
+def template(name: str) -> jinja2.Template:
+    """Load the template of a page; names in it are escaped."""
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("dpmpc.results"),
         autoescape=True,
@@ -152,7 +152,7 @@ def template() -> jinja2.Template:
         lstrip_blocks=True,
     )
     environment.filters["breakable"] = _breakable
-    return environment.get_template("report.html")
+    return environment.get_template(name)
 
 
 def _breakable(name: str) -> Markup:

@@ -1,7 +1,6 @@
 """The certificate of a release: every claim in the file is checked, and no change of it goes unnoticed."""
 
 import copy
-import dataclasses
 import datetime
 import hashlib
 import io
@@ -15,63 +14,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc.analyst import open_robustly
 from dpmpc.cli.main import main
 from dpmpc.collection import certificate as certificates
 from dpmpc.collection.agreement import batch_digest
-from dpmpc.collection.certificate import Certificate, Manifest, Statement, manifest_of, require_same, save, state
-from dpmpc.collection.releasing import WithoutMask
-from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.certificate import Manifest, Statement, require_same, save
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.network.identity import sign, write_identity
 from dpmpc.release import Release
-from dpmpc.server import transform
-from dpmpc.sharing.batch import ArrayShare
-from support.release_processes import deploy
-from support.report_words import words_of
+from support.certified_releases import certify
 
-TOSS, BATCH = bytes(range(32)), bytes(range(32, 64))
 MEMBERS = ["release.json", "sums.npy", "certificate.json"]
-
-
-@dataclasses.dataclass
-class Certified:
-    """A release file that was signed as the servers do it, and what is needed to sign another one."""
-
-    deployment: object
-    path: object
-    certificate: Certificate
-    release: Release
-
-    def signed(self, statement):
-        """Return a certificate with sound signatures of the same servers."""
-        identities = {server: self.deployment.folder(int(server)) / "identity" for server in statement.wrong}
-        return Certificate(
-            1, statement, {server: statement.sign(folder).hex() for server, folder in identities.items()}
-        )
-
-
-def certify(root, servers, without, **options):
-    deployment = deploy(root / "trial", servers, **options)
-    collection = deployment.collection
-    task = collection.task(len(deployment.ids), TOSS)
-    present = [server for server in range(servers) if server not in without]
-
-    def share_of(server):
-        words = words_of(ReportFormat(collection, server), b"".join(deployment.records[server]))
-        share = ArrayShare(words, task.encoding.ring)
-        return WithoutMask(share, task.share_shape) if collection.checked_dealing else share
-
-    shares = {server: transform(task, share_of(server)) for server in present}
-    release, wrong = open_robustly(task, shares)
-    manifest = manifest_of(collection, task, batch=BATCH, toss=TOSS, time=datetime.datetime.now(datetime.UTC))
-    statement = state(collection, manifest, release, dict.fromkeys(present, wrong))
-    certified = Certified(deployment, root / "release.dpmpc", Certificate(1, statement, {}), release)
-    certified.certificate = certified.signed(statement)
-    save(release, certified.certificate, certified.path)
-    return certified
 
 
 @pytest.fixture(scope="module")

@@ -3,7 +3,7 @@
 import json
 from html.parser import HTMLParser
 
-VOID = {"meta", "wbr"}
+VOID = {"br", "meta", "wbr"}
 
 
 class Page(HTMLParser):

@@ -7,8 +7,6 @@ import dpmpc
 
 LAZY = (
     "jinja2.defaults",
-    "matplotlib.backends.backend_agg",
-    "matplotlib.figure",
     "scipy.optimize",
     "scipy.special",
     "scipy.stats",
@@ -32,4 +30,4 @@ for room in (
     package = importlib.import_module(f"{dpmpc.__name__}.{room}")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-importlib.import_module("dpmpc.results.page").template()  # compiled once
+importlib.import_module("dpmpc.results.page").template("release_page.html")  # compiled once

@@ -164,12 +164,8 @@ class Ended:
     told: str
 
 
-def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=PATIENCE, plots=False):
-    """Run `dpmpc release` for each server at once, with some deeds; return how they ended, by server.
-
-    The reports for people are written without plots, as where matplotlib is not installed: to draw takes longer than
-    all the rest.
-    """
+def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=PATIENCE):
+    """Run `dpmpc release` for each server at once, with some deeds; return how they ended, by server."""
     chosen = range(len(deployment.collection.servers)) if servers is None else servers
     children = {}
     for server in chosen:
@@ -177,7 +173,7 @@ def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=
         argv += ["--folder", str(deployment.folder(server)), "--out", str(deployment.out(server))]
         argv += ["--connect-deadline", "20", "--deadline", "20", *options, *(only or {}).get(server, ())]
         log = deployment.root / f"log-{server}"
-        children[server] = begin(_serve, argv, str(log), (deeds or {}).get(server), *([True] if plots else []))
+        children[server] = begin(_serve, argv, str(log), (deeds or {}).get(server))
     end = time.monotonic() + seconds
     try:
         for child in children.values():
@@ -192,9 +188,7 @@ def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=
     }
 
 
-def _serve(argv, log, deed, plots=False):
-    if not plots:
-        sys.modules["matplotlib"] = None
+def _serve(argv, log, deed):
     with open(log, "w") as file:
         os.dup2(file.fileno(), 2)
     if deed is not None:

@@ -1,0 +1,265 @@
+"""The page of a collection's release for people: what was checked, who was asked what, and what came of it.
+
+Promised: the page is a function of what `dpmpc.collection.verifying.verify` returns, and of nothing else: whoever
+verifies the same file against the same task file gets the same bytes. Of a file that fails it shows the first failure
+and no number. It loads nothing and runs nothing, and every text of somebody else is escaped. Not promised: that what
+the task file says of the world is true, such as an organisation's name.
+"""
+
+from __future__ import annotations
+
+import datetime
+import math
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+from urllib.parse import urlsplit
+
+from dpmpc.collection.certificate import (
+    DAMAGED,
+    DEALT_WRONGLY,
+    DIFFERENT_LISTS,
+    FALSE_PROOF,
+    RELEASED_BEFORE,
+)
+from dpmpc.collection.shamir_claims import INCONSISTENT
+from dpmpc.collection.task_file import Collection
+from dpmpc.collection.verifying import Verified
+from dpmpc.contributions import SecondMoments
+from dpmpc.errors import VerificationFailed
+from dpmpc.network.identity import fingerprint
+from dpmpc.privacy import Guarantee
+from dpmpc.release import Release
+from dpmpc.render.guarantee_prose import guarantee_items
+from dpmpc.render.reading import ReadOptions, result_of
+from dpmpc.results.drawing import figures
+from dpmpc.results.page import layout, template
+from dpmpc.sharing import ShamirSharing
+from dpmpc.untrusted import printable
+
+_LONGEST = 400  # characters of a text of somebody else
+_NORMAL_95 = 1.959964  # standard errors on either side of an estimate
+_MEANING = {  # of a line of `verify`, by the word before its colon
+    "signatures": "Each server that took part has signed this result with its own key. Nobody has changed it since.",
+    "time": "The servers say when they opened it, and that lies in the time that had been agreed on.",
+    "proofs": "The servers say how many reports count and how many they refused, and these numbers fit together.",
+    "noise": "The servers say which of them made noise. These are enough.",
+    "task": "It was computed by the rules that had been agreed on, and by no others.",
+    "guarantee": "The promise was computed anew, from public facts alone. It holds.",
+    "noise variance": "The amount of noise is the one that the promise needs.",
+    "sums": "The numbers below are those that the servers signed.",
+}
+_WHY = {
+    RELEASED_BEFORE: "had counted in an earlier release",
+    DAMAGED: "could not be read any more",
+    DEALT_WRONGLY: "had parts that did not fit together",
+    DIFFERENT_LISTS: "were not the same at all servers",
+    FALSE_PROOF: "were not shown to be well formed",
+    INCONSISTENT: "had parts that did not fit together",
+}
+
+
+class _Check(NamedTuple):
+    """A line of `verify`, what it means in plain words, and whether it was checked at all."""
+
+    meaning: str
+    line: str
+    passed: bool = True
+
+
+def release_page(found: Verified | VerificationFailed) -> str:
+    """Return the page of a release that was verified, or of the failure of one that was not; HTML in one piece."""
+    if isinstance(found, VerificationFailed):
+        return template("release_page.html").render(failure=printable(str(found)), title="Do not use this file")
+    collection, release, statement = found.collection, found.release, found.certificate.statement
+    manifest, guarantee = statement.manifest, release.guarantee
+    result = result_of(release, ReadOptions())
+    return template("release_page.html").render(
+        failure=None,
+        title=_said(collection.name),
+        checks=_checks(found),
+        unchecked=list(_unchecked(collection, guarantee)),
+        purpose=printable(collection.purpose),
+        contact=printable(collection.contact),
+        columns=[
+            (_said(column.name), f"{column.lower:g}", f"{column.upper:g}") for column in collection.plan.schema.columns
+        ],
+        servers=list(_servers(found)),
+        times=[
+            (word, time.astimezone(datetime.UTC))
+            for word, time in (
+                ("reports were taken from", collection.opens),
+                ("until", collection.closes),
+                ("they were opened together on", datetime.datetime.fromisoformat(manifest.time)),
+            )
+        ],
+        clients=manifest.clients,
+        refused=sum(manifest.refused.values()),
+        authenticated=collection.authenticated,
+        uncounted=list(_uncounted(found)),
+        promise=_promise(guarantee, authenticated=collection.authenticated),
+        seen=list(_seen(found)),
+        sentences=list(_means(release)),
+        notes=result.notes,
+        tables=[layout(table) for table in result.tables],
+        terms=guarantee_items(guarantee),
+        digest=collection.digest.hex(),
+        given=found.given,
+    )
+
+
+def _said(text: str) -> str:
+    return printable(text, _LONGEST)
+
+
+def _checks(found: Verified) -> list[_Check]:
+    """Put what was checked, line by line, into plain words."""
+    checks = []
+    for line in found.checks:
+        word = line.partition(":")[0]
+        if word not in ("collection", "omission"):  # said in one below; a remark that experts read
+            checks.append(_Check(_MEANING.get(word, ""), line))
+    first = [line for line in found.checks if line.startswith("collection:")]
+    if found.given:
+        meaning = "The file belongs to the task file that it was checked against, which says whose signatures count."
+    else:
+        meaning = (
+            "Not checked: whose signatures count was taken from this file itself, so all of it could be invented. "
+            "Compare the digest, under 'How to check it yourself', with what the organisations say."
+        )
+    return [_Check(meaning, "; ".join(first), passed=found.given), *checks]
+
+
+def _unchecked(collection: Collection, guarantee: Guarantee) -> Iterator[str]:
+    """Yield what no check of a file can show."""
+    if collection.proved:
+        yield "That people told the truth. A report was only shown to be well formed, with values in the ranges below."
+    else:
+        yield "That people told the truth, and that no report spoiled the sums: none was shown to be well formed."
+    if not collection.authenticated:
+        yield "That each report is of another person. Whoever wanted to could send several."
+    yield "That the servers kept their parts of the reports to themselves."
+    if guarantee.noise_by == "servers":
+        yield "That servers made their noise by chance, as they had agreed to. That of one honest server is enough."
+    else:
+        yield "That people's own devices made their noise by chance, and told it nobody."
+    yield "That no server left reports out on purpose."
+    if not isinstance(collection.plan.scheme, ShamirSharing):
+        yield "That no server moved the sums by an amount that it chose, without knowing them."
+
+
+def _servers(found: Verified) -> Iterator[tuple[int, str, str, bool, str]]:
+    """Yield number, organisation, host, whether it took part, and fingerprint of each server."""
+    for number, server in enumerate(found.collection.servers):
+        host = _said(urlsplit(server.url).netloc or server.url)
+        took_part = number not in found.certificate.statement.without
+        yield number, _said(server.organisation), host, took_part, fingerprint(server.certificate.encode())
+
+
+def _uncounted(found: Verified) -> Iterator[str]:
+    """Yield how many reports do not count, and why."""
+    manifest = found.certificate.statement.manifest
+    for cause, count in manifest.refused.items():
+        yield f"{_reports(count)} refused by all servers: they {_WHY.get(cause, f'were off ({printable(cause)})')}."
+    for server, counts in manifest.left_out.items():
+        for cause, count in counts.items():
+            yield f"{_reports(count)} left out by server {server}: they {_WHY[cause]}."
+
+
+def _reports(count: int) -> str:
+    return "1 report was" if count == 1 else f"{count:,} reports were"
+
+
+def _promise(guarantee: Guarantee, *, authenticated: bool) -> list[str]:
+    """Say in plain words what is promised, and to whom.
+
+    Of two answers that were equally likely before, nobody guesses the right one with a chance above (1 + TV)/2, where
+    the total variation TV <= (e^eps - 1 + 2 delta)/(e^eps + 1) by (epsilon, delta) both ways.
+    """
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    share = min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
+    percent = math.ceil(1000 * share) / 10  # rounded up: at most
+    chance = f", but for a chance of at most 1 in {math.floor(1 / delta):,}" if delta else ""
+    said = [
+        f"To everybody who sent a report that counts: had your report said something else, anything published here "
+        f"would have been at most {figures(math.exp(epsilon), 3)} times more or less likely{chance}.",
+        "For example: somebody knows that you gave one of two answers, and holds both for equally likely. With all "
+        "that is published, and whatever else they know of others, they guess right with a chance of at most "
+        f"{percent:g} %. Without it that chance is 50 %.",
+    ]
+    if guarantee.noise_by == "servers":
+        rules = "made noise as agreed, and kept the parts of reports to themselves."
+    else:
+        few = (
+            f"{guarantee.corrupt_clients:,} of the {guarantee.clients:,} reports are of people who work with the others"
+        )
+        rules = f"kept the parts of reports to themselves, and as long as at most {few}."
+    honest = guarantee.servers - guarantee.corrupt_servers
+    said.append(f"It holds as long as at least {honest} of the {guarantee.servers} servers {rules}")
+    if not authenticated:
+        said.append("The promise is for one report. Whoever sent several is protected less.")
+    return said
+
+
+def _seen(found: Verified) -> Iterator[tuple[str, str]]:
+    """Yield who could have seen what."""
+    collection, guarantee = found.collection, found.release.guarantee
+    servers, scheme = len(collection.servers), collection.plan.scheme
+    names = [_said(server.organisation) or f"server {number}" for number, server in enumerate(collection.servers)]
+    yield "Everybody", "This page and the file that it is made from: sums of all reports, with noise. No single report."
+    yield "Whoever asked", "The same as everybody, and nothing more, unless they also run a server."
+    roster = " It also saw which ticket was used, so whoever handed the tickets out can say who took part."
+    yield (
+        "Each server alone",
+        f"{_listed(names)} each had one part of each report. A part looks like digits drawn by chance and says nothing "
+        "about an answer. A server also saw when a report came and, if it came directly, from which network address."
+        + (roster if collection.authenticated else ""),
+    )
+    corrupt = guarantee.corrupt_servers
+    clients = (
+        f", together with {guarantee.corrupt_clients:,} of the reports' senders" if guarantee.corrupt_clients else ""
+    )
+    if corrupt > 1 or (corrupt and clients):
+        pooled = "One server" if corrupt == 1 else f"Any {corrupt} of the {servers} servers"
+        yield (
+            f"{pooled}{clients}",
+            "No more than the promise above allows, also if they show one another all they have.",
+        )
+    if isinstance(scheme, ShamirSharing):
+        together = f"Any {scheme.threshold + 1} of the {servers} servers, if they break their word"
+    else:
+        together = f"All {servers} servers, if they all break their word"
+    yield (
+        together,
+        "Every report, word for word, by putting the parts together. What stands against it is that these "
+        "organisations do not work together. This file cannot show that they did not.",
+    )
+    yield "Whoever carried the messages", "That somebody sent something, when, and how long it was. Not what it said."
+    if collection.format == 2:
+        yield (
+            "Whoever handed out the form in the browser",
+            "Nothing, if the form was the right one. A changed form could have sent answers elsewhere, and this file "
+            "cannot show that none was.",
+        )
+
+
+def _listed(names: Sequence[str]) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
+
+
+def _means(release: Release) -> Iterator[tuple[str, str]]:
+    """Yield a sentence on each column's mean, where the release has one; the interval is of noise and of sampling."""
+    if not isinstance(release.task.statistic, SecondMoments):
+        return
+    found = release.describe()
+    for column, mean, error in zip(
+        release.schema.columns, found.means.tolist(), found.mean_errors.tolist(), strict=True
+    ):
+        low, high = mean - _NORMAL_95 * error, mean + _NORMAL_95 * error
+        if column.name in found.outside or (low <= column.lower and high >= column.upper):
+            yield _said(column.name), "the noise is larger than what it hides, so nothing is known."
+        else:
+            yield (
+                _said(column.name),
+                f"about {figures(mean, 4)} on average; between {figures(low, 4)} and {figures(high, 4)} for all people "
+                "of whom these reports are a fair sample.",
+            )

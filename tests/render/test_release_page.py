@@ -1,0 +1,192 @@
+"""The page of a collection's release: a function of what was verified, in an order, and in words that are true."""
+
+import dataclasses
+import math
+import re
+import subprocess
+import sys
+
+import msgspec
+import numpy as np
+import pytest
+
+from dpmpc.cli.main import main
+from dpmpc.collection.verifying import verify
+from dpmpc.errors import VerificationFailed
+from dpmpc.render.release_page import _promise, release_page
+from support.certified_releases import certify
+from support.html_page import Page
+from support.pages import ROOT
+
+SECTIONS = ["checked", "asked", "reports", "promise", "seen", "results", "again", "experts"]
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory):
+    """A release of second moments, with noise by servers, which is as this process sums it."""
+    options = {"sketch": "sum", "rows": None, "sparsity": None, "copies": "auto", "noise_by": "servers"}
+    return certify(tmp_path_factory.mktemp("summed"), 3, [], **options, corrupt_clients=None)
+
+
+@pytest.fixture(scope="module")
+def verified(file):
+    """What was verified, with sums whose noise happens to be none, so that no test depends on chance."""
+    found = verify(file.path, file.deployment.collection)
+    exact = file.deployment.expected(found.release)
+    return dataclasses.replace(found, release=dataclasses.replace(found.release, sums=exact))
+
+
+def changed(verified, manifest=None, statement=None, server=None, **collection):
+    """Return what was verified with other facts in it, as if all servers had signed them."""
+    certificate, known = verified.certificate, verified.collection
+    facts = msgspec.structs.replace(certificate.statement.manifest, **(manifest or {}))
+    facts = msgspec.structs.replace(certificate.statement, manifest=facts, **(statement or {}))
+    servers = tuple(msgspec.structs.replace(entry, **(server or {})) for entry in known.servers)
+    return dataclasses.replace(
+        verified,
+        certificate=msgspec.structs.replace(certificate, statement=facts),
+        collection=msgspec.structs.replace(known, servers=servers, **collection),
+    )
+
+
+def text_of(found):
+    return " ".join(" ".join(Page(release_page(found)).texts).split())
+
+
+def test_verdicts_come_first_and_all_is_there(verified):
+    page = release_page(verified)
+    assert re.findall(r'id="(\w+)">', page) == SECTIONS
+    read = text_of(verified)
+    assert read.index("7 of 7 checks passed.") < read.index("What was checked")
+    for line in verified.checks:
+        assert line.startswith("omission") or line in read
+    assert not re.search(r"<script|<img|<link|\son\w+=|src=|href=|url\(", page)
+    assert "default-src 'none'" in page
+
+
+def test_the_command_writes_what_the_function_returns(file, capsys):
+    """In another process, too: nothing of the time, of the machine or of the order of sets is in it."""
+    arguments = ["verify", str(file.path), "--html"]
+    assert main([*arguments, "--collection", str(file.deployment.task_file)]) == 0
+    assert capsys.readouterr().out == release_page(verify(file.path, file.deployment.collection))
+    done = subprocess.run([sys.executable, "-m", "dpmpc", *arguments], capture_output=True, check=True, cwd="/")
+    assert done.stdout.decode() == release_page(verify(file.path))
+
+
+def test_whose_keys_count_is_not_checked_without_a_task_file(file):
+    read = text_of(verify(file.path))
+    assert "6 of 7 checks passed." in read
+    assert "Not checked: whose signatures count was taken from this file itself" in read
+    assert "the promise to those who took part holds" not in read
+    assert release_page(verify(file.path)).count('<li class="open">') == 1
+
+
+def test_a_file_that_fails_shows_the_failure_and_no_number(file, tmp_path, capsys):
+    content = bytearray(file.path.read_bytes())
+    place = content.index(b'"wrong"')
+    content[place + 2] ^= 1
+    (tmp_path / "changed.dpmpc").write_bytes(content)
+    assert main(["verify", str(tmp_path / "changed.dpmpc"), "--html"]) == 2
+    told = capsys.readouterr()
+    assert "VerificationFailed" in told.err
+    assert "Do not use this file" in told.out
+    with pytest.raises(VerificationFailed) as failure:
+        verify(tmp_path / "changed.dpmpc")
+    assert told.out == release_page(failure.value)
+    assert "<data" not in told.out
+    assert "<table" not in told.out
+    assert "checks passed" not in told.out
+    evil = release_page(VerificationFailed("<script>alert(1)</script>\u202e"))
+    assert "<script" not in evil
+    assert "\u202e" not in evil
+
+
+def test_who_asked_and_who_ran_the_servers_is_said(verified):
+    plain = text_of(verified)
+    assert "The task file gives no reason." in plain
+    assert plain.count("no organisation is named") == 3
+    assert "server 0, server 1 and server 2 each had one part of each report" in plain
+    named = changed(
+        verified,
+        server={"organisation": "<b>Clinic</b>\u202e"},
+        purpose="To <i>know</i>.",
+        contact="ada@clinic.example",
+        name="<script>1</script>",
+    )
+    page, read = release_page(named), text_of(named)
+    assert read.count("<b>Clinic</b>") == 6
+    assert "To <i>know</i>." in read
+    assert "Questions to ada@clinic.example" in read
+    assert not re.search(r"<script|<b>|<i>|\u202e", page)
+    absent = changed(verified, statement={"without": [1]})
+    assert text_of(absent).count("took no part in the release") == 1
+
+
+def test_reports_are_no_people_unless_there_is_a_roster(verified):
+    read = text_of(verified)
+    assert "A report is not a person" in read
+    assert "people on the roster" not in read
+    assert "Whoever sent several is protected less." in read
+    assert "ticket" not in read
+    known = text_of(changed(verified, authenticated=True))
+    assert f"{verified.release.clients:,} reports of people on the roster" in known
+    assert "A report is not a person" not in known
+    assert "whoever handed the tickets out can say who took part" in known
+
+
+def test_reports_that_do_not_count_are_told_by_cause_and_server(verified):
+    assert "No server says that it left out a report." in text_of(verified)
+    refused = {"false proof": 1, "different lists": 2000, "wrong hash, says server 1": 3}
+    left_out = {"2": {"damaged": 4}, "0": {"released before": 5, "dealt wrongly": 6}}
+    read = text_of(changed(verified, manifest={"refused": refused, "left_out": left_out}))
+    for told in (
+        "Were refused 2,004 reports",
+        "1 report was refused by all servers: they were not shown to be well formed.",
+        "2,000 reports were refused by all servers: they were not the same at all servers.",
+        "3 reports were refused by all servers: they were off (wrong hash, says server 1).",
+        "4 reports were left out by server 2: they could not be read any more.",
+        "5 reports were left out by server 0: they had counted in an earlier release.",
+        "6 reports were left out by server 0: they had parts that did not fit together.",
+    ):
+        assert told in read
+    assert "No server says" not in read
+
+
+def test_who_could_have_seen_what_follows_from_the_sharing(verified):
+    read = text_of(verified)
+    assert "All 3 servers, if they all break their word" in read
+    assert "Any 2 of the 3 servers" in read
+    assert "the form in the browser" not in read
+    shamir = verify(ROOT / "tests/vectors/version_0_1/collected_shamir.dpmpc")
+    read = text_of(shamir)
+    assert "Any 2 of the 3 servers, if they break their word" in read
+    assert "at most 0 of the 210 reports are of people who work with the others" in read
+    assert "no report spoiled the sums" in read
+
+
+def test_means_are_told_in_words_with_the_interval_of_the_table(verified):
+    found, read = verified.release.describe(), text_of(verified)
+    for name, mean, error in zip(found.names, found.means, found.mean_errors, strict=True):
+        told = re.search(rf"{name} about (\S+) on average; between (\S+) and (\S+) for all people", read)
+        low, high = mean - 1.96 * error, mean + 1.96 * error
+        assert [float(number) for number in told.groups()] == pytest.approx([mean, low, high], rel=1e-3)
+
+
+def test_means_that_the_noise_hides_are_not_told(verified):
+    sums = np.full_like(verified.release.sums, 1 << 50)
+    noisy = dataclasses.replace(verified, release=dataclasses.replace(verified.release, sums=sums))
+    assert text_of(noisy).count("the noise is larger than what it hides, so nothing is known.") == 2
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta", "percent"),
+    [(math.log(3), 0.0, "75"), (1.0, 1e-7, "73.2"), (1.0, 0.01, "73.4"), (50.0, 0.0, "100")],
+)
+def test_the_chance_to_guess_an_answer_is_the_one_of_randomised_response(verified, epsilon, delta, percent):
+    """Which attains it: the answer with e^eps/(1 + e^eps), and with delta of the rest in the clear, rounded up."""
+    guarantee = msgspec.structs.replace(verified.release.guarantee, epsilon=epsilon, delta=delta)
+    said = " ".join(_promise(guarantee, authenticated=True))
+    assert f"a chance of at most {percent} %" in said
+    odds = math.exp(epsilon)
+    assert float(percent) / 100 >= (1 - delta) * odds / (1 + odds) + delta - 1e-12
+    assert ("but for a chance of" in said) == bool(delta)

@@ -1,0 +1,54 @@
+"""Release files that are signed as the servers do it, in one process."""
+
+import dataclasses
+import datetime
+
+from dpmpc.analyst import open_robustly
+from dpmpc.collection.certificate import Certificate, manifest_of, save, state
+from dpmpc.collection.releasing import WithoutMask
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.release import Release
+from dpmpc.server import transform
+from dpmpc.sharing.batch import ArrayShare
+from support.release_processes import deploy
+from support.report_words import words_of
+
+TOSS, BATCH = bytes(range(32)), bytes(range(32, 64))
+
+
+@dataclasses.dataclass
+class Certified:
+    """A release file that was signed as the servers do it, and what is needed to sign another one."""
+
+    deployment: object
+    path: object
+    certificate: Certificate
+    release: Release
+
+    def signed(self, statement):
+        """Return a certificate with sound signatures of the same servers."""
+        identities = {server: self.deployment.folder(int(server)) / "identity" for server in statement.wrong}
+        return Certificate(
+            1, statement, {server: statement.sign(folder).hex() for server, folder in identities.items()}
+        )
+
+
+def certify(root, servers, without, **options):
+    deployment = deploy(root / "trial", servers, **options)
+    collection = deployment.collection
+    task = collection.task(len(deployment.ids), TOSS)
+    present = [server for server in range(servers) if server not in without]
+
+    def share_of(server):
+        words = words_of(ReportFormat(collection, server), b"".join(deployment.records[server]))
+        share = ArrayShare(words, task.encoding.ring)
+        return WithoutMask(share, task.share_shape) if collection.checked_dealing else share
+
+    shares = {server: transform(task, share_of(server)) for server in present}
+    release, wrong = open_robustly(task, shares)
+    manifest = manifest_of(collection, task, batch=BATCH, toss=TOSS, time=datetime.datetime.now(datetime.UTC))
+    statement = state(collection, manifest, release, dict.fromkeys(present, wrong))
+    certified = Certified(deployment, root / "release.dpmpc", Certificate(1, statement, {}), release)
+    certified.certificate = certified.signed(statement)
+    save(release, certified.certificate, certified.path)
+    return certified
