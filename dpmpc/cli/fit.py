@@ -32,8 +32,7 @@ if TYPE_CHECKING:
     from dpmpc.results import Report
     from dpmpc.task import Task
 
-ONE_RELEASE = ("ridge", "compare", "low-rank", "moment")
-MODELS = (*ONE_RELEASE, "logistic", "poisson")
+MODELS = ("ridge", "compare", "survival", "low-rank", "moment", "logistic", "poisson")
 
 
 def add_commands(commands: Any) -> None:
@@ -75,7 +74,7 @@ def _add_model_options(command: Parser) -> None:
         "--by",
         metavar="COL",
         help="one regression for each of up to 50 values of this column, which the bounds file lists, from one "
-        "release; --model compare: what is compared",
+        "release; --model compare: what is compared; --model survival: a curve for each",
     )
     comparison = command.section("--model compare, with --target and --by")
     comparison.add_argument(
@@ -85,6 +84,16 @@ def _add_model_options(command: Parser) -> None:
     )
     comparison.add_argument(
         "--control", metavar="VALUE", help="the group that others are compared with (default: the first)"
+    )
+    survival = command.section("--model survival, with --bounds")
+    survival.add_argument("--time", metavar="COL", help="the column of times until the event, from 0 on; required")
+    survival.add_argument(
+        "--event",
+        metavar="COL",
+        help="whether the event happened then, yes or no; otherwise people were observed until then; required",
+    )
+    survival.add_argument(
+        "--until", type=float, metavar="T", help="of restricted means (default: the last time that all curves reach)"
     )
     low_rank = command.section("--model low-rank")
     low_rank.add_argument("--components", type=int, metavar="R", help="rank of the approximation (default 3)")
@@ -114,13 +123,14 @@ def penalty(text: str) -> float | str:
 def _fit(options: argparse.Namespace) -> None:
     from dpmpc.cli.fit_models import RidgeFitModel
     from dpmpc.cli.fit_rounds import RoundsFitModel, ridge_model_of
+    from dpmpc.cli.fit_survival import SurvivalFitModel
     from dpmpc.data import warn_of_bounds
     from dpmpc.planning import ReleaseSpec, design
 
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)
     analysis = fit_model_of(options)
-    table, public = read_data(options, analysis)
+    table, public = analysis.read(options) if isinstance(analysis, SurvivalFitModel) else read_data(options, analysis)
     analysis.check(table, public)
     warn_of_bounds(public, table.values)
     choices = analysis.choices({**task_choices(options), "proved": options.proved}, public)
@@ -143,8 +153,17 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
     from dpmpc.cli.fit_groups import ComparisonFitModel, GroupedFitModel
     from dpmpc.cli.fit_models import LowRankFitModel, MomentFitModel, RidgeFitModel
     from dpmpc.cli.fit_rounds import LogisticFitModel, PoissonFitModel
+    from dpmpc.cli.fit_survival import SurvivalFitModel
 
-    kinds = (RidgeFitModel, ComparisonFitModel, LowRankFitModel, MomentFitModel, LogisticFitModel, PoissonFitModel)
+    kinds = (
+        RidgeFitModel,
+        ComparisonFitModel,
+        LowRankFitModel,
+        MomentFitModel,
+        LogisticFitModel,
+        PoissonFitModel,
+        SurvivalFitModel,
+    )
     models: dict[str, Any] = {kind.name: kind for kind in kinds}
     chosen = models[options.model]
     for other in models.values():

@@ -27,10 +27,11 @@ def add_commands(commands: Any) -> None:
     read.add_argument("--target", metavar="COL", help="regress this column on the others")
     read.add_argument(
         "--model",
-        choices=("ridge", "logistic", "compare"),
+        choices=("ridge", "logistic", "compare", "survival"),
         default="ridge",
         help="what regresses it (default %(default)s); logistic is the approximation without rounds; compare is no "
-        "regression, but compares its mean between groups, of a release by group",
+        "regression, but compares its mean between groups, of a release by group; survival: curves from a release of "
+        "cells, --time and --event where it does not follow which they are",
     )
     read.add_argument("--features", metavar="A,B", help="on these alone")
     read.add_argument(
@@ -46,6 +47,11 @@ def add_commands(commands: Any) -> None:
         "--crosstab", metavar="A,B", help="the two-way table of two variables with listed values, and a test"
     )
     read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
+    survival = read.section("--model survival")
+    survival.add_argument("--time", metavar="COL", help="the times (default: the only number)")
+    survival.add_argument("--event", metavar="COL", help="whether the event happened (default: as in the fit)")
+    survival.add_argument("--by", metavar="COL", help="a curve for each value of this column")
+    survival.add_argument("--until", type=float, metavar="T", help="of restricted means")
     mixed = read.section("files of mix")
     mixed.add_argument("--method", choices=MIXING_METHODS, help="default: what the release is meant for")
     mixed.add_argument("--ridge", type=float, help="added to the Hessian (default 1e-05)")
@@ -78,6 +84,10 @@ def _read(options: argparse.Namespace) -> None:
             control=options.control,
             crosstab=None if options.crosstab is None else _listed("crosstab", options.crosstab),
             model=options.model,
+            time=options.time,
+            event=options.event,
+            by=options.by,
+            until=options.until,
             method=options.method,
             ridge=options.ridge,
             level=options.level,

@@ -68,17 +68,21 @@ class CellEstimates:
         found = own - np.einsum("kr,rs,ks->k", shared, self._inner, shared)
         return np.asarray(self._variance * np.maximum(found, 0.0))
 
-    def variance(self, grid: int, gradient: Reals) -> float:
-        """Return the variance of a function with this gradient (G, C) by the counts: sampling and noise.
+    def covariance(self, grid: int, gradients: Reals) -> Reals:
+        """Return that of functions with these gradients (K, G, C) by the counts, (K, K): sampling and noise.
 
         The multinomial part is estimated without bias, as the square of a noisy sum exceeds that of the sum by the
-        noise's variance, and floored at 0.
+        noise's variance; its diagonal is floored at 0.
         """
-        h = self.counts[grid]
-        noise = float(self.noise_variance(grid, gradient[None])[0])
-        total = float(np.sum(h * gradient))
-        sampling = float(np.sum(h * gradient**2)) - (total**2 - noise) / self.people
-        return max(sampling, 0.0) + noise
+        flat, h = gradients.reshape(len(gradients), -1), self.counts[grid].ravel()
+        noise, totals = self.noise_covariance(grid, gradients), flat @ h
+        sampling = (flat * h) @ flat.T - (np.outer(totals, totals) - noise) / self.people
+        np.fill_diagonal(sampling, np.maximum(np.diag(sampling), 0.0))
+        return np.asarray(sampling + noise)
+
+    def variance(self, grid: int, gradient: Reals) -> float:
+        """Return the variance of one function, the diagonal of `covariance`."""
+        return float(self.covariance(grid, gradient[None])[0, 0])
 
     def total(self, grid: int, gradient: Reals) -> tuple[float, float]:
         """Return a linear function of the histogram, and the standard error that its noise alone has."""

@@ -13,6 +13,7 @@ from dpmpc.estimators.components_and_moments import LowRankFit, MomentFit
 from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
+from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.release import Release
@@ -34,7 +35,8 @@ class FittedModel(Protocol):
 
 
 _OF_ONE = {
-    kind.kind: kind for kind in (RidgeFit, GroupedRidgeFit, GroupComparisonFit, LowRankFit, MomentFit, TableOneFit)
+    kind.kind: kind
+    for kind in (RidgeFit, GroupedRidgeFit, GroupComparisonFit, LowRankFit, MomentFit, TableOneFit, KaplanMeierFit)
 }
 _IN_ROUNDS = {kind.kind: kind for kind in (RidgeFit, LogisticFit, PoissonFit)}
 REGRESSIONS = (*_IN_ROUNDS, GroupedRidgeFit.kind)  # what predicts

@@ -122,7 +122,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         """
         return Releases(*self._asked(table, public, given))
 
-    def _asked(self, table: Table, public: Schema, given: Bounds) -> tuple[ReleaseSpec, Ask]:
+    def _asked(self, table: Table, public: Schema, given: Bounds = None) -> tuple[ReleaseSpec, Ask]:
         """Return what is released, and what makes a release of a task: clients who own the table's rows."""
         warn_in_selection()
         table.require_public_count()

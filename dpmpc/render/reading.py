@@ -28,8 +28,10 @@ from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit
 from dpmpc.estimators.inference import stands_out
+from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit
 from dpmpc.estimators.release_parts import Blocks, is_grouped, with_variables
 from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.survival_cells import SurvivalCells, is_survival
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.release import Release
 from dpmpc.render.about import About
@@ -50,8 +52,13 @@ class ReadOptions:
     features: Sequence[str] | None = None  # those others; by default all
     # name -> features that are tested together
     groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
-    # what reads it: "ridge", "logistic" for the approximation without rounds, or "compare" for means by group
+    # what reads it: "ridge", "logistic" for the approximation without rounds, "compare" for means by group, or
+    # "survival" for curves from cells
     model: str = "ridge"
+    time: str | None = None  # of "survival": the column of times, the answer that tells the event, the groups of curves
+    event: str | None = None
+    by: str | None = None
+    until: float | None = None  # of "survival": up to when means are restricted
     before: Sequence[str] | None = None  # of "compare": columns that differences are adjusted for
     control: str | None = None  # of "compare": the group that others are compared with
     crosstab: Sequence[str] | None = None  # two variables, in place of a target
@@ -73,6 +80,9 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     for name in ("before", "control"):
         if requested.model != "compare" and getattr(requested, name) is not None:
             raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model compare")
+    for name in ("time", "event", "by", "until"):
+        if requested.model != "survival" and getattr(requested, name) is not None:
+            raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model survival")
     if Path(path).is_dir():
         folder = FitFolder.open(Path(path))
         if folder.in_rounds or (
@@ -91,7 +101,10 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     kind = _kind(path)
     if requested.model == "compare" and requested.features:
         raise InputError(f"features: {requested.features} given, but a comparison has none; --before adjusts it")
-    if requested.model != "ridge" and (requested.target is None or requested.groups or kind == "mixed"):
+    if requested.model == "survival":
+        if requested.target is not None or requested.features or requested.groups or kind == "mixed":
+            raise InputError("model: 'survival' given, no target, features and groups expected beside it")
+    elif requested.model != "ridge" and (requested.target is None or requested.groups or kind == "mixed"):
         raise InputError(
             f"model: {requested.model!r} given, a target and no groups expected beside it, and a release of second "
             "moments"
@@ -170,6 +183,8 @@ def result_of(release: Release, options: ReadOptions) -> Result:
     public, target = release.task.schema, options.target
     if options.crosstab is not None:
         return CrossTable.of(release, *options.crosstab).result()
+    if options.model == "survival":
+        return _curves(release, options)
     if target is None:
         return _measures(release, options)
     if not is_grouped(release):
@@ -211,10 +226,22 @@ def _measures(release: Release, options: ReadOptions) -> Result:
         of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
         return MomentFit(order, of=of).fit_release(release).result()
     if isinstance(contribution, CellCounts):
+        if is_survival(contribution):
+            return _curves(release, options)
         return TableOneFit().fit_release(release).result(options.level)
     if isinstance(contribution, Rows):
         return Result(notes=[f"A sketch of rows. {hint(release.columns)}"])
     return Result(notes=[f"The sums are those of {contribution.name}; models in rounds read them."])
+
+
+def _curves(release: Release, options: ReadOptions) -> Result:
+    """Return survival curves, by the one variable that times are counted by if none is requested."""
+    by = options.by
+    if options.model != "survival":
+        features = SurvivalCells.of(release).features
+        by = next(iter(features)) if len(features) == 1 else None
+    model = KaplanMeierFit(options.time, options.event, by, options.until)
+    return model.fit_release(release).result(options.level)
 
 
 def _means_table(release: Release) -> NumberTable:

@@ -19,6 +19,8 @@ MOST_COMPONENTS = 3
 NORMAL_95 = 1.959963984540054  # quantile of the normal distribution for 95 %
 _MOST_LOG = 30.0  # a ratio beyond is drawn at the end of the scale
 _ROW, _MARGIN = 0.27, 0.8  # inches
+_CURVE_COLOURS = ("blue", "orange", "green", "purple", "sand", "sky")
+_AT_RISK = 6  # times under a survival curve
 PHASES = {"set-up": "setup_s", "verify": "verify_s", "read": "read_s", "transform": "transform_s", "open": "open_s"}
 _PHASE_COLOURS = {"verify": "green", "read": "sky", "transform": "blue", "open": "orange", "waiting": "line"}
 
@@ -234,6 +236,76 @@ def shares(name: str, rows: Mapping[str, tuple[float, float]], *, by: str | None
         f"confidence intervals. A row is empty where the noise hides it.{rest}",
         svg,
     )
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """A survival curve up to where it is told, and how many people are at risk from the start and from each step on."""
+
+    name: str
+    times: Sequence[float]
+    survival: Sequence[float]
+    band: Sequence[Sequence[float]]  # lower and upper ends
+    at_risk: Sequence[float]
+    error: float  # the largest standard error of these numbers
+
+
+def survival(name: str, curves: Sequence[Steps], ends: tuple[float, float], level: float) -> Plot:
+    """Plot survival curves with their bands, where each ends, and below them the people at risk."""
+    shown = curves[: len(_CURVE_COLOURS)]
+    with figure(2.7 + 0.24 * len(shown)) as drawn:
+        axis = drawn.subplots()
+        for curve, colour in zip(shown, _CURVE_COLOURS, strict=False):
+            times, values = [ends[0], *curve.times], [1.0, *curve.survival]
+            lower, upper = ([1.0, *side] for side in curve.band)
+            axis.fill_between(times, lower, upper, step="post", color=COLOURS[colour], alpha=0.18, linewidth=0)
+            axis.step(times, values, where="post", color=COLOURS[colour], linewidth=1.8, label=short(curve.name))
+            if times[-1] < ends[1]:
+                axis.plot(times[-1], values[-1], "|", color=COLOURS[colour], markersize=11, markeredgewidth=2)
+        axis.set_xlim(*ends)
+        axis.set_ylim(0, 1.02)
+        axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+        axis.set_ylabel("% without the event")
+        _label_values(axis, "", _AT_RISK - 1)
+        marks = [mark for mark in axis.get_xticks() if ends[0] <= mark <= ends[1]]
+        for row, (curve, colour) in enumerate(zip(shown, _CURVE_COLOURS, strict=False)):
+            for mark in marks:
+                axis.annotate(
+                    _at_risk(curve, mark),
+                    (mark, 0),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(0, -32 - 15 * row),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                    color=COLOURS[colour],
+                )
+        drawn.supxlabel(short(name), fontsize=10)
+        if len(shown) > 1:
+            drawn.legend(loc="outside upper right", ncols=3, frameon=False, handlelength=1, handletextpad=0.4)
+        said = "; ".join(
+            f"{curve.name}: {figures(100 * curve.survival[-1])} % at {figures(curve.times[-1])}, where the curve ends"
+            for curve in shown
+        )
+        svg = inline(drawn, _identifier("survival", name), "Survival curves", f"{said}.")
+    rest = "" if len(shown) == len(curves) else f" The first {len(shown)} of {len(curves)} are shown."
+    noisy = figures(max(curve.error for curve in shown), 2)
+    return Plot(
+        "Survival curves",
+        f"Kaplan-Meier curves with {100 * level:g}\u00a0% bands, each of which covers its whole curve at once. Below "
+        f"the axis: people at risk, with noise of standard error {noisy} at most, and rounded. A curve that ends at a "
+        f"bar cannot be told from there on: too few people are at risk.{rest}",
+        svg,
+    )
+
+
+def _at_risk(curve: Steps, mark: float) -> str:
+    """Return the number at risk at a time, rounded to what the noise leaves of it, or a dash beyond the curve."""
+    place = sum(time <= mark for time in curve.times)
+    if place >= len(curve.at_risk):
+        return "–"
+    unit = 10 ** max(math.floor(math.log10(curve.error)), 0) if curve.error > 0 else 1
+    return f"{max(round(curve.at_risk[place] / unit) * unit, 0):,}"
 
 
 def _identifier(kind: str, name: str) -> str:

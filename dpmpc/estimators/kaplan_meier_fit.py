@@ -1,0 +1,464 @@
+"""Kaplan-Meier curves, medians, restricted means and the log-rank test, as they are read from a release of cells.
+
+Promised: all of it is a function of the release, and errors cover sampling and the noise. They are those of the delta
+method, measured (docs/mathematics.md, section 15.5) and not proved; where too few people are at risk a curve ends, and
+what would need more is left out. Not promised: anything about times beyond the end of a curve.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import math
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.arguments import require_finite, require_fraction
+from dpmpc.errors import InputError
+from dpmpc.estimators.inference import chi2_tail, normal_quantile
+from dpmpc.estimators.quantiles import Interval, _rising
+from dpmpc.estimators.summary import p_text
+from dpmpc.estimators.survival_cells import Members, Reals, SurvivalCells
+from dpmpc.release import Release
+from dpmpc.results import NumberTable, Result, finite_or_none
+from dpmpc.results.number_tables import number_text
+from dpmpc.results.plots import Steps, survival
+
+EVERYBODY = "all"
+_DRAWS, _SEED = 1000, 20_240_229  # of the widest deviation; the seed only makes a reading repeatable
+_BAND_FROM = 2  # cells, of which the first have hardly an event: no law of large numbers holds there
+_LEAST_BAND = 2  # cells that a band is drawn through
+_HAZARD = (-0.5, 0.95)  # what a noisy hazard may be
+_ARM_ERRORS, _ARM_LEAST = 2.0, 1.0  # standard errors and people of an arm at whose number at risk the test ends
+_SHOWN = 8  # times in a table
+_NOTHING = "The noise hides all curves: more people, fewer groups, or a larger epsilon would do."
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Curve:
+    """The survival function of some people, up to where it can be told."""
+
+    cells: SurvivalCells
+    members: Members
+
+    @functools.cached_property
+    def end(self) -> int:
+        """How many cells can be told."""
+        return self.cells.ends(self.cells.hazards(self.members)[0], self.members)
+
+    @property
+    def times(self) -> Reals:
+        """Those that can be told (E,)."""
+        return self.cells.times[: self.end]
+
+    @functools.cached_property
+    def log_survival(self) -> Reals:
+        """The logarithm (E,) of the share that survives each time: noise can make it rise."""
+        return np.cumsum(np.log1p(-self._hazard))
+
+    @functools.cached_property
+    def gradients(self) -> Reals:
+        """The gradients (E, G, C) of that by the counts."""
+        at_risk, hazard = self.cells.hazards(self.members)[0][: self.end], self._hazard
+        weight = 1 / (np.maximum(at_risk, 1.0) * (1 - hazard))
+        by_events = np.zeros((self.end, 1, len(self.cells.times)))
+        by_events[:, 0, : self.end] = np.tril(np.ones((self.end, self.end))) * -weight
+        by_risk = by_events.copy()
+        by_risk[:, 0, : self.end] *= -hazard
+        return self.cells.gradient([self.members], by_events, by_risk)
+
+    @property
+    def _hazard(self) -> Reals:
+        at_risk, events = (one[: self.end] for one in self.cells.hazards(self.members))
+        return np.clip(events / np.maximum(at_risk, 1.0), *_HAZARD)
+
+    @functools.cached_property
+    def _covariance(self) -> Reals:
+        return self.cells.estimates.covariance(self.cells.grid, self.gradients)
+
+    @property
+    def survival(self) -> Reals:
+        """The share (E,) that survives each time, made to fall."""
+        return np.clip(-_rising(-np.exp(self.log_survival)), 0.0, 1.0)
+
+    def pointwise(self, level: float) -> tuple[Reals, Reals]:
+        """Return the ends of an interval at each time, of which each covers with this level."""
+        reach = normal_quantile((1 + level) / 2) * np.sqrt(np.diag(self._covariance))
+        return np.exp(self.log_survival - reach), np.minimum(np.exp(self.log_survival + reach), 1.0)
+
+    def band(self, level: float) -> tuple[Reals, Reals]:
+        """Return the ends of a band that covers the whole curve at once, or NaN where too little is told for one."""
+        used = np.flatnonzero((np.diag(self._covariance) > 0) & (np.arange(self.end) >= _BAND_FROM))
+        lower, upper = np.zeros(self.end), np.ones(self.end)
+        if len(used) < _LEAST_BAND:
+            return lower + math.nan, upper + math.nan
+        covariance = self._covariance[np.ix_(used, used)]
+        error = np.sqrt(np.diag(covariance))
+        values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
+        normal = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(used)))
+        draws = normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
+        reach = float(np.quantile(np.abs(draws).max(axis=1), level)) * error
+        lower[used] = np.exp(self.log_survival[used] - reach)
+        upper[used] = np.minimum(np.exp(self.log_survival[used] + reach), 1.0)
+        return np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)  # as curves fall
+
+    def median(self, level: float) -> Interval:
+        """Return the time at which half of the people are left; an interval is open where the curve ends before.
+
+        It holds the times at which a half is within the pointwise interval.
+        """
+        if not self.end:
+            return Interval(math.nan, math.nan, math.nan)
+        lower, upper = self.pointwise(level)
+        lefts = np.concatenate([[self.cells.start], self.times])[:-1] if self.cells.time.step is None else self.times
+        reached, below, above = (np.flatnonzero(one) for one in (self.survival <= 0.5, lower <= 0.5, upper > 0.5))
+        last = int(above[-1]) + 1 if len(above) else 0  # the cell in which it falls to a half at the latest
+        return Interval(
+            float(self.times[reached[0]]) if len(reached) else math.inf,
+            float(lefts[below[0]]) if len(below) else float(self.times[-1]),
+            float(self.times[last]) if last < self.end else math.inf,
+        )
+
+    def restricted_mean(self, until: float) -> tuple[float, float]:
+        """Return the mean time lived up to `until`, which the curve reaches, and its standard error."""
+        stepped = self.cells.time.step is not None
+        knots = np.concatenate([[0.0], [] if stepped else [self.cells.start], self.times])
+        survival = np.concatenate([np.ones(len(knots) - self.end), np.exp(self.log_survival)])
+        width = np.diff(knots)
+        part = np.divide(np.clip(until - knots[:-1], 0.0, width), width, out=np.zeros_like(width), where=width > 0)
+        weights = np.zeros(len(knots))
+        weights[:-1] += width * part * (1 if stepped else 1 - part / 2)
+        weights[1:] += 0.0 if stepped else width * part**2 / 2  # linear within a cell
+        if stepped and len(knots):
+            weights[-1] += max(until - knots[-1], 0.0)
+        by_log = (weights * survival)[len(knots) - self.end :]
+        gradient = np.tensordot(by_log, self.gradients, 1)
+        return float(weights @ survival), math.sqrt(self.cells.estimates.variance(self.cells.grid, gradient))
+
+
+@dataclasses.dataclass(frozen=True)
+class LogRank:
+    """A test that groups have one survival function, up to the time at which it ends."""
+
+    statistic: float
+    degrees: int
+    p_value: float
+    until: float
+    groups: tuple[str, ...]
+
+    def text(self, time: str) -> str:
+        """Return a sentence about it."""
+        return (
+            f"Log-rank test that {', '.join(self.groups)} have one survival function, up to {time} = "
+            f"{number_text(self.until)}: chi-squared({self.degrees}) = {number_text(self.statistic)}, "
+            f"{p_text(self.p_value)}"
+        )
+
+
+def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
+    """Compare events with those expected if all groups had the hazards of all, or say why that cannot be.
+
+    Under one survival function an event of group a moves U_a by 1{a = b} - p_b, and being at risk by minus the hazard
+    times that.
+    """
+    known = {name: own for name, own in groups.items() if Curve(cells, own).end}
+    if len(known) < 2:
+        return f"{len(known)} of {len(groups)} groups with enough people at risk, two expected"
+    members = list(known.values())
+    pooled = np.logical_or.reduce(members)
+    at_risk, events = (np.array(one) for one in zip(*(cells.hazards(own) for own in members), strict=True))
+    n, d = at_risk.sum(axis=0), events.sum(axis=0)
+    ends = [
+        cells.ends(row, own, errors=_ARM_ERRORS, least=_ARM_LEAST) for row, own in zip(at_risk, members, strict=True)
+    ]
+    end = min(cells.ends(n, pooled), *ends)
+    if not end:
+        return "the noise hides the number at risk of a group from the start"
+    total, error = cells.events(pooled, end)
+    if total <= max(4 * error, 0.5):
+        return f"too few events to tell from none: {round(total):,}, standard error {error:,.0f}"
+    used = np.arange(len(n)) < end
+    shares = np.where(used, at_risk / np.maximum(n, 1.0), 0.0)
+    hazard = np.where(used, np.clip(d / np.maximum(n, 1.0), 0.0, 1.0), 0.0)
+    score = ((events - d * shares) * used).sum(axis=1)[1:]
+    apart = (np.eye(len(members))[:, :, None] - shares[:, None]) * used  # (A, A, J): of U_a by an event in group b
+    gradients = cells.gradient(members, apart[1:], -hazard * apart[1:])
+    weight = np.where(used, np.maximum(d, 0.0) * np.maximum(n - d, 0.0) / np.maximum(n - 1, 1.0), 0.0)
+    sampling = np.diag(shares @ weight) - (shares * weight) @ shares.T
+    covariance = sampling[1:, 1:] + cells.estimates.noise_covariance(cells.grid, gradients)
+    try:
+        statistic = float(score @ np.linalg.solve(covariance, score))
+    except np.linalg.LinAlgError:
+        return "no group has events that could differ"
+    if not (math.isfinite(statistic) and statistic >= 0):
+        return "the noise hides the variance of the test"
+    return LogRank(statistic, len(score), chi2_tail(statistic, len(score)), float(cells.times[end - 1]), tuple(known))
+
+
+class KaplanMeierFit:
+    """Survival curves as they are read from a release; `dpmpc.KaplanMeier` says what attributes are."""
+
+    kind: ClassVar[str] = "survival"  # as in `dpmpc fit --model`
+    python_name: ClassVar[str] = "KaplanMeier"
+
+    def __init__(
+        self, time: str | None = None, event: str | None = None, by: str | None = None, until: float | None = None
+    ):
+        self.time, self.event, self.by, self.until = time, event, by, until
+
+    def fit_release(self, release: Release) -> Self:
+        """Read a release of cells of times: pure post-processing."""
+        self.release_ = release
+        return self.read(SurvivalCells.of(release, self.time, self.event))
+
+    def read(self, cells: SurvivalCells) -> Self:
+        """Read cells, whatever they come from."""
+        self.cells_ = cells
+        features = self.cells_.features
+        names = [] if self.by is None else [self.by]
+        if self.by is not None and self.by not in features:
+            raise InputError(
+                f"by: {self.by!r} given, one of {', '.join(features) or 'none'} expected, by which the release counts"
+            )
+        found = self.cells_.members(names)
+        self.curves_ = {label[0] if label else EVERYBODY: Curve(self.cells_, own) for label, own in found.items()}
+        self.groups_: tuple[str, ...] = tuple(self.curves_) if names else ()
+        if self.until is not None:
+            self._check_time(self.until)
+        return self
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {name: value for name in ("time", "event", "by", "until") if (value := getattr(self, name)) is not None}
+
+    @property
+    def survival_function_(self) -> NumberTable:
+        """The share that survives each time, by group; NaN beyond the end of a curve."""
+        return self._by_time("Survival function", {name: [curve.survival] for name, curve in self.curves_.items()})
+
+    @property
+    def confidence_interval_(self) -> NumberTable:
+        """Pointwise 95 % intervals of that: a lower and an upper end for each group."""
+        return self.confidence_interval()
+
+    def confidence_interval(self, level: float = 0.95, *, band: bool = False) -> NumberTable:
+        """Return intervals at each time, or a band that covers a group's whole curve at once."""
+        require_fraction("level", level)
+        parts = {
+            f"{name} {side}": [(curve.band if band else curve.pointwise)(level)[place]]
+            for name, curve in self.curves_.items()
+            for place, side in enumerate(("lower", "upper"))
+        }
+        return self._by_time(f"{100 * level:g} % {'band' if band else 'intervals'} of the survival function", parts)
+
+    @property
+    def median_survival_time_(self) -> float | dict[str, float]:
+        """The first time at which at most half are left, infinite where the curve ends before; of groups by name."""
+        found = {name: curve.median(0.95).value for name, curve in self.curves_.items()}
+        return found if self.groups_ else found[EVERYBODY]
+
+    def median(self, group: str | None = None, level: float = 0.95) -> Interval:
+        """Return the median survival time with its interval, whose ends are infinite where they are open."""
+        require_fraction("level", level)
+        return self._curve(group).median(level)
+
+    def restricted_mean(self, t: float, group: str | None = None, level: float = 0.95) -> Interval:
+        """Return the mean time lived up to `t` with its interval.
+
+        Parameters
+        ----------
+        t : float
+            Not beyond the end of the curve.
+        group : str, optional
+            One of `groups_`; needed where there are some.
+        level : float
+            Nominal coverage, strictly between 0 and 1.
+        """
+        require_fraction("level", level)
+        curve = self._curve(group)
+        if not 0 < require_finite("t", t) <= (curve.times[-1] if curve.end else 0.0):
+            told = f"at most {curve.times[-1]:g} and more than 0 expected" if curve.end else "but its curve is hidden"
+            raise InputError(f"t: {t:g} given, {told}, where too few people are at risk for more")
+        value, error = curve.restricted_mean(t)
+        reach = normal_quantile((1 + level) / 2) * error
+        return Interval(value, value - reach, value + reach)
+
+    def logrank(self) -> LogRank | str:
+        """Test that all groups have one survival function, or say why that cannot be tested."""
+        if not self.groups_:
+            raise InputError("logrank: called without groups, `by` expected, whose groups are compared")
+        return log_rank(self.cells_, {name: curve.members for name, curve in self.curves_.items()})
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return all of it, as `dpmpc fit` and `dpmpc read` show it."""
+        require_fraction("level", level)
+        told = {name: curve for name, curve in self.curves_.items() if curve.end}
+        hidden = [name for name in self.curves_ if name not in told]
+        until = self._until(told)
+        tested = self.logrank() if self.groups_ else None
+        people = self.people(level)
+        by = f" by {self.by}" if self.groups_ else ""
+        time = self.cells_.time.name
+        notes = [
+            f"n = {self.cells_.estimates.people:,} in all, which is public. A curve ends at the time from which on too "
+            "few people are at risk to tell it from the noise: what comes later is not known."
+        ]
+        if isinstance(tested, LogRank):
+            notes.append(f"{tested.text(time)}; the noise is part of its law.")
+        elif tested is not None:
+            notes.append(f"No log-rank test: {tested}.")
+        warned = [f"Too few people to tell a curve: {', '.join(hidden)}."] if hidden and self.groups_ else []
+        return Result(
+            model=self.kind,
+            title=f"Survival until {self.cells_.event.name}{by}",
+            tables=[people, *([self.table(level)] if told else [])],
+            notes=[*warned, *notes],
+            warnings=warned,
+            verdict=None if told else _NOTHING,
+            plots={f"survival until {self.cells_.event.name}{by}": functools.partial(self._plot, level)}
+            if told
+            else {},
+            data={
+                "time": time,
+                "event": self.cells_.event.name,
+                "by": self.by if self.groups_ else None,
+                "confidence_level": level,
+                "until": until,
+                "people": people.to_dict(),
+                "curves": {name: self._points(curve, level) for name, curve in self.curves_.items()},
+                "log_rank": dataclasses.asdict(tested) if isinstance(tested, LogRank) else None,
+                "not_tested": tested if isinstance(tested, str) else None,
+            },
+            parameters=self.parameters,
+            estimator=self.python_name,
+        )
+
+    def people(self, level: float = 0.95) -> NumberTable:
+        """Return for each group how many people and events there are, its median and its restricted mean."""
+        until = self._until({name: curve for name, curve in self.curves_.items() if curve.end})
+        rows = []
+        for curve in self.curves_.values():
+            median = curve.median(level)
+            mean = (math.nan, math.nan)
+            if until is not None and curve.end and until <= curve.times[-1]:
+                mean = curve.restricted_mean(until)
+            ended = float(curve.times[-1]) if curve.end else math.nan
+            rows.append(
+                [
+                    *self.cells_.people(curve.members),
+                    *self.cells_.events(curve.members, curve.end),
+                    ended,
+                    *median,
+                    *mean,
+                ]
+            )
+        headings = (
+            "people",
+            "s.e. of people",
+            "events",
+            "s.e. of events",
+            "told until",
+            "median",
+            "median from",
+            "to",
+            "restricted mean",
+            "s.e. of mean",
+        )
+        last = "" if until is None else f" up to {number_text(until)}"
+        return NumberTable(
+            f"Survival by {self.by}" if self.groups_ else "Survival",
+            {heading: [row[place] for row in rows] for place, heading in enumerate(headings)},
+            list(self.curves_),
+            label=self.by if self.groups_ and self.by is not None else "group",
+            notes=[
+                f"{self.cells_.time.name}: restricted mean{last}; intervals of medians: {100 * level:g} %. A dash is "
+                "where the curve ends before: a median without an upper end may be any time later. Standard errors of "
+                "people, and of events up to where the curve is told, are those of the noise; all else covers sampling "
+                "too."
+            ],
+            errors={"people": "s.e. of people", "events": "s.e. of events", "restricted mean": "s.e. of mean"},
+            intervals={"median's interval": ("median from", "to")},
+        )
+
+    def table(self, level: float = 0.95) -> NumberTable:
+        """Return the curves at a few times, with intervals, bands and numbers at risk."""
+        names, rows = [], []
+        for name, curve in self.curves_.items():
+            points = self._points(curve, level)
+            for place in sorted({round(one) for one in np.linspace(0, len(points) - 1, _SHOWN)} if points else ()):
+                point = points[place]
+                time = number_text(float(curve.times[place]))
+                names.append(f"{name}, {time}" if self.groups_ else time)
+                rows.append(
+                    [math.nan if value is None else value for heading, value in point.items() if heading != "time"]
+                )
+        headings = ("survival", "from", "to", "band from", "band to", "at risk", "s.e. of at risk")
+        return NumberTable(
+            f"Survival at some times of {self.cells_.time.name}",
+            {heading: [row[place] for row in rows] for place, heading in enumerate(headings)},
+            names,
+            label="time" if not self.groups_ else f"{self.by}, time",
+            notes=[
+                f"From, to: {100 * level:g} % at each time by itself; the band covers a whole curve at once. At risk: "
+                "where the cell that ends at this time begins, an estimate with noise."
+            ],
+            errors={"at risk": "s.e. of at risk"},
+            intervals={"interval": ("from", "to"), "band": ("band from", "band to")},
+        )
+
+    def _points(self, curve: Curve, level: float) -> list[dict[str, float | None]]:
+        """Return a curve as plain data, a point for each time."""
+        if not curve.end:
+            return []
+        at_risk, errors = curve.cells.at_risk(curve.members)
+        lists = [curve.times, curve.survival, *curve.pointwise(level), *curve.band(level), at_risk, errors]
+        headings = ("time", "survival", "lower", "upper", "band_lower", "band_upper", "at_risk", "at_risk_std_error")
+        columns = [one[: curve.end].tolist() for one in lists]
+        return [
+            {heading: finite_or_none(value) for heading, value in zip(headings, row, strict=True)}
+            for row in zip(*columns, strict=True)
+        ]
+
+    def _by_time(self, title: str, parts: dict[str, list[NDArray[np.float64]]]) -> NumberTable:
+        times = self.cells_.times
+        columns = {}
+        for name, (values,) in parts.items():
+            columns[name] = [*values.tolist(), *[math.nan] * (len(times) - len(values))]
+        return NumberTable(title, columns, [repr(float(time)) for time in times], label=self.cells_.time.name)
+
+    def _until(self, told: dict[str, Curve]) -> float | None:
+        """Return up to when means are restricted: as given, else the last time that all curves reach."""
+        if self.until is not None or not told:
+            return self.until
+        return min(float(curve.times[-1]) for curve in told.values())
+
+    def _check_time(self, until: float) -> None:
+        last = float(self.cells_.times[-1])
+        if not 0 < require_finite("until", until) <= last:
+            raise InputError(f"until: {until:g} given, more than 0 and at most {last:g} expected, where the cells end")
+
+    def _curve(self, group: str | None) -> Curve:
+        if (group is None) == bool(self.groups_) or (group is not None and group not in self.groups_):
+            raise InputError(f"group: {group!r} given, one of {', '.join(self.groups_) or 'none'} expected")
+        return self.curves_[EVERYBODY if group is None else group]
+
+    def _plot(self, level: float) -> Any:
+        """Draw all curves that can be told."""
+        lines = []
+        for name, curve in self.curves_.items():
+            if curve.end:
+                at_risk, errors = curve.cells.at_risk(curve.members)
+                lines.append(
+                    Steps(
+                        name,
+                        curve.times.tolist(),
+                        curve.survival.tolist(),
+                        [one.tolist() for one in curve.band(level)],
+                        at_risk[: curve.end + 1].tolist(),
+                        float(errors.max()),
+                    )
+                )
+        return survival(self.cells_.time.name, lines, (self.cells_.start, float(self.cells_.times[-1])), level)

@@ -1,0 +1,177 @@
+"""Survival curves as scikit-learn has estimators and lifelines names: parameters, and `fit` on times and events.
+
+All that is read from a release is `dpmpc.estimators.kaplan_meier_fit`; what `fit` adds is a release, simulated in this
+process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from dpmpc.arguments import documented
+from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.data.table import Cells
+from dpmpc.errors import InputError
+from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit
+from dpmpc.estimators.private_estimator import PrivateEstimator
+from dpmpc.estimators.survival_cells import observed, survival_contribution, survival_schema
+from dpmpc.planning import design
+from dpmpc.release import Release
+from dpmpc.specification import describe
+
+
+@documented(describe)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class PrivateSurvival(PrivateEstimator):
+    """Base of the estimators that read times until an event.
+
+    Parameters
+    ----------
+    time : str
+        The column of times, from 0 on.
+    event : str
+        The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
+        until then and no longer.
+    **options
+        The parameters of `PrivateEstimator`. `bounds` are needed: how times are cut into cells is never read off the
+        data. A pair (lower, upper) is that of times.
+    """
+
+    time: str | None = "time"
+    event: str | None = "event"
+
+    def task_choices(self, public: Schema) -> dict[str, Any]:
+        """Return the contribution that the clients send."""
+        return {"contribution": survival_contribution(public)}
+
+    def schema_of(self, names: tuple[str, ...]) -> Schema:
+        """Return the public bounds of times, events and features."""
+        return self.public_schema()
+
+    def public_schema(self) -> Schema:
+        """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
+        if self.bounds is None:
+            raise InputError("bounds: none given, a bounds file or a pair (lower, upper) of times expected")
+        if isinstance(self.bounds, tuple):
+            if self.counted_by():
+                raise InputError(
+                    f"bounds: {self.bounds} given beside {', '.join(self.counted_by())}, a bounds file or a Schema "
+                    "expected, which lists the values"
+                )
+            both = (Variable(str(self.time), *self.bounds), Variable(str(self.event), 0, 1))
+            given = Schema.of_codebook(Codebook(both))
+        elif isinstance(self.bounds, str | Path):
+            given = Schema.from_toml(self.bounds)
+        elif isinstance(self.bounds, Schema):
+            given = self.bounds
+        else:
+            raise InputError(f"bounds: {self.bounds!r} given, a bounds file, a Schema or a pair of times expected")
+        return survival_schema(given, self.time, self.event, self.counted_by())
+
+    def counted_by(self) -> Sequence[str]:
+        """Return the columns by whose values people are counted, beside the event."""
+        return ()
+
+    def survival_release(self, X: Any, event_observed: Any, features: dict[str, Any]) -> Release:
+        """Make a release of a table, or of times, events and features that are handed in one by one."""
+        public = self.public_schema()
+        if event_observed is not None:
+            X = _Frame({str(self.time): X, str(self.event): event_observed, **features})
+        elif features:
+            raise InputError("event_observed: none given beside groups, an array expected: 1 where the event happened")
+        spec, ask = self._asked(observed(public, Cells.of(X)), public)
+        return ask(design(spec))
+
+
+class _Frame(dict[str, Any]):
+    """Arrays by name, as `Cells.of` reads a data frame."""
+
+    def __init__(self, columns: dict[str, Any]):
+        arrays = {name: np.asarray(values) for name, values in columns.items()}
+        lengths = {name: values.shape for name, values in arrays.items()}
+        if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) != 1:
+            raise InputError(
+                f"{', '.join(columns)}: shapes {list(lengths.values())} given, one number for each person expected"
+            )
+        super().__init__(arrays)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names."""
+        return list(self)
+
+    def to_numpy(self) -> Any:
+        """Return a row for each person."""
+        return np.column_stack(list(self.values()))
+
+
+@documented(describe)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class KaplanMeier(KaplanMeierFit, PrivateSurvival):
+    """Differentially private survival curves: medians, restricted means and a log-rank test, from one release.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
+    post-processing of a release that came from anywhere, such as that of `dpmpc fit --model survival`.
+
+    Parameters
+    ----------
+    by : str, optional
+        A category, or an answer yes or no, of a bounds file: a curve for each of its groups.
+    until : float, optional
+        The time up to which means are restricted; by default the last one that all curves reach.
+    **options
+        The parameters of `PrivateSurvival`.
+
+    Attributes
+    ----------
+    survival_function_ : NumberTable
+        The share that survives each time, by group; NaN beyond the end of a curve.
+    confidence_interval_ : NumberTable
+        Pointwise 95 % intervals of that.
+    median_survival_time_ : float or dict
+        The first time at which at most half are left; by group where there are some.
+    groups_ : tuple of str
+        The values of `by`.
+    release_ : Release
+        What the servers opened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import KaplanMeier
+    >>> rng = np.random.default_rng(0)
+    >>> times, observed = rng.exponential(20, 20_000), rng.uniform(0, 60, 20_000)
+    >>> model = KaplanMeier(epsilon=1.0, delta=1e-6, bounds=(0, 50), simulation_seed=1)
+    >>> model = model.fit(np.minimum(times, observed), times <= observed)
+    >>> bool(abs(model.median_survival_time_ - 20 * np.log(2)) < 1)
+    True
+    """
+
+    by: str | None = None
+    until: float | None = None
+
+    def fit(self, durations: Any, event_observed: Any = None, groups: Any = None) -> Self:
+        """Make a release under the estimator's budget and read it.
+
+        Parameters
+        ----------
+        durations : array-like, data frame or cells of a file
+            The times, or a table with all columns.
+        event_observed : array-like, optional
+            Whether the event happened then: 1 or 0, or as a bounds file says; none with a table.
+        groups : array-like, optional
+            The values of `by`; none with a table.
+        """
+        if groups is not None and self.by is None:
+            raise InputError("groups: given without `by`, the name of their column in the bounds expected")
+        features = {} if groups is None or self.by is None else {self.by: groups}
+        return self.fit_release(self.survival_release(durations, event_observed, features))
+
+    def counted_by(self) -> Sequence[str]:
+        """Return the column of groups, if any."""
+        return () if self.by is None else (self.by,)

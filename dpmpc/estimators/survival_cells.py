@@ -1,0 +1,270 @@
+"""Times until an event, by cells of time, event and features: who is at risk and who has the event in each cell.
+
+Promised: whoever was observed beyond the upper bound of the time is at risk until there, whatever happened later, and
+no matter what a client says: a further cell holds all of them, and its events are not read. Where there are too few
+people for a statement is decided from the release, never from rows. Not promised: which order events had within a cell.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+from msgspec.structs import replace
+from numpy.typing import NDArray
+
+from dpmpc.contributions import CellCounts
+from dpmpc.contributions.cells import variables_of
+from dpmpc.data import MOST_CELLS, Codebook, Schema, Table, Variable
+from dpmpc.data.table import Cells
+from dpmpc.errors import InputError
+from dpmpc.estimators.cell_estimates import CellEstimates
+from dpmpc.estimators.quantiles import Distribution
+from dpmpc.release import Release
+
+Reals = NDArray[np.float64]
+Members = NDArray[np.bool_]
+_LEFT_OF_A_CELL = 0.5  # of a cell of some width was at risk whoever left in it, on average
+_STANDS_OUT, _AT_LEAST = 4.0, 5.0  # standard errors and people: with no more at risk a curve ends
+_ANSWERS = (("1", "1.0", "true"), ("0", "0.0", "false"))  # of an event that is a number
+
+
+def survival_schema(given: Schema, time: str | None, event: str | None, features: Sequence[str] = ()) -> Schema:
+    """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
+    known = {variable.name: variable for variable in variables_of(given)}
+    names = {
+        "time": str(time),
+        "event": str(event),
+        **{f"feature {number}": name for number, name in enumerate(features, 1)},
+    }
+    for argument, name in names.items():
+        if name not in known:
+            raise InputError(
+                f"{argument.split()[0]}: {name!r} given, a column of the bounds expected; there are {', '.join(known)}"
+            )
+    if len(set(names.values())) < len(names):
+        raise InputError(f"time, event, features: {', '.join(names.values())} given, different columns expected")
+    if given.weighted:
+        raise InputError("bounds: with weights or rows of zeros given, neither expected where people are counted")
+    for name in features:
+        if not known[name].categories:
+            raise InputError(
+                f"features: {name!r} given, a {known[name].kind}, a column with listed values expected: continuous "
+                "features are not offered; cut it into categories, as values = [...] of a further column"
+            )
+    kept = (_with_room(known[names["time"]]), *(known[name] for name in features), _answer(known[names["event"]]))
+    missing = given.codebook.missing if isinstance(given.codebook, Codebook) else ()
+    return Schema.of_codebook(Codebook(kept, missing=missing), given.outside)
+
+
+def survival_contribution(public: Schema) -> CellCounts:
+    """Return the cells of the times of a `survival_schema` by its features and, last, its event."""
+    _, *others = variables_of(public)
+    return CellCounts.of(public, [one.name for one in others])
+
+
+def is_survival(contribution: CellCounts) -> bool:
+    """Return whether cells are those of `survival_contribution` by a feature and the event."""
+    return (
+        len(contribution.grids) == 1
+        and contribution.grids[0].column is not None
+        and len(contribution.grids[0].groups) > 1
+    )
+
+
+def observed(public: Schema, cells: Cells) -> Table:
+    """Code the rows of people; times beyond the last cell are in it, as bounds put them in any case."""
+    book = public.codebook
+    assert isinstance(book, Codebook)
+    table = book.encode(cells)
+    values = table.values.copy()
+    values[:, 0] = np.minimum(values[:, 0], public.columns[0].upper)
+    return Table(table.names, values)
+
+
+def _with_room(variable: Variable) -> Variable:
+    """Return the time with one more cell, which holds whoever was observed beyond the upper bound."""
+    if variable.kind != "number" or variable.transform == "spline" or variable.if_missing == "middle":
+        shown = (
+            variable.kind if variable.kind != "number" else variable.transform or 'number with if_missing = "middle"'
+        )
+        raise InputError(f"time: {variable.name!r} given, a {shown}, a number expected, which counts from the start")
+    lower, upper = float(variable.lower or 0.0), float(variable.upper or 0.0)
+    if lower < 0:
+        raise InputError(f"time: {variable.name!r} with the lower bound {lower:g} given, 0 or more expected")
+    count = len(variable.inner_edges) + 1
+    if count >= MOST_CELLS:
+        raise InputError(
+            f"time: {variable.name!r} with {count} cells given, at most {MOST_CELLS - 1} expected: one more holds "
+            "whoever was observed beyond the upper bound"
+        )
+    if variable.step is not None:
+        return replace(variable, upper=upper + variable.step)
+    edges = np.exp(variable.inner_edges) if variable.transform == "log" else variable.inner_edges
+    inner = tuple(edges.tolist()) if variable.edges is None else variable.edges
+    return replace(variable, upper=upper + (upper - lower) / count, edges=(*inner, upper), cells=None)
+
+
+def _answer(variable: Variable) -> Variable:
+    """Return the event as an answer yes or no; a number from 0 to 1 is one whose 1 means yes."""
+    if variable.kind == "yes-no" and variable.if_missing != "middle":
+        return variable
+    if variable.kind == "number" and (variable.lower, variable.upper) == (0, 1) and variable.transform is None:
+        yes, no = _ANSWERS
+        return Variable(variable.name, yes=yes, no=no, missing=variable.missing)
+    raise InputError(
+        f"event: {variable.name!r} given, a {variable.kind}, an answer expected: yes = [...] and no = [...] in its "
+        "bounds, or lower = 0 and upper = 1"
+    )
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class SurvivalCells:
+    """A grid of times by event and features, J cells of which are read: all but the last, which is for later times."""
+
+    estimates: CellEstimates
+    grid: int
+    time: Variable
+    groups: tuple[Variable, ...]  # what is counted by, the event among them
+    event: Variable
+
+    @classmethod
+    def of(cls, release: Release, time: str | None = None, event: str | None = None) -> SurvivalCells:
+        """Return those of a release; the time may be left out where there is one number, the event where it is last."""
+        estimates, contribution = CellEstimates.of(release), release.task.statistic
+        assert isinstance(contribution, CellCounts)
+        counted = contribution.counted(release.task.schema)
+        numbers = {one.name: (grid, one, by) for grid, (one, by) in enumerate(counted) if one.kind == "number"}
+        if time is None and len(numbers) != 1:
+            raise InputError(
+                f"time: none given, one of {', '.join(numbers) or 'the numbers (there are none)'} expected"
+            )
+        chosen = next(iter(numbers)) if time is None else time
+        if chosen not in numbers:
+            raise InputError(f"time: {chosen!r} given, one of {', '.join(numbers)} expected")
+        grid, variable, by = numbers[chosen]
+        answers = {one.name: one for one in by if one.kind == "yes-no"}
+        found = (by[-1].name if by else None) if event is None else event
+        if found not in answers:
+            raise InputError(
+                f"event: {found!r} given, an answer yes or no expected by which {chosen} is counted: "
+                f"{', '.join(answers) or 'there is none (dpmpc fit --model survival)'}"
+            )
+        return cls(estimates, grid, variable, by, answers[found])
+
+    @property
+    def features(self) -> dict[str, Variable]:
+        """What is counted by, but for the event."""
+        return {one.name: one for one in self.groups if one.name != self.event.name}
+
+    @functools.cached_property
+    def times(self) -> Reals:
+        """Until when each cell (J,) reaches; where there is a step its only value."""
+        cells = Distribution(self.estimates, self.grid, self.time, np.ones(len(self._counts), np.bool_))
+        return cells.ends[1:-1] if self.time.step is None else cells.middles[:-1]
+
+    @property
+    def start(self) -> float:
+        """The lower bound of the time."""
+        return float(self.time.lower or 0.0)
+
+    def members(self, names: Sequence[str]) -> dict[tuple[str, ...], Members]:
+        """Return which groups (G,) have each combination of values of these features, whatever their event."""
+        places = self._places
+        chosen = [(places[name], self.features[name].categories) for name in names]
+        found = {}
+        for values in itertools.product(*(range(len(categories)) for _, categories in chosen)):
+            own = np.ones(len(self._counts), np.bool_)
+            for (place, _), value in zip(chosen, values, strict=True):
+                own &= place == value
+            label = tuple(categories[value] for (_, categories), value in zip(chosen, values, strict=True))
+            found[label] = own & (self._left | self._died)
+        return found
+
+    def people(self, members: Members) -> tuple[float, float]:
+        """Return how many there are, and the standard error of that, of noise alone."""
+        return self._total(members, slice(None))
+
+    def events(self, members: Members, until: int) -> tuple[float, float]:
+        """Return how many events there are in the first cells, and the standard error of that, of noise alone."""
+        return self._total(members & self._died, slice(0, until))
+
+    def hazards(self, members: Members) -> tuple[Reals, Reals]:
+        """Return the number at risk in each cell, and of events in it, (J,) each.
+
+        Whoever left in a cell of some width was at risk during half of it; at the one value of a step during all.
+        """
+        died, left = (self._counts[members & own].sum(axis=0) for own in (self._died, self._left))
+        at_risk = np.cumsum((died + left)[::-1])[::-1]
+        return at_risk[:-1] - self._away * left[:-1], died[:-1]
+
+    def at_risk(self, members: Members) -> tuple[Reals, Reals]:
+        """Return the number at risk where each cell begins, that of later times too, and its standard error of noise.
+
+        Both are (J + 1,).
+        """
+        died, left = (self._counts[members & own].sum(axis=0) for own in (self._died, self._left))
+        return np.cumsum((died + left)[::-1])[::-1], self._risk_error(members, away=0.0)
+
+    def ends(self, at_risk: Reals, members: Members, *, errors: float = _STANDS_OUT, least: float = _AT_LEAST) -> int:
+        """Return the first cell at whose number at risk nothing can be told any more."""
+        few = np.flatnonzero(at_risk <= errors * self._risk_error(members, away=self._away)[:-1] + least)
+        return int(few[0]) if len(few) else len(at_risk)
+
+    def gradient(self, members: Sequence[Members], by_events: Reals, by_risk: Reals) -> Reals:
+        """Return gradients (K, G, C) by counts, from those by events and by numbers at risk (K, A, J) of A groups."""
+        through = np.cumsum(by_risk, axis=-1)
+        left = np.concatenate([through, through[..., -1:]], axis=-1)  # who is in a cell was at risk in all before
+        died = left.copy()
+        left[..., :-1] -= self._away * by_risk
+        died[..., :-1] += by_events
+        found = np.zeros((len(by_events), *self.estimates.counts[self.grid].shape))
+        cells = left.shape[-1]
+        for place, own in enumerate(members):
+            found[:, own & self._left, :cells] = left[:, place, None]
+            found[:, own & self._died, :cells] = died[:, place, None]
+        return found
+
+    @property
+    def _counts(self) -> Reals:
+        """People (G, N) in each cell, without those whose time is missing."""
+        cells = self.estimates.grids[self.grid].cells
+        return np.asarray(self.estimates.counts[self.grid][:, :cells])
+
+    @functools.cached_property
+    def _places(self) -> dict[str, NDArray[np.intp]]:
+        """Which value of each variable a group (G,) stands for."""
+        sizes = [len(one.categories) for one in self.groups]
+        values = np.indices(sizes).reshape(len(sizes), -1)
+        return {one.name: value for one, value in zip(self.groups, values, strict=True)}
+
+    @property
+    def _died(self) -> Members:
+        return np.asarray(self._places[self.event.name] == self.event.categories.index("yes"))
+
+    @property
+    def _left(self) -> Members:
+        return np.asarray(self._places[self.event.name] == self.event.categories.index("no"))
+
+    @property
+    def _away(self) -> float:
+        """How much of their last cell those who left it were not at risk."""
+        return _LEFT_OF_A_CELL if self.time.step is None else 0.0
+
+    def _risk_error(self, members: Members, away: float) -> Reals:
+        """Return the standard error (J + 1,) of noise in the numbers at risk."""
+        cells = self._counts.shape[1]
+        upon = np.triu(np.ones((cells, cells)))
+        gradients = np.zeros((cells, *self.estimates.counts[self.grid].shape))
+        gradients[:, members & self._died, :cells] = upon[:, None]
+        gradients[:, members & self._left, :cells] = (upon - away * np.eye(cells))[:, None]
+        return np.sqrt(self.estimates.noise_variance(self.grid, gradients))
+
+    def _total(self, members: Members, cells: slice) -> tuple[float, float]:
+        gradient = np.zeros(self.estimates.counts[self.grid].shape)
+        inner = gradient[:, : self._counts.shape[1]]
+        inner[members, cells] = 1.0
+        return self.estimates.total(self.grid, gradient)

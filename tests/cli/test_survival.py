@@ -1,0 +1,167 @@
+"""`dpmpc fit --model survival` among real server processes, and `dpmpc read` on what it wrote."""
+
+import csv
+import json
+import random
+
+import pytest
+
+from dpmpc.cli.demo import DEMONSTRATED
+from dpmpc.cli.demonstrations import RELEASES
+from dpmpc.cli.main import main
+
+BUDGET = ("--epsilon", "2", "--delta", "1e-6")
+BOUNDS = """
+[columns.months]
+lower = 0
+upper = 60
+cells = 60
+
+[columns.died]
+lower = 0
+upper = 1
+
+[columns.arm]
+values = ["standard", "new"]
+
+[columns.stage]
+values = ["I", "II", "IX"]
+
+[columns.age]
+lower = 0
+upper = 100
+"""
+PEOPLE = 4000
+WORDS = ("--model", "survival", "--time", "months", "--event", "died")
+
+
+def patients(path):
+    """Write people whose medians are about 24 and 48 months; some are observed beyond 60."""
+    rng = random.Random(1)
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["id", "arm", "months", "died", "stage", "age"])
+        for number in range(PEOPLE):
+            arm = ("standard", "new")[number % 2]
+            event, left = rng.expovariate(0.69 / (24, 48)[number % 2]), rng.uniform(10, 90)
+            writer.writerow(
+                [number, arm, f"{min(event, left):.2f}", int(event <= left), "I" if number % 3 else "II", 50]
+            )
+    return path
+
+
+@pytest.fixture(scope="module")
+def fitted(tmp_path_factory):
+    """One run of real server processes; the other tests read what it wrote."""
+    folder = tmp_path_factory.mktemp("survival")
+    (folder / "bounds.toml").write_text(BOUNDS)
+    words = (*WORDS, "--bounds", folder / "bounds.toml", "--by", "arm", *BUDGET, "--compare", "--out", folder / "out")
+    assert main(["fit", *map(str, (patients(folder / "people.csv"), *words))]) == 0
+    return folder
+
+
+def run(capsys, *words, status=0):
+    assert main([str(word) for word in words]) == status, capsys.readouterr().err
+    return capsys.readouterr()
+
+
+def test_one_command_gives_curves_and_a_test(fitted):
+    """Medians within four months and the test far beyond doubt: one false alarm in 10^6 or fewer."""
+    content = json.loads((fitted / "out" / "result.json").read_text())
+    assert (content["model"], content["clients"]) == ("survival", PEOPLE)
+    assert content["parameters"] == {"time": "months", "event": "died", "by": "arm"}
+    result = content["result"]
+    assert (result["time"], result["event"], result["by"]) == ("months", "died", "arm")
+    assert result["people"]["standard"]["median"] == pytest.approx(24, abs=4)
+    assert result["people"]["new"]["median"] == pytest.approx(48, abs=8)
+    assert result["log_rank"]["p_value"] < 1e-6
+    assert result["log_rank"]["groups"] == ["standard", "new"]
+    assert result["curves"]["new"][-1]["time"] == 60
+    for point in result["curves"]["new"]:
+        assert point["lower"] <= point["upper"] <= 1
+        assert point["at_risk"] > 4 * point["at_risk_std_error"]
+
+
+def test_the_page_has_the_plot_and_says_that_numbers_at_risk_are_noisy(fitted):
+    page = (fitted / "out" / "report.html").read_text()
+    assert "Survival curves" in page
+    assert "people at risk, with noise of standard error" in page
+    assert "cannot be told from there on" in page
+    assert "from dpmpc import KaplanMeier" in page
+    assert "of the data itself" not in page
+    exact = json.loads((fitted / "out" / "not_private.json").read_text())
+    assert exact["people"]["new"]["people"] == pytest.approx(PEOPLE / 2)
+    assert exact["log_rank"]["p_value"] < 1e-6
+
+
+def test_read_gives_the_same_from_the_folder_and_from_the_file(fitted, capsys):
+    written = json.loads((fitted / "out" / "result.json").read_text())["result"]
+    release = fitted / "out" / "release.dpmpc"
+    for words in ((fitted / "out",), (release,), (release, "--model", "survival", "--by", "arm", "--time", "months")):
+        assert json.loads(run(capsys, "read", *words, "--json").out)["result"] == written
+    assert run(capsys, "read", fitted / "out", "--csv").out.startswith("arm,people,s.e. of people,events")
+    assert r"\begin{tabular}" in run(capsys, "read", fitted / "out", "--latex").out
+    everybody = json.loads(run(capsys, "read", release, "--model", "survival", "--until", "24", "--json").out)["result"]
+    assert list(everybody["curves"]) == ["all"]
+    assert (everybody["until"], everybody["log_rank"]) == (24, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--by", "arm"), "by: 'arm' given, but that is for --model survival"),
+        (("--model", "survival", "--by", "ward"), "by: 'ward' given, one of arm expected"),
+        (("--model", "survival", "--time", "age"), "time: 'age' given, one of months expected"),
+        (("--model", "survival", "--event", "arm"), "event: 'arm' given, an answer yes or no expected"),
+        (("--model", "survival", "--target", "months"), "no target, features and groups expected beside it"),
+        (("--model", "survival", "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
+    ],
+)
+def test_what_cannot_be_read_is_one_sentence(fitted, capsys, words, message):
+    assert message in run(capsys, "read", fitted / "out" / "release.dpmpc", *words, status=2).err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "survival", "--event", "died"), "time: none given, the column of times until the event expected"),
+        (("--model", "survival", "--time", "months"), "event: none given, the column of whether the event happened"),
+        ((*WORDS, "--event", "dead"), "event: 'dead' given, a column of the bounds expected; there are months"),
+        ((*WORDS, "--event", "stage"), "event: 'stage' given, a category, an answer expected"),
+        ((*WORDS, "--by", "age"), "features: 'age' given, a number, a column with listed values expected"),
+        ((*WORDS, "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
+        ((*WORDS, "--target", "age"), "target: 'age' given, but that is for --model"),
+        ((*WORDS, "--fill-missing"), "fill_missing: given, but people are counted as they are"),
+        (("--model", "ridge", "--target", "age", "--time", "months"), "time: 'months' given, but that is for --model"),
+    ],
+)
+def test_bad_options_are_one_sentence_and_nothing_is_written(fitted, capsys, tmp_path, words, message):
+    given = (fitted / "people.csv", "--bounds", fitted / "bounds.toml", *BUDGET, *words, "--out", tmp_path / "out")
+    err = run(capsys, "fit", *given, status=2).err
+    assert message in err
+    assert "Traceback" not in err
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("upper = 1\n", "upper = 2\n", "event: 'died' given, a number, an answer expected: yes = [...] and no = [...]"),
+        ("cells = 60", "cells = 512", "time: 'months' with 512 cells given, at most 511 expected"),
+        ("lower = 0\nupper = 60\ncells = 60", 'lower = "a"\nupper = "b"', "months"),
+        ('["standard", "new"]', '["standard", "old"]', "row 2 (line 3): new given, one of standard, old expected"),
+    ],
+)
+def test_bad_bounds_are_one_sentence(fitted, capsys, tmp_path, old, new, message):
+    bounds = tmp_path / "bounds.toml"
+    bounds.write_text(BOUNDS.replace(old, new))
+    err = run(capsys, "fit", fitted / "people.csv", *WORDS, "--bounds", bounds, "--by", "arm", *BUDGET, status=2).err
+    assert message in err
+
+
+def test_without_bounds_nothing_is_fitted(fitted, capsys):
+    assert "bounds: none given" in run(capsys, "fit", fitted / "people.csv", *WORDS, *BUDGET, status=2).err
+
+
+def test_demonstrations_are_those_that_there_are():
+    assert tuple(RELEASES) == DEMONSTRATED
