@@ -69,17 +69,20 @@ def test_a_command_that_fits_nothing_imports_no_estimator(modules):
     assert not imported_by(modules) & {"sklearn", "pandas", "pyarrow"}
 
 
-def loaded_by_command(*arguments):
-    """Return the names of all modules that a fresh process has after one run of the command, and its exit status."""
+def loaded_by_commands(*commands):
+    """Run commands one after the other in a fresh process; return of each its status and what is loaded after it."""
     code = (
-        "import json, sys\nfrom dpmpc.cli.main import main\nstatus = main(sys.argv[1:])\n"
-        "print(json.dumps([status, sorted(sys.modules)]), file=sys.stderr)"
+        "import json, sys\nfrom dpmpc.cli.main import main\n"
+        "for command in json.load(sys.stdin):\n"
+        "    print('\\n' + json.dumps([main(command), sorted(sys.modules)]), file=sys.stderr)"
     )
+    given = json.dumps([list(map(str, command)) for command in commands])
     done = subprocess.run(
-        [sys.executable, "-c", code, *map(str, arguments)], capture_output=True, text=True, timeout=120, check=True
+        [sys.executable, "-c", code], input=given, capture_output=True, text=True, timeout=120, check=True
     )
-    status, names = json.loads(done.stderr.splitlines()[-1])
-    return status, set(names)
+    found = [json.loads(line) for line in done.stderr.splitlines() if line.startswith("[")]
+    assert len(found) == len(commands)
+    return [(status, set(names)) for status, names in found]
 
 
 @pytest.fixture(scope="module")
@@ -124,17 +127,26 @@ READING = {
 }
 
 
+@pytest.fixture(scope="module")
+def after_reading(released):
+    """Status and modules after each command of `READING`, all in one process: what one has loaded stays loaded."""
+    commands = [
+        [released / part if (released / str(part)).is_file() else part for part in command]
+        for command in READING.values()
+    ]
+    return dict(zip(READING, loaded_by_commands(*commands), strict=True))
+
+
 @pytest.mark.parametrize("command", READING)
-def test_reading_loads_neither_scikit_learn_nor_pandas(command, released):
-    """They take seconds, and a release says all that is read without them."""
-    arguments = [released / part if (released / str(part)).is_file() else part for part in READING[command]]
-    status, names = loaded_by_command(*arguments)
+def test_reading_loads_neither_scikit_learn_nor_pandas(command, after_reading):
+    """They take seconds, and a release says all that is read without them; the first that fails is who loads them."""
+    status, names = after_reading[command]
     assert status == 0
     assert not names & set(SLOW)
 
 
 def test_asking_servers_loads_no_numerical_library():
-    status, names = loaded_by_command("status", OLD_FILES / "collected_clients.toml")
+    ((status, names),) = loaded_by_commands(("status", OLD_FILES / "collected_clients.toml"))
     assert status == 3  # these servers are no more
     assert not names & {*SLOW, "scipy"}
 

@@ -1,6 +1,7 @@
 """Pages on security and deployment name what is there: tests that exist, commands that parse, links that lead on."""
 
 import ast
+import functools
 import re
 import shlex
 from pathlib import Path
@@ -21,6 +22,13 @@ UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
 THREATS = re.findall(r"^\*\*(\d+)\. (.*?)(?=^\*\*\d+\. |^###|\Z)", SECURITY, re.MULTILINE | re.DOTALL)
 
 
+@functools.cache
+def functions_in(name):
+    """Return the names of the functions of all test files of that name."""
+    trees = [ast.parse(path.read_text()) for path in (ROOT / "tests").rglob(name)]
+    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+
+
 def test_threats_are_numbered_and_there_are_enough():
     assert [int(number) for number, _ in THREATS] == list(range(1, len(THREATS) + 1))
     assert len(THREATS) >= 15
@@ -31,9 +39,7 @@ def test_each_threat_names_tests_that_exist(number, text):
     named = re.findall(r"`(\w+\.py)::(\w+)`", text)
     assert named
     for file, name in named:
-        trees = [ast.parse(path.read_text()) for path in (ROOT / "tests").rglob(file)]
-        functions = {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
-        assert name in functions, f"{file}::{name}"
+        assert name in functions_in(file), f"{file}::{name}"
 
 
 @pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", (DEPLOY + HOSTS).replace("\\\n", ""), re.MULTILINE))

@@ -54,7 +54,12 @@ def read(text):
 
 
 @pytest.mark.parametrize(
-    ("parties", "options"), [(3, []), (3, ["--closed"]), (5, ["-T2", "--no-prss"])], ids=["opened", "closed", "five"]
+    ("parties", "options"),
+    [
+        pytest.param(3, [], id="opened"),
+        pytest.param(3, ["--closed"], id="closed"),
+        pytest.param(5, ["-T2", "--no-prss"], id="five", marks=pytest.mark.long("five interpreters start and talk")),
+    ],
 )
 def test_the_program_runs_by_the_launcher_of_mpyc(parties, options):
     clear = (*SMALL[:2], "--epsilon", 20, "--rows", 64)
