@@ -17,7 +17,6 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dpmpc.contributions import CellCounts
-from dpmpc.contributions.cells import variables_of
 from dpmpc.data import MOST_CELLS, Codebook, Schema, Table, Variable
 from dpmpc.data.table import Cells
 from dpmpc.errors import InputError
@@ -34,7 +33,7 @@ _ANSWERS = (("1", "1.0", "true"), ("0", "0.0", "false"))  # of an event that is 
 
 def survival_schema(given: Schema, time: str | None, event: str | None, features: Sequence[str] = ()) -> Schema:
     """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
-    known = {variable.name: variable for variable in variables_of(given)}
+    known = {variable.name: variable for variable in given.variables}
     names = {
         "time": str(time),
         "event": str(event),
@@ -62,7 +61,7 @@ def survival_schema(given: Schema, time: str | None, event: str | None, features
 
 def survival_contribution(public: Schema) -> CellCounts:
     """Return the cells of the times of a `survival_schema` by its features and, last, its event."""
-    _, *others = variables_of(public)
+    _, *others = public.variables
     return CellCounts.of(public, [one.name for one in others])
 
 
