@@ -51,7 +51,8 @@ def test_the_commands_of_the_walk_through_exist(line):
 @pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
 def test_units_start_commands_that_exist(unit, monkeypatch):
     (command,) = re.findall(r"^ExecStart=/opt/dpmpc/bin/dpmpc (.*)$", unit.read_text(), re.MULTILINE)
-    values = {"${SERVER}": "0", "${LISTEN}": "0.0.0.0:7443", "$OPTIONS": "", "%i": "survey"}
+    values = {"${TASK}": "/etc/dpmpc/survey.json", "${SERVER}": "0", "${LISTEN}": "0.0.0.0:7443", "%i": "survey"}
+    values |= {"$SERVE_OPTIONS": "--web 127.0.0.1:8080", "$RELEASE_OPTIONS": "--without 2"}
     for name, value in values.items():
         command = command.replace(name, value)
     assert parser().parse_args(shlex.split(command)).run is not None

@@ -1,6 +1,8 @@
 """What a deployment installs is pinned by hashes and fits what the package asks for; the units give it its files."""
 
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -8,11 +10,16 @@ import pytest
 from packaging.requirements import Requirement
 from packaging.version import Version
 
+from bench.system.ports import free_ports
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import OTHER_FILES
+from dpmpc.collection.verifying import verify
+from support import restricted
+from support.release_processes import COUNT, filled
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "docs" / "deploy"
+UNITS = sorted(DEPLOY.glob("*.service"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
 
@@ -60,7 +67,71 @@ def test_the_container_installs_nothing_without_a_hash():
     assert "@sha256:" in text
 
 
-@pytest.mark.parametrize("unit", sorted(DEPLOY.glob("*.service")), ids=lambda unit: unit.name)
+@pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
 def test_units_allow_the_files_that_connections_need(unit):
     (files,) = re.findall(r"^LimitNOFILE=(\d+)$", unit.read_text(), re.MULTILINE)
     assert int(files) >= Limits().connections + OTHER_FILES
+
+
+def test_units_are_restricted_in_the_same_way():
+    texts = [unit.read_text().partition("[Install]")[0] for unit in UNITS]
+    assert len({text[text.index("# The folders that it writes to") :].strip() for text in texts}) == 1
+    assert all(
+        "LoadCredential" not in text for text in texts
+    )  # a service cannot delete one, and sealing keys have to go
+
+
+@pytest.mark.skipif(restricted.SYSTEMD is None, reason="systemd-analyze is not installed")
+@pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
+def test_units_are_exposed_to_little(unit):
+    command = [restricted.SYSTEMD, "security", "--offline=yes", "--no-pager", str(unit)]
+    told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
+    assert float(re.search(r"Overall exposure level for \S+: ([\d.]+)", told)[1]) <= 2.0
+
+
+@pytest.mark.skipif(bool(restricted.missing()), reason=restricted.missing() or "nothing")
+def test_servers_run_under_the_restrictions_of_their_units(tmp_path):
+    """A server answers and a release is made where the kernel refuses all that the units refuse."""
+    folder = Path(restricted.__file__)
+    start = {unit.name.split("@")[0]: [sys.executable, str(folder), str(unit)] for unit in UNITS}
+    program = [sys.executable, "-W", "ignore", "-m", "dpmpc"]
+    probe = "import os, sys\ntry: os.sched_setaffinity(0, {0})\nexcept PermissionError: sys.exit(7)"
+    for prefix in start.values():
+        assert subprocess.run([*prefix, sys.executable, "-c", probe], timeout=60, check=False).returncode == 7
+    deployment = filled(tmp_path / "trial", noise_by="servers", copies="auto", corrupt_clients=None)
+    (port,) = free_ports(1)
+    options = ["--server", "0", "--folder", str(deployment.folder(0))]
+    listening = ["--listen", f"127.0.0.1:{port}"]
+    serving = subprocess.Popen(
+        [*start["dpmpc-serve"], *program, "serve", str(deployment.task_file), *options, *listening],
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert serving.stdout.readline().endswith(f":{port}\n")
+        where = [f"https://127.0.0.1:{port}", "--collection", str(deployment.task_file), "--server", "0"]
+        told = subprocess.run([*program, "status", *where], capture_output=True, text=True, timeout=60, check=False)
+        assert "closed" in told.stdout
+    finally:
+        serving.terminate()
+        assert serving.wait(60) == 0
+        serving.stdout.close()
+    releasing = []
+    for server in range(3):
+        own = [
+            "--server",
+            str(server),
+            "--folder",
+            str(deployment.folder(server)),
+            "--out",
+            str(deployment.out(server)),
+        ]
+        argv = [*start["dpmpc-release"], *program, "release", str(deployment.task_file), *own]
+        releasing.append(subprocess.Popen([*argv, "--connect-deadline", "60"], stderr=subprocess.DEVNULL))
+    try:
+        assert [process.wait(120) for process in releasing] == [0, 0, 0]
+    finally:
+        for process in releasing:
+            process.kill()
+            process.wait()
+    assert verify(deployment.out(0), deployment.collection).release.clients == COUNT
