@@ -78,11 +78,11 @@ def transform(
     """
     task.verify()
     require_dealt(task, dealt)
-    if share.shape != task.share_shape:
+    if (*share.shape[:-1], share.finished_width) != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     stream = noise_stream(task, simulation_key)
-    sums = task.sketch.zeros(task.width)
-    chunk = max(1, min(CHUNK_BYTES, share.chunk_bytes) // (8 * task.copies * task.width))
+    sums = task.sketch.zeros(share.shape[-1])
+    chunk = max(1, min(CHUNK_BYTES, share.chunk_bytes) // (8 * task.copies * share.shape[-1]))
     if threads > 1:  # the kernel hands out work in pieces of clients
         chunk = max(chunk, threads * task.sketch.piece)
     for first in range(0, task.clients, chunk):
@@ -94,7 +94,7 @@ def transform(
         if progress is not None:
             progress((first + count) / task.clients)
     with phase("transform"):
-        return add_noise(task, sums, stream, dealt=dealt, threads=threads)
+        return add_noise(task, share.finished(sums), stream, dealt=dealt, threads=threads)
 
 
 def noise_stream(task: Task, simulation_key: bytes | None = None) -> Stream:

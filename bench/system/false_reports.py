@@ -78,8 +78,9 @@ def settled(circuit: RowCircuit, witnesses: Words) -> Words:
 
 def missing_in_zero(circuit: RowCircuit, witnesses: Words) -> Words:
     """Return what (T) says is 0, of each witness."""
-    total = np.full(len(witnesses), circuit.zero.constant % P, np.uint64)
-    for place, factor in circuit.zero.terms:
+    (zero,) = circuit.forms
+    total = np.full(len(witnesses), zero.constant % P, np.uint64)
+    for place, factor in zero.terms:
         total = FIELD.multiply_add(np.ascontiguousarray(witnesses[:, place]), factor % P, total)
     return total
 

@@ -9,7 +9,15 @@ import argparse
 import time
 from typing import Any
 
-from dpmpc.cli.options import DATA_HELP, add_file_options, add_run_options, add_task_options, dialect_of, task_choices
+from dpmpc.cli.options import (
+    DATA_HELP,
+    add_file_options,
+    add_proved,
+    add_run_options,
+    add_task_options,
+    dialect_of,
+    task_choices,
+)
 from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path
 
 
@@ -39,6 +47,7 @@ def add_commands(commands: Any) -> None:
     )
     describe.add_argument("--out", metavar="DIR", help=OUT_HELP)
     add_file_options(describe)
+    add_proved(describe)
     add_task_options(describe)
     add_run_options(describe)
     describe.set_defaults(run=_describe)
@@ -56,7 +65,8 @@ def _describe(options: argparse.Namespace) -> None:
     out = None if options.out is None else new_path("out", options.out)
     model = TableOneModel.of(options)
     public = model.bounds(options.bounds)
-    choices = model.choices(task_choices(options), public)  # whatever cannot be counted is refused before data is read
+    choices = {**task_choices(options), "proved": options.proved}
+    choices = model.choices(choices, public)  # whatever cannot be counted is refused before data is read
     book = public.codebook
     assert isinstance(book, Codebook)
     table = book.encode(read_cells(options.data, book.sources, dialect=dialect_of(options)))

@@ -30,7 +30,7 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, CollectionClosed, InconsistentShares, InputError, TooFewClients
 from dpmpc.network.meter import Meter, RunStatistics
-from dpmpc.proved_reports import share_of_one, shares_of
+from dpmpc.proved_reports import share_of_one, shares_of, statement_of
 from dpmpc.server import transform
 from dpmpc.sharing.batch import Share
 from dpmpc.sharing.check_values import check_values, draw_coefficients
@@ -252,15 +252,23 @@ class ProvedOutputs(Share):
     """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read."""
 
     def __init__(self, share: Share, ids: NDArray[np.uint8], task: Task, number: int):
-        self.shape, self.ring = task.share_shape, task.encoding.ring
+        self._statement = statement_of(task)
+        self.shape, self.ring = (*task.share_shape[:-1], self._statement.added), task.encoding.ring
         self._share, self._ids, self._task, self._number = share, ids, task, number
 
+    @property
+    def finished_width(self) -> int:
+        """Words of a contribution."""
+        return self._task.width
+
+    def finished(self, sums: Words) -> Words:
+        """Return the sums of contributions."""
+        return self._statement.finished(sums)
+
     def _rows(self, first: int, count: int) -> Words:
-        proofs = self._task.proofs
-        assert proofs is not None
         kept = shares_of(self._task, self._number, self._ids[first : first + count], self._share.rows(first, count))
         one = share_of_one(self._task, self._number)
-        outputs = proofs.outputs(kept.records(proofs.circuit), one)
+        outputs = self._statement.outputs(kept.records(self._statement.circuit), one)
         return np.ascontiguousarray(outputs).reshape(count, *self.shape[1:])
 
 

@@ -11,6 +11,7 @@ belong to one person, or are true.
 
 from __future__ import annotations
 
+import abc
 import functools
 import hashlib
 import itertools
@@ -27,6 +28,7 @@ from dpmpc.contributions.contribution import Contribution
 from dpmpc.contributions.grouped_moments import shown_group
 from dpmpc.data import MOST_CELLS, Schema, Variable
 from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import InputError
 from dpmpc.storage import Record
 
@@ -34,6 +36,7 @@ BITS = 10  # behind the point of all strategies; the same integers are solved fo
 MOST_WORDS = 8192  # of all grids together
 _FEW_CELLS = 8  # so many ordered cells are counted as they are
 _FREE = 0.999  # of the largest weight of a group's total that leaves the sensitivity as it is; the rest is for rounding
+_HALF = 32  # bits of an element that are multiplied at a time
 _SET = 0.5  # an indicator above this says that a value is missing
 
 Integers = NDArray[np.int64]
@@ -199,7 +202,32 @@ def _reach(strategy: Strategy, cells: int, groups: int, missing: bool) -> Reach:
     return Reach(max(squared), max(l1), max(linf), largest)
 
 
-class CellCounts(Contribution):
+class CellCodes(Contribution):
+    """A public integer code of the one cell of each grid that a client is in: what a digit for each cell can prove.
+
+    Attributes
+    ----------
+    exact_bits : int
+        Behind the point of the code's integers: no encoding of fewer holds it.
+    """
+
+    exact_bits: ClassVar[int]
+
+    @property
+    @abc.abstractmethod
+    def sizes(self) -> tuple[int, ...]:
+        """Cells of each grid."""
+
+    @abc.abstractmethod
+    def cells_of(self, rows: NDArray[np.float64]) -> Integers:
+        """Return the cell (m, grids) of each normalised row in each grid, from 0."""
+
+    @abc.abstractmethod
+    def coded(self, digits: Words, ring: Ring) -> Words:
+        """Return the code (m, width) of numbers of people in each cell (m, cells): linear, so of shares as well."""
+
+
+class CellCounts(CellCodes):
     """For each grid the strategy's column of the cell that the client is in, one after another.
 
     Parameters
@@ -211,6 +239,7 @@ class CellCounts(Contribution):
     """
 
     name = "cell-counts"
+    exact_bits = BITS
 
     def __init__(self, grids: Sequence[CellGrid | Mapping[str, Any]], digest: str | None = None):
         self.grids = tuple(grid if isinstance(grid, CellGrid) else CellGrid.from_dict(grid) for grid in grids)
@@ -325,6 +354,26 @@ class CellCounts(Contribution):
             found[every[lacks], start + ordered + groups[lacks]] = 1 << (BITS + shift)
         return found
 
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Words of each grid."""
+        return tuple(grid.words for grid in self.grids)
+
+    def cells_of(self, rows: NDArray[np.float64]) -> Integers:
+        """Return the place of each row in each grid, missing values last."""
+        return np.column_stack([grid.place_of(rows) for grid in self.grids]).astype(np.int64)
+
+    def coded(self, digits: Words, ring: Ring) -> Words:
+        """Apply the strategies: to sums once, as that takes the square of a group's cells."""
+        found = ring.scale(np.ascontiguousarray(digits), 1 << BITS)  # right for identities and missing values
+        for grid, start in zip(self.grids, self.starts(), strict=False):
+            if grid.strategy != "identity":
+                ordered = slice(start, start + grid.group_count * grid.cells)
+                groups = np.ascontiguousarray(digits[:, ordered]).reshape(-1, grid.cells)
+                matrix = strategy_matrix(grid.strategy, grid.cells)
+                found[:, ordered] = multiplied(groups, matrix, ring).reshape(len(digits), -1)
+        return found
+
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return the root of the sum of the grids' squared reaches: grids are different coordinates."""
         shift, width = self._shift(encoding), self.width(columns)
@@ -348,6 +397,17 @@ class CellCounts(Contribution):
         if encoding.fractional_bits < BITS:
             raise InputError(f"fractional_bits: {encoding.fractional_bits} given, at least {BITS} expected of cells")
         return encoding.fractional_bits - BITS
+
+
+def multiplied(vectors: Words, matrix: Integers, ring: Ring) -> Words:
+    """Return the products (m, N) of a matrix of integers with vectors (m, N) of elements.
+
+    The low and the high half of an element are multiplied as integers. Entries below 2^18, at most 2^9 in a row, keep
+    sums below 2^59.
+    """
+    half = np.uint64((1 << _HALF) - 1)
+    low, high = ((part.astype(np.int64) @ matrix.T) for part in (vectors & half, vectors >> np.uint64(_HALF)))
+    return ring.multiply_add(ring.embed(high), 1 << _HALF, ring.embed(low))
 
 
 def _is_in(schema: Schema, variable: Variable) -> bool:

@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_finite, require_whole
+from dpmpc.contributions.cells import CellCodes
 from dpmpc.contributions.contribution import Contribution
 from dpmpc.data import Column
 from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import InputError
 from dpmpc.randomness import seed_bytes
 from dpmpc.sketching import CountSketch
@@ -94,8 +96,10 @@ class PowerSum(Contribution):
         return lower, upper
 
 
-class ItemSketch(Contribution):
+class ItemSketch(CellCodes):
     """One column of a public matrix over items: a sign in one of `rows` places, by the item that the client holds.
+
+    It is one grid of 2k cells, +1 in each place and then -1, whose code is [I, -I].
 
     The sum over the clients is S f, for f_v the number of clients that hold item v and S an unbalanced CountSketch
     (Charikar, Chen, Farach-Colton 2002) with one column for each item.
@@ -111,6 +115,7 @@ class ItemSketch(Contribution):
     """
 
     name = "item-sketch"
+    exact_bits = 0
 
     def __init__(self, items: int, rows: int, seed: bytes | str | int):
         self.items = require_whole("items", items, 2, MOST_ITEMS)
@@ -139,16 +144,27 @@ class ItemSketch(Contribution):
         return self.rows
 
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
-        """Encode the matrix's column of the nearest item."""
-        return self.signs(rows) << encoding.fractional_bits
+        """Encode the matrix's column of the nearest item: one entry +-1, and zeros."""
+        negative, places = np.divmod(self.cells_of(rows)[:, 0], self.rows)
+        columns = np.zeros((len(rows), self.rows), np.int64)
+        columns[np.arange(len(rows)), places] = 1 - 2 * negative
+        return columns << encoding.fractional_bits
 
-    def signs(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
-        """Return the matrix's column (m, k) of the nearest item: one entry +-1, and zeros."""
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """2k."""
+        return (2 * self.rows,)
+
+    def cells_of(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+        """Return the place and sign of the nearest item."""
         items = np.rint((rows[:, 0] + 1) / 2 * (self.items - 1)).astype(np.int64)
         places, signs = self._table
-        columns = np.zeros((len(rows), self.rows), np.int64)
-        columns[np.arange(len(rows)), places[items]] = signs[items]
-        return columns
+        return (places[items] + self.rows * (signs[items] < 0)).astype(np.int64)[:, None]
+
+    def coded(self, digits: Words, ring: Ring) -> Words:
+        """Return how often +1 is in each place less how often -1 is."""
+        plus, minus = digits[:, : self.rows], digits[:, self.rows :]
+        return ring.subtract(np.ascontiguousarray(plus), np.ascontiguousarray(minus))
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return ``||s_v - s_w||``: at most 2, in every norm, reached where items share a place with opposite signs."""

@@ -137,7 +137,7 @@ def _proved(contribution: Contribution, mechanism: Mechanism) -> Contribution:
     found = with_proofs(contribution)
     if found is None:
         raise InputError(
-            f"proved: true given with {contribution.name}, rows, second moments, a power or items expected"
+            f"proved: true given with {contribution.name}, rows, second moments, a power, cells or items expected"
         )
     return found
 

@@ -14,7 +14,7 @@ each server answers at one point only. Not promised: that the row is true, that 
 about noise that clients add.
 """
 
-from dpmpc.proving.circuit import Circuit, ItemCircuit, RowCircuit
+from dpmpc.proving.circuit import CellsCircuit, Circuit, RowCircuit
 from dpmpc.proving.contributions import ProvedContribution, bits_for, with_proofs
 from dpmpc.proving.decide import Verdicts, decide, fewest_present, require_present, soundness_error
 from dpmpc.proving.joint import Binding, joint_randomness
@@ -23,7 +23,7 @@ from dpmpc.proving.prove import ProvedShares, Prover
 from dpmpc.proving.query import ProofServer, QueryPoint
 from dpmpc.proving.statements import (
     Proved,
-    ProvedItem,
+    ProvedCells,
     ProvedMoments,
     ProvedPower,
     ProvedRows,
@@ -34,12 +34,12 @@ from dpmpc.proving.statements import (
 
 __all__ = [
     "Binding",
+    "CellsCircuit",
     "Circuit",
-    "ItemCircuit",
     "ProofServer",
     "Proved",
+    "ProvedCells",
     "ProvedContribution",
-    "ProvedItem",
     "ProvedMoments",
     "ProvedNoise",
     "ProvedPower",

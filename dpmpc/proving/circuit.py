@@ -2,7 +2,7 @@
 
 A *witness* is what a client shares: digits of base 4, then products. The statement is
 
-    (D) every digit is 0, 1, 2 or 3      (P) products are products      (T) one linear form of all words is 0
+    (D) every digit is 0, 1, 2 or 3      (P) products are products      (T) linear forms of the words are 0
 
 of which a circuit may lack (P) or (T). z_j = low + sum_k weights_k digit_jk lies in [low, high] by (D), and in no
 smaller range, because these weights write exactly the numbers from 0 to high - low (`digit_weights`).
@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import math
 from dataclasses import dataclass, field
 from typing import Literal
@@ -136,9 +137,9 @@ class Circuit(abc.ABC):
         return ()
 
     @property
-    def zero(self) -> LinearForm:
-        """What (T) says is 0."""
-        return LinearForm()
+    def forms(self) -> tuple[LinearForm, ...]:
+        """What (T) says are 0, each of them; a circuit without (T) has one that always is."""
+        return (LinearForm(),)
 
     @property
     def witness_words(self) -> int:
@@ -188,21 +189,31 @@ class Circuit(abc.ABC):
 
     @functools.cached_property
     def proofs(self) -> proving.Proofs:
-        """The kernel of this circuit, with its tables of interpolation."""
-        points, rows = self.quotient_points, self.rows
-        zero = self.zero
+        """The kernel of what needs no (T): z, proofs and decisions."""
+        return self.kernel(LinearForm())
+
+    def kernel(self, zero: LinearForm) -> proving.Proofs:
+        """Return the kernel whose (T) is one form."""
         return proving.Proofs(
             self.squares,
             self.column_count,
             self.digits,
             self.products,
-            rows,
+            self.rows,
             self.low % P,
             elements(self.weights),
             _square(self.mixing),
             elements([place for place, _ in zero.terms]),
             elements([factor for _, factor in zero.terms]),
             zero.constant % P,
+            *self._tables,
+        )
+
+    @functools.cached_property
+    def _tables(self) -> tuple[Words, Words, Words]:
+        """Weights of interpolation at the points of the quotient, of wires and of outputs, and 1 / Z there."""
+        points, rows = self.quotient_points, self.rows
+        return (
             np.array([lagrange(range(rows + 1), point, P) for point in points], np.uint64),
             np.array([lagrange(range(1, rows + 1), point, P) for point in points], np.uint64),
             elements([pow(self.vanishing(point), -1, P) for point in points]),
@@ -330,19 +341,17 @@ class RowCircuit(Circuit):
         return "products" if self.moments else "columns" if self.products else "none"
 
     @functools.cached_property
-    def zero(self) -> LinearForm:
+    def forms(self) -> tuple[LinearForm, ...]:
         """With a ball tr W + s - C^2, or sum_j y_j + s - C^2."""
         if self.squared_radius is None:
-            return LinearForm()
+            return super().forms
         upper = np.flatnonzero(np.equal(*np.triu_indices(self.columns))) if self.moments else np.arange(self.columns)
         slack = self.columns * len(self.weights)
-        return LinearForm(
-            (
-                *((self.digits + int(place), 1) for place in upper),
-                *((slack + place, BASE**place) for place in range(self.slack_digits)),
-            ),
-            -self.squared_radius,
+        terms = (
+            *((self.digits + int(place), 1) for place in upper),
+            *((slack + place, BASE**place) for place in range(self.slack_digits)),
         )
+        return (LinearForm(terms, -self.squared_radius),)
 
     def transformed(self, z: Integers) -> Integers:
         """Return z M, or z where there is no matrix."""
@@ -380,48 +389,57 @@ class RowCircuit(Circuit):
 
 
 @dataclass(frozen=True)
-class ItemCircuit(Circuit):
-    """One sign in one of k places: 2k digits, which count +1 in each place, then -1, and add up to 1.
+class CellsCircuit(Circuit):
+    """One cell of each of several grids: a digit for each cell, and the digits of each grid add up to 1.
 
-    Digits are at least 0, so one of them is 1 and the others are 0. A pair of place and sign that stands for no item
-    passes.
+    Digits are at least 0, so one of a grid's is 1 and the others are 0. That all digits add up to the number of grids
+    would not do: two cells of one grid and none of another would pass.
 
     Parameters
     ----------
-    places : int
-        k.
+    sizes : tuple of int
+        Cells of each grid.
     """
 
-    places: int
+    sizes: tuple[int, ...]
 
     def _check(self) -> None:
-        require_whole("places", self.places, 1)
-        if (BASE - 1) * self.digits >= P:
-            raise OverflowRisk(f"places: {self.places} given, digits that add up to less than p = 2^61 - 1 expected")
+        require_whole("sizes: grids", len(self.sizes), 1)
+        largest = max(require_whole("sizes: cells", size, 1) for size in self.sizes)
+        if (BASE - 1) * largest >= P:
+            raise OverflowRisk(f"sizes: {largest} given, digits that add up to less than p = 2^61 - 1 expected")
 
     @property
     def digits(self) -> int:
-        """2k."""
-        return 2 * self.places
+        """The cells of all grids."""
+        return sum(self.sizes)
 
     @property
-    def zero(self) -> LinearForm:
-        """The sum of all digits, less 1."""
-        return LinearForm(tuple((place, 1) for place in range(self.digits)), -1)
+    def starts(self) -> tuple[int, ...]:
+        """Where the digits of each grid begin."""
+        return tuple(itertools.accumulate(self.sizes[:-1], initial=0))
 
-    def witness(self, signs: Integers) -> Words:
-        """Return the witnesses (n, 2k) of rows (n, k) with one entry +-1 each, and 0 elsewhere."""
-        if signs.dtype != np.int64 or signs.ndim != 2 or signs.shape[1] != self.places:
-            raise InputError(f"signs: {signs.dtype} of shape {signs.shape} given, int64 (n, {self.places}) expected")
-        wrong = (np.abs(signs).sum(axis=1) != 1) | (np.abs(signs) > 1).any(axis=1)
-        if wrong.any():
-            raise InputError(f"signs: row {int(wrong.argmax())} has other entries than one +-1 and zeros")
-        return np.concatenate([signs == 1, signs == -1], axis=1).astype(np.uint64)
+    @functools.cached_property
+    def forms(self) -> tuple[LinearForm, ...]:
+        """The sum of the digits of each grid, less 1."""
+        return tuple(
+            LinearForm(tuple((start + cell, 1) for cell in range(size)), -1)
+            for start, size in zip(self.starts, self.sizes, strict=True)
+        )
 
-    def difference(self, records: Words) -> Words:
-        """Return how often +1 is in each place less how often -1 is: linear, for true digits or shares."""
-        plus, minus = np.ascontiguousarray(records[:, : self.places]), records[:, self.places : self.digits]
-        return FIELD.subtract(plus, np.ascontiguousarray(minus))
+    def witness(self, cells: Integers) -> Words:
+        """Return the witnesses (n, cells) of rows (n, grids): the cell of each grid, from 0."""
+        if cells.dtype != np.int64 or cells.ndim != 2 or cells.shape[1] != len(self.sizes):
+            raise InputError(
+                f"cells: {cells.dtype} of shape {cells.shape} given, int64 of shape (n, {len(self.sizes)}) expected"
+            )
+        outside = ((cells < 0) | (cells >= np.array(self.sizes))).any(axis=1)
+        if outside.any():
+            row = int(outside.argmax())
+            raise InputError(f"cells: row {row} is {cells[row].tolist()}, from 0 to below {list(self.sizes)} expected")
+        words = np.zeros((len(cells), self.digits), np.uint64)
+        words[np.arange(len(cells))[:, None], cells + np.array(self.starts)] = 1
+        return words
 
 
 def require_block(name: str, words: Words, count: int, width: int) -> Words:

@@ -1,4 +1,4 @@
-"""Contributions whose every word is proved: rows, second moments, powers and items in the integers of their circuits.
+"""Contributions whose every word is proved: rows, second moments, powers and cells in the integers of their circuits.
 
 A task names one of these where clients prove what they share. It then has the encoding of the proofs, R - 1 in place of
 2^f, the sensitivity of the whole proved set, and no rounding of products (`dpmpc.proving.statements`).
@@ -10,17 +10,25 @@ simulated adds up what the proofs are of, and makes none.
 
 from __future__ import annotations
 
-import abc
 import functools
-from typing import Any, Self
+from collections.abc import Callable
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import CONTRIBUTIONS, Contribution, ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.contributions import (
+    CONTRIBUTIONS,
+    CellCounts,
+    Contribution,
+    ItemSketch,
+    PowerSum,
+    Rows,
+    SecondMoments,
+)
+from dpmpc.contributions.cells import CellCodes
 from dpmpc.contributions.contribution import OnePass
 from dpmpc.encoding import FixedPoint, Sensitivity
-from dpmpc.proving.circuit import FIELD
 from dpmpc.proving.statements import OFF_DIAGONAL, Proved, proved
 
 USUAL_BITS, BITS_OF_MANY, MANY = 9, 11, 10**6
@@ -28,17 +36,20 @@ USUAL_BITS, BITS_OF_MANY, MANY = 9, 11, 10**6
 
 
 class ProvedContribution(Contribution):
-    """What is summed where clients prove it."""
+    """What is summed where clients prove it.
 
-    @property
-    @abc.abstractmethod
+    Attributes
+    ----------
+    kind : type of Contribution
+        Of what it takes the place of, with the same parameters.
+    """
+
+    kind: ClassVar[Callable[..., Contribution]]
+
+    @functools.cached_property
     def plain(self) -> Contribution:
         """The contribution that it takes the place of."""
-
-    @classmethod
-    @abc.abstractmethod
-    def of_plain(cls, plain: Any) -> Self:
-        """Return the same contribution with proofs."""
+        return type(self).kind(**self.parameters())
 
     def statement(self, columns: int, encoding: FixedPoint) -> Proved:
         """Return what is proved.
@@ -51,9 +62,8 @@ class ProvedContribution(Contribution):
         return _statement(self.plain, columns, encoding.fractional_bits)
 
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
-        """Return what servers add up of normalised rows: the outputs of their witnesses."""
-        statement = self.statement(rows.shape[1], encoding)
-        return FIELD.lift(statement.outputs(statement.witness(statement.encode(rows)), 1))
+        """Return what normalised rows add to the sums: what servers make of the outputs of their witnesses."""
+        return self.statement(rows.shape[1], encoding).contributed(rows)
 
     def one_pass(self, encoding: FixedPoint) -> OnePass | None:
         """Return None: the kernels of plain contributions round differently."""
@@ -71,17 +81,7 @@ class ProvedContribution(Contribution):
 class RowsWithProof(ProvedContribution, Rows):
     """Rows whose clients prove that they are in the box, and in the ball where there is a radius."""
 
-    name = "proved-rows"
-
-    @property
-    def plain(self) -> Rows:
-        """Rows of the same radius."""
-        return Rows(self.radius)
-
-    @classmethod
-    def of_plain(cls, plain: Rows) -> Self:
-        """Return rows of the same radius."""
-        return cls(plain.radius)
+    name, kind = "proved-rows", Rows
 
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return R = 2^f, which digits reach."""
@@ -91,17 +91,7 @@ class RowsWithProof(ProvedContribution, Rows):
 class MomentsWithProof(ProvedContribution, SecondMoments):
     """Second moments whose clients prove that W = z z^T, and that z is in the box, and the ball."""
 
-    name = "proved-second-moments"
-
-    @property
-    def plain(self) -> SecondMoments:
-        """Second moments of the same radius."""
-        return SecondMoments(self.radius)
-
-    @classmethod
-    def of_plain(cls, plain: SecondMoments) -> Self:
-        """Return second moments of the same radius."""
-        return cls(plain.radius)
+    name, kind = "proved-second-moments", SecondMoments
 
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return 41 R^2."""
@@ -111,59 +101,51 @@ class MomentsWithProof(ProvedContribution, SecondMoments):
 class PowerWithProof(ProvedContribution, PowerSum):
     """A power of one number whose clients prove that it is one that the bounds allow."""
 
-    name = "proved-power-sum"
-
-    @property
-    def plain(self) -> PowerSum:
-        """The same power."""
-        return PowerSum(self.order, self.zero)
-
-    @classmethod
-    def of_plain(cls, plain: PowerSum) -> Self:
-        """Return the same power."""
-        return cls(plain.order, plain.zero)
+    name, kind = "proved-power-sum", PowerSum
 
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return the largest magnitude that digits reach."""
         return self.statement(1, encoding).largest_entry
 
 
-class ItemWithProof(ProvedContribution, ItemSketch):
+class _CellsWithProof(ProvedContribution):
+    """A code of cells whose clients prove that they are in one cell of each grid."""
+
+    plain: CellCodes
+
+    def largest_entry(self, encoding: FixedPoint) -> int:
+        """Return the largest integer of the code."""
+        return self.plain.largest_entry(FixedPoint(self.plain.exact_bits, encoding.ring))
+
+
+class CountsWithProof(_CellsWithProof, CellCounts):
+    """Histograms whose clients prove that they are in one cell of each grid.
+
+    Not promised: that the cells of different grids belong to one person.
+    """
+
+    name, kind = "proved-cell-counts", CellCounts
+
+
+class ItemWithProof(_CellsWithProof, ItemSketch):
     """One column of a public matrix over items: clients prove that they share one sign in one place.
 
     Not promised: that the place and the sign belong to any item; there may be fewer items than signed places.
     """
 
-    name = "proved-item-sketch"
-
-    @property
-    def plain(self) -> ItemSketch:
-        """The same sketch."""
-        return ItemSketch(self.items, self.rows, self.seed)
-
-    @classmethod
-    def of_plain(cls, plain: ItemSketch) -> Self:
-        """Return the same sketch."""
-        return cls(plain.items, plain.rows, plain.seed)
-
-    def largest_entry(self, encoding: FixedPoint) -> int:
-        """Return 1."""
-        return 1
+    name, kind = "proved-item-sketch", ItemSketch
 
 
-_KINDS: dict[type[Contribution], type[ProvedContribution]] = {
-    Rows: RowsWithProof,
-    SecondMoments: MomentsWithProof,
-    PowerSum: PowerWithProof,
-    ItemSketch: ItemWithProof,
+_KINDS: dict[Callable[..., Contribution], type[ProvedContribution]] = {
+    one.kind: one for one in (RowsWithProof, MomentsWithProof, PowerWithProof, CountsWithProof, ItemWithProof)
 }
-CONTRIBUTIONS |= {kind.name: kind for kind in _KINDS.values()}
+CONTRIBUTIONS |= {one.name: one for one in _KINDS.values()}
 
 
 def with_proofs(contribution: Contribution) -> ProvedContribution | None:
     """Return a contribution whose clients prove it, or None where no collection can have such a one."""
     kind = _KINDS.get(type(contribution))
-    return None if kind is None else kind.of_plain(contribution)
+    return None if kind is None else kind(**contribution.parameters())
 
 
 def bits_for(clients: int) -> int:

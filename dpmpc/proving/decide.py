@@ -118,7 +118,7 @@ def decide(
         opened, inconsistent = FIELD.sum_of(list(words.values())), np.zeros(count, np.bool_)
         odd = dict.fromkeys(words, inconsistent)
     fits = np.empty(count, np.uint8)
-    circuit.proofs.decide(point.kappa, opened, joint, fits)
+    circuit.proofs.decide(point.weights, opened, joint, fits)
     return Verdicts((fits == 1) & ~inconsistent, inconsistent, odd)
 
 

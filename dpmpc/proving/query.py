@@ -2,7 +2,7 @@
 
 A server computes from its record alone, for h_k linear in the witness and A = Z(r) Q(r) + H(r) = A_0 + A_1 i,
 
-    w_1(r), ..., w_c(r)      y = kappa_0 A_0 + kappa_1 A_1 + kappa_2 (T)
+    w_1(r), ..., w_c(r)      y = kappa_0 A_0 + kappa_1 A_1 + kappa_2 T_1 + ... + kappa_{Q+1} T_Q
 
 and sends these c + 1 words to all others. Everything is linear in the record.
 
@@ -15,6 +15,7 @@ word written then makes any report pass.
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +23,15 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InputError
-from dpmpc.proving.circuit import Circuit, P, elements, require_block
+from dpmpc.proving.circuit import Circuit, LinearForm, P, elements, require_block
 from dpmpc.proving.joint import Binding, Bytes, as_block, expand_seeds, framed
 from dpmpc.proving.prove import ProvedShares, Scheme
 from dpmpc.randomness import SEED_BYTES, Label
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sharing.shamir import lagrange
 
-_KAPPA = 3
-_TOSSED = 100  # elements that are drawn: the first that is no node of the interpolation is r
+_COORDINATES = 2  # of A, which K = F[i] has
+_POINTS = 98  # elements that are drawn for r: the first that is no node of the interpolation
 
 
 class QueryPoint:
@@ -42,16 +43,20 @@ class QueryPoint:
         What is proved.
     r : int
         Beyond 4N: at 1, ..., N the wires are the digits themselves.
-    kappa : sequence of 3 int
-        Weights of the two coordinates of A, and of (T).
+    kappa : sequence of int
+        Weights of the two coordinates of A, and of each form of (T).
     """
 
-    def __init__(self, circuit: Circuit, r: int, kappa: tuple[int, int, int]):
+    def __init__(self, circuit: Circuit, r: int, kappa: tuple[int, ...]):
         self.circuit = circuit
         self.r = require_whole("r", r, circuit.degree + 1, P - 1)
         self.kappa = elements(tuple(require_whole("kappa", entry, 0, P - 1) for entry in kappa))
-        if len(self.kappa) != _KAPPA:
-            raise InputError(f"kappa: {len(self.kappa)} numbers given, {_KAPPA} expected")
+        expected = _COORDINATES + len(circuit.forms)
+        if len(self.kappa) != expected:
+            raise InputError(f"kappa: {len(self.kappa)} numbers given, {expected} expected")
+        #: The kernel of what is asked at this point, whose (T) is all forms with their weights: its own weight is 1.
+        self.proofs = circuit.kernel(weighted(circuit.forms, kappa[_COORDINATES:]))
+        self.weights = elements((*kappa[:_COORDINATES], 1))
         rows, vanishing = circuit.rows, circuit.vanishing(self.r)
         self.wires = elements(lagrange(range(rows + 1), self.r, P))
         self.outputs = elements(lagrange(range(1, rows + 1), self.r, P))
@@ -61,13 +66,25 @@ class QueryPoint:
     def of_toss(cls, circuit: Circuit, toss: bytes) -> QueryPoint:
         """Return the point that 32 bytes stand for, which all servers have tossed together after closing.
 
-        The expansion of H("toss", toss) gives kappa, then r: the first element beyond 4N.
+        The expansion of H("toss", toss) gives kappa, one element for each form of (T) after two, then r: the first
+        element beyond 4N.
         """
         if len(toss) != SEED_BYTES:
             raise InputError(f"toss: {len(toss)} bytes given, {SEED_BYTES} expected")
         seed = hashlib.sha256(framed(Label.PROOF_TOSS, toss)).digest()
-        first, second, third, *others = (int(e) for e in expand_seeds(as_block([seed], SEED_BYTES, "seed"), _TOSSED)[0])
-        return cls(circuit, next(e for e in others if e > circuit.degree), (first, second, third))
+        weights = _COORDINATES + len(circuit.forms)
+        drawn = expand_seeds(as_block([seed], SEED_BYTES, "seed"), weights + _POINTS)[0].tolist()
+        return cls(circuit, next(e for e in drawn[weights:] if e > circuit.degree), tuple(drawn[:weights]))
+
+
+def weighted(forms: Sequence[LinearForm], weights: Sequence[int]) -> LinearForm:
+    """Return the sum of forms, each with its weight, modulo p."""
+    factors: dict[int, int] = {}
+    for form, weight in zip(forms, weights, strict=True):
+        for place, factor in form.terms:
+            factors[place] = (factors.get(place, 0) + weight * factor) % P
+    constant = sum(weight * form.constant for form, weight in zip(forms, weights, strict=True))
+    return LinearForm(tuple(factors.items()), constant % P)
 
 
 class ProofServer:
@@ -131,11 +148,11 @@ class ProofServer:
         records = require_block("records", records, len(records), circuit.words)
         joint = require_block("joint", joint, len(records), circuit.joint_words)
         messages = np.empty((len(records), circuit.wires + 1), np.uint64)
-        circuit.proofs.query(
+        point.proofs.query(
             point.wires,
             point.outputs,
             point.quotient,
-            point.kappa,
+            point.weights,
             self.one,
             records,
             joint,

@@ -27,13 +27,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.contributions import Contribution, ItemSketch, PowerSum, Rows, SecondMoments, WhitenedProducts
+from dpmpc.contributions import CellCounts, Contribution, ItemSketch, PowerSum, Rows, SecondMoments, WhitenedProducts
+from dpmpc.contributions.cells import CellCodes
 from dpmpc.data import clip_ball
-from dpmpc.encoding import Sensitivity
+from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.encoding.fixed_point import root_up
 from dpmpc.encoding.ring import Integers, Words
 from dpmpc.errors import InputError
-from dpmpc.proving.circuit import FIELD, Circuit, ItemCircuit, RowCircuit, elements
+from dpmpc.proving.circuit import FIELD, CellsCircuit, Circuit, RowCircuit, elements
 
 Reals = NDArray[np.float64]
 
@@ -81,7 +82,20 @@ class Proved(abc.ABC):
 
     @abc.abstractmethod
     def outputs(self, records: Words, one: int) -> Words:
-        """Return what is added up (n, width), of witnesses or records, whole or shares with a share of 1: linear."""
+        """Return what is added up (n, added), of witnesses or records, whole or shares with a share of 1: linear."""
+
+    @property
+    def added(self) -> int:
+        """Words of an output."""
+        return self.width
+
+    def finished(self, sums: Words) -> Words:
+        """Return the sums (k, width) of contributions of those (k, added) of outputs, or shares of them: linear."""
+        return sums
+
+    def contributed(self, rows: Reals) -> Integers:
+        """Return what normalised rows add to the sums of contributions (n, width)."""
+        return FIELD.lift(self.finished(self.outputs(self.witness(self.encode(rows)), 1)))
 
     @property
     @abc.abstractmethod
@@ -299,41 +313,58 @@ class ProvedPower(Proved):
         return self.circuit.largest
 
 
-class ProvedItem(Proved):
-    """One sign in one of k places; fractional bits are not used, as signs are whole."""
+class ProvedCells(Proved):
+    """One cell of each grid: the very set that honest clients are in. Fractional bits are not used: codes are whole.
 
-    circuit: ItemCircuit
+    Servers add up digits, and code their sums: the code of a grid takes the square of its cells.
+    """
 
-    def __init__(self, contribution: ItemSketch, columns: int, fractional_bits: int):
+    circuit: CellsCircuit
+
+    def __init__(self, contribution: CellCodes, columns: int, fractional_bits: int):
         super().__init__(contribution, columns, fractional_bits)
-        self._item = contribution
-        self.circuit = ItemCircuit(contribution.rows)
+        self._cells = contribution
+        self._exact = FixedPoint(contribution.exact_bits, FIELD)
+        self.circuit = CellsCircuit(contribution.sizes)
 
     def encode(self, rows: Reals) -> Integers:
-        """Return the signs (n, k) of the items."""
-        return self._item.signs(rows)
+        """Return the cells (n, grids) of the rows."""
+        return self._cells.cells_of(rows)
 
     def witness(self, encoded: Integers) -> Words:
-        """Return a digit for each place and sign."""
+        """Return a digit for each cell."""
         return self.circuit.witness(encoded)
 
+    def contributed(self, rows: Reals) -> Integers:
+        """Return the codes of the rows' cells, without a product with a strategy for each row."""
+        return self._cells.encode(rows, self._exact)
+
     def outputs(self, records: Words, one: int) -> Words:
-        """Return the signs."""
-        return self.circuit.difference(records)
+        """Return the digits."""
+        return np.ascontiguousarray(records[:, : self.circuit.digits])
+
+    @property
+    def added(self) -> int:
+        """The cells of all grids."""
+        return self.circuit.digits
+
+    def finished(self, sums: Words) -> Words:
+        """Return the codes of the numbers of people in each cell."""
+        return self._cells.coded(sums, FIELD)
 
     @property
     def units(self) -> Reals:
-        """1."""
-        return np.ones(self.width)
+        """Those of the code."""
+        return self._cells.units(self.columns, self._exact)
 
     def sensitivity(self) -> Sensitivity:
-        """Return the distance of +1 and -1 in one place."""
-        return Sensitivity(2, 2, 2, self.width)
+        """Return that of the contribution without proofs."""
+        return self._cells.sensitivity(self.columns, self._exact)
 
     @property
     def largest_entry(self) -> int:
-        """1."""
-        return 1
+        """The largest integer of the code."""
+        return self._cells.largest_entry(self._exact)
 
 
 _KINDS: dict[type[Contribution], Callable[..., Proved]] = {
@@ -341,7 +372,8 @@ _KINDS: dict[type[Contribution], Callable[..., Proved]] = {
     SecondMoments: ProvedMoments,
     WhitenedProducts: ProvedWhitened,
     PowerSum: ProvedPower,
-    ItemSketch: ProvedItem,
+    CellCounts: ProvedCells,
+    ItemSketch: ProvedCells,
 }
 
 

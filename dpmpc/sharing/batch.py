@@ -172,6 +172,15 @@ class Share(abc.ABC):
     ring: Ring
     chunk_bytes: int = 1 << 30
 
+    @property
+    def finished_width(self) -> int:
+        """Words of what `finished` makes of a sum of rows."""
+        return self.shape[-1]
+
+    def finished(self, sums: Words) -> Words:
+        """Return the sums (k, width) of contributions of those of rows, which are contributions unless said."""
+        return sums
+
     def rows(self, first: int, count: int) -> Words:
         """Return rows ``first`` to ``first + count - 1``; do not write to them.
 

@@ -180,3 +180,25 @@ def test_a_plan_says_from_how_many_people_medians_are_told(described, capsys):
 def test_plans_that_make_no_sense_are_one_sentence(described, capsys, options, message):
     given = [described / "bounds.toml" if one == "BOUNDS" else one for one in options]
     assert message in run(capsys, "plan", "--describe", "--clients", 500, *given, *BUDGET, status=2).err
+
+
+def test_cells_are_proved_where_that_is_requested(described, capsys, tmp_path):
+    """The same table as without, by servers' noise: every median within its own interval's reach of the other one."""
+    words = (described / "stays.csv", "--bounds", described / "bounds.toml", "--by", "ward", *BUDGET, "--proved")
+    told = run(capsys, "describe", *words, "--noise-by", "servers", "--json", "--out", tmp_path / "proved")
+    fields = json.loads(told.out)
+    assert fields["proofs"] | {"accepted": PEOPLE, "refused": {}} == fields["proofs"]
+    assert fields["sketch"]["statistic"] == "proved-cell-counts"
+    plain = json.loads((described / "result" / "result.json").read_text())["result"]["numbers"]
+    found = fields["result"]["numbers"]
+    for name in ("age, all", "age, ward = north", "age, ward = south", "stay, all"):
+        assert plain[name]["median from"] - 2 <= found[name]["median"] <= plain[name]["to"] + 2, name
+    assert found.keys() == plain.keys()
+    again = run(capsys, "read", tmp_path / "proved", "--json")
+    assert json.loads(again.out)["result"]["numbers"] == found
+
+
+def test_proved_cells_need_noise_by_servers(described, capsys):
+    words = ("--bounds", described / "bounds.toml", *BUDGET, "--proved")
+    message = "noise that a client adds cannot be proved"
+    assert message in run(capsys, "describe", described / "stays.csv", *words, status=2).err

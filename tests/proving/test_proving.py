@@ -13,7 +13,7 @@ from dpmpc._kernels import dispatch
 from dpmpc.errors import InputError, OverflowRisk, PartyMissing
 from dpmpc.proving import (
     Binding,
-    ItemCircuit,
+    CellsCircuit,
     ProofServer,
     Prover,
     QueryPoint,
@@ -50,8 +50,8 @@ TWO = SCHEMES["additive 2"]
 
 
 def circuit_of(shape):
-    if shape["items"]:
-        return ItemCircuit(shape["items"], rows=shape["rows"])
+    if shape["sizes"]:
+        return CellsCircuit(tuple(shape["sizes"]), rows=shape["rows"])
     matrix = tuple(tuple(row) for row in shape["matrix"])
     fields = {name: shape[name] for name in ("columns", "least", "high", "squared_radius", "moments", "rows")}
     return RowCircuit(**fields, matrix=matrix)
@@ -132,15 +132,17 @@ def test_honest_reports_are_accepted_and_their_sums_are_right(name, scheme):
     assert found.accepted.all()
     assert not found.inconsistent.any()
     assert not any(odd.any() for odd in found.odd.values())
-    if isinstance(circuit, ItemCircuit):
-        shares = [circuit.difference(record) for record in exchange.records]
-        expected = points
+    if isinstance(circuit, CellsCircuit):
+        shares = [np.ascontiguousarray(record[:, : circuit.digits]) for record in exchange.records]
+        expected = np.concatenate(
+            [np.eye(size, dtype=int)[cells] for size, cells in zip(circuit.sizes, points.T, strict=True)], axis=1
+        )
     else:
         pairs = zip(exchange.servers, exchange.records, strict=True)
         shares = [circuit.columns_of(record, server.one) for server, record in pairs]
         expected = circuit.transformed(points)
     assert np.array_equal(FIELD.lift(scheme.combine(shares)), expected)
-    if not isinstance(circuit, ItemCircuit) and circuit.moments:
+    if not isinstance(circuit, CellsCircuit) and circuit.moments:
         upper = np.triu_indices(circuit.columns)
         products = scheme.combine([record[:, circuit.digits : circuit.witness_words] for record in exchange.records])
         assert np.array_equal(FIELD.lift(products), expected[:, upper[0]] * expected[:, upper[1]])
@@ -219,12 +221,21 @@ def false_witnesses():
     box = CIRCUITS["rows, box"]
     yield "box: digit 4", box, changed(box.witness(points_of(box, 1))[0], 5, 4)
     items = CIRCUITS["items"]
-    one = items.witness(np.array([[0, 1, 0, 0, 0]]))[0]
+    one = items.witness(np.array([[1]]))[0]
     yield "items: none", items, one * np.uint64(0)
     yield "items: two", items, changed(one, 0, 1)
     yield "items: one twice", items, one * np.uint64(2)
     yield "items: 2 - 1", items, changed(changed(one, 0, 2), 1, -1 % P + 0 * P)
     yield "items: halves", items, changed(changed(one, 0, (P + 1) // 2), 1, (P + 1) // 2)
+    grids = CIRCUITS["cells"]
+    right = grids.witness(np.array([[1, 2, 0]]))[0]
+    yield "cells: two people in one grid, none in another", grids, changed(changed(right, 1, 2), 6, 0)
+    yield "cells: two of one grid, none of another", grids, changed(changed(right, 0, 1), 6, 0)
+    yield "cells: two of one grid", grids, changed(right, 3, 1)
+    yield "cells: -1 and 2", grids, changed(changed(right, 0, P - 1), 1, 2)
+    yield "cells: none of any", grids, right * np.uint64(0)
+    elsewhere = changed(changed(right, 1, 0), 6, 0)
+    yield "cells: all in the wrong grid", grids, changed(changed(elsewhere, 4, 1), 5, 1)
     whitened = CIRCUITS["whitened"]
     w = whitened.witness(np.array([[1, 2, 3]]))[0]
     plain = np.array([a * b for i, a in enumerate([1, 2, 3]) for b in [1, 2, 3][i:]], np.uint64)
@@ -243,7 +254,7 @@ def test_false_statements_are_refused(name, circuit, witness):
     assert not verdicts(circuit, SCHEMES["shamir 3, 1"], witness[None]).accepted.any()
 
 
-@pytest.mark.parametrize("name", ["sum, ball", "rows, ball", "items", "whitened"])
+@pytest.mark.parametrize("name", ["sum, ball", "rows, ball", "items", "cells", "whitened"])
 @pytest.mark.parametrize("scheme", [SCHEMES["additive 2"], SCHEMES["shamir 3, 1"]], ids=str)
 def test_every_word_counts(name, scheme):
     """A record of which one word is changed on the way is refused, whichever word it is."""
@@ -446,8 +457,11 @@ def test_bad_arguments_name_themselves():
         circuit.witness(np.array([[0] * 6, [128] + [0] * 5]))
     with pytest.raises(InputError, match=f"z: row 0 has squared norm {4 * 510**2}, at most 524288 expected"):
         CIRCUITS["sum, ball"].witness(np.array([[-510, 510, -510, 510]]))
-    with pytest.raises(InputError, match="signs: row 0"):
-        CIRCUITS["items"].witness(np.array([[1, 1, 0, 0, 0]]))
+    for outside in ([[3, 7, 0]], [[-1, 0, 0]]):
+        with pytest.raises(InputError, match=r"cells: row 0 is .*, from 0 to below \[4, 7, 2\] expected"):
+            CIRCUITS["cells"].witness(np.array(outside))
+    with pytest.raises(InputError, match=r"cells: int64 of shape \(1, 2\) given, int64 of shape \(n, 3\) expected"):
+        CIRCUITS["cells"].witness(np.array([[0, 0]]))
 
 
 # ---------------------------------------------------------------- points, and who is present
@@ -638,8 +652,8 @@ def test_statements_that_hold_modulo_p_alone_cannot_be_made():
         RowCircuit(2, -31, 31, 1000, moments=True, matrix=matrix)
     with pytest.raises(OverflowRisk, match="range: "):
         RowCircuit(1, 0, 1 << 60)
-    with pytest.raises(OverflowRisk, match="places: "):
-        ItemCircuit(1 << 60)
+    with pytest.raises(OverflowRisk, match="sizes: "):
+        CellsCircuit((2, 1 << 60))
     assert CIRCUITS["whitened"].largest == 32 * 7
     assert CIRCUITS["sum, ball"].largest == 512
 
@@ -658,8 +672,10 @@ def test_statements_that_hold_modulo_p_alone_cannot_be_made():
 def test_circuits_that_make_no_sense_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         RowCircuit(**{"columns": 2, "least": -7, "high": 7, **fields})
-    with pytest.raises(InputError, match="places: 0 given"):
-        ItemCircuit(0)
+    with pytest.raises(InputError, match="sizes: cells: 0 given"):
+        CellsCircuit((3, 0))
+    with pytest.raises(InputError, match="sizes: grids: 0 given"):
+        CellsCircuit(())
 
 
 def test_digits_write_a_range_and_nothing_else():

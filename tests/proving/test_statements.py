@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from dpmpc.contributions import (
+    CellCounts,
+    CellGrid,
     Contribution,
     ItemSketch,
     PowerSum,
@@ -19,11 +21,15 @@ from dpmpc.contributions import (
 from dpmpc.data import Column
 from dpmpc.encoding import FixedPoint, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.proving import ProvedWhitened, proved, widened_ball, with_proofs
-from dpmpc.proving.circuit import ItemCircuit
+from dpmpc.proving import CellsCircuit, ProvedWhitened, proved, widened_ball, with_proofs
 from support.proof_inputs import FIELD, SCHEMES, Exchange, points_of
 
 MATRIX = np.array([[0.7, -0.2, 0.1], [0.1, 0.9, 0.0], [0.0, 0.3, 1.1]])
+GRIDS = (
+    CellGrid("path", column=0, edges=tuple(np.linspace(-0.7, 0.7, 8)), missing=1, groups=((2, 1),)),
+    CellGrid("root", column=1, edges=(-0.5, 0.0, 0.25, 0.6)),
+    CellGrid("identity", groups=((2, 2),)),
+)
 CONTRIBUTIONS = {
     "rows": (Rows(), 4),
     "rows, ball": (Rows(radius=1.0), 4),
@@ -35,6 +41,7 @@ CONTRIBUTIONS = {
     "an even power": (PowerSum(2), 1),
     "a power of one sign": (PowerSum(2, -1.0), 1),
     "items": (ItemSketch(50, 7, 3), 1),
+    "cells": (CellCounts(GRIDS), 4),
 }
 
 
@@ -56,7 +63,9 @@ def test_proved_sums_are_those_of_the_contribution(name, bits):
     exchange = Exchange(statement.circuit, SCHEMES["additive 3"], statement.witness(statement.encode(rows)))
     assert exchange.verdicts().accepted.all()
     pairs = zip(exchange.servers, exchange.records, strict=True)
-    outputs = FIELD.lift(SCHEMES["additive 3"].combine([statement.outputs(r, s.one) for s, r in pairs]))
+    shares = [statement.finished(statement.outputs(r, s.one)) for s, r in pairs]
+    outputs = FIELD.lift(SCHEMES["additive 3"].combine(shares))
+    assert np.array_equal(outputs, statement.contributed(rows))
     assert outputs.shape == (len(rows), statement.width)
     assert np.abs(outputs).max() <= statement.largest_entry
     if isinstance(statement, ProvedWhitened):
@@ -72,12 +81,12 @@ def test_no_two_points_of_the_proved_set_are_farther_apart(name):
     contribution, columns = CONTRIBUTIONS[name]
     statement = proved(contribution, columns, 5)
     points = points_of(statement.circuit, 60, seed=4)
-    if not isinstance(statement.circuit, ItemCircuit):
+    if not isinstance(statement.circuit, CellsCircuit):
         ends = np.array(list(itertools.product([statement.circuit.low, statement.circuit.high, 0], repeat=columns)))
         squared = np.einsum("ij,ij->i", *(statement.circuit.transformed(ends),) * 2)
         limit = statement.circuit.squared_radius
         points = np.concatenate([points, ends[squared <= (math.inf if limit is None else limit)]])
-    outputs = FIELD.lift(statement.outputs(statement.witness(points), 1)).astype(float)
+    outputs = FIELD.lift(statement.finished(statement.outputs(statement.witness(points), 1))).astype(float)
     found, bound = distances(outputs), statement.sensitivity()
     assert all(a <= b for a, b in zip(found, (bound.l1, bound.l2, bound.linf), strict=True))
     assert bound.columns == statement.width

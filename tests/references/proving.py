@@ -29,7 +29,7 @@ M61 = Field((1 << 61) - 1, -1)  # p = 3 mod 4: -1 is no square
 
 @dataclass(frozen=True)
 class Circuit:
-    """z in [low, high]^columns, its ball, its products, with a matrix; or, with `items`, one sign in so many places."""
+    """z in [low, high]^columns, its ball, its products, with a matrix; or, with `sizes`, a cell of each grid."""
 
     columns: int
     least: int
@@ -38,7 +38,7 @@ class Circuit:
     moments: bool
     rows: int
     matrix: tuple[tuple[int, ...], ...] = ()
-    items: int = 0
+    sizes: tuple[int, ...] = ()
     field: Field = M61
 
     @property
@@ -47,7 +47,7 @@ class Circuit:
 
     @property
     def weights(self):
-        if self.items:
+        if self.sizes:
             return []
         span, weights = self.high - self.low, []
         while 4 ** (len(weights) + 1) - 1 <= span:
@@ -62,7 +62,7 @@ class Circuit:
 
     @property
     def digits(self):
-        return 2 * self.items or self.columns * len(self.weights) + self.slack_digits
+        return sum(self.sizes) or self.columns * len(self.weights) + self.slack_digits
 
     @property
     def products(self):
@@ -155,8 +155,9 @@ def joint_of(circuit, seed):
 
 def point_of(circuit, toss):
     """r, kappa."""
-    flat = expand(circuit.field, digest("toss", toss), 100)
-    return next(e for e in flat[3:] if e > 4 * circuit.rows), flat[:3]
+    weights = 2 + max(1, len(circuit.sizes))
+    flat = expand(circuit.field, digest("toss", toss), weights + 98)
+    return next(e for e in flat[weights:] if e > 4 * circuit.rows), flat[:weights]
 
 
 # ---------------------------------------------------------------- the statement
@@ -178,8 +179,8 @@ def mixed(circuit, z):
 
 def witness(circuit, z):
     p = circuit.field.p
-    if circuit.items:
-        return [int(s == 1) for s in z] + [int(s == -1) for s in z]
+    if circuit.sizes:
+        return [int(k == cell) for size, cell in zip(circuit.sizes, z, strict=True) for k in range(size)]
     digits = [g for e in z for g in written(e - circuit.low, circuit.weights)]
     w = mixed(circuit, z)
     if circuit.squared_radius is not None:
@@ -201,16 +202,17 @@ def columns_of(circuit, x, one):
     return [e % circuit.field.p for e in mixed(circuit, z)]
 
 
-def zero_of(circuit, x, one):
-    """What (T) says is 0."""
-    if circuit.items:
-        return sum(x) - one
+def zeros_of(circuit, x, one):
+    """What (T) says are 0."""
+    if circuit.sizes:
+        ends = [sum(circuit.sizes[: grid + 1]) for grid in range(len(circuit.sizes))]
+        return [sum(x[end - size : end]) - one for end, size in zip(ends, circuit.sizes, strict=True)]
     if circuit.squared_radius is None:
-        return 0
+        return [0]
     y, d = x[circuit.digits :], circuit.columns
     diagonal = [y[j * d - j * (j - 1) // 2] for j in range(d)] if circuit.moments else y
     slack = x[d * len(circuit.weights) : circuit.digits]
-    return sum(diagonal) + sum(g * 4**k for k, g in enumerate(slack)) - circuit.squared_radius * one
+    return [sum(diagonal) + sum(g * 4**k for k, g in enumerate(slack)) - circuit.squared_radius * one]
 
 
 def table_of(circuit, x, one, joint):
@@ -272,7 +274,7 @@ def query(circuit, record, one, joint, point):
     vanishing = math.prod(r - k for k in range(1, n + 1))
     a = [vanishing * dot(field, at, quotient[i::2]) + dot(field, known, [pair[i] for pair in h]) for i in (0, 1)]
     w = [dot(field, through, [blind, *wire]) for blind, wire in zip(blinds, wires, strict=True)]
-    return [*w, (kappa[0] * a[0] + kappa[1] * a[1] + kappa[2] * zero_of(circuit, x, one)) % field.p]
+    return [*w, sum(k * e for k, e in zip(kappa, [*a, *zeros_of(circuit, x, one)], strict=True)) % field.p]
 
 
 def decide(circuit, opened, joint, point):
@@ -304,7 +306,7 @@ def known_answer(circuit, z, name=b"known answer"):
     shape = {"columns": circuit.columns, "least": circuit.least, "high": circuit.high, "rows": circuit.rows}
     shape |= {"squared_radius": circuit.squared_radius, "moments": circuit.moments, "matrix": circuit.matrix}
     return {
-        "circuit": {**shape, "items": circuit.items},
+        "circuit": {**shape, "sizes": circuit.sizes},
         **{key: value.hex() for key, value in texts.items()},
         "z": z,
         "witness": x,
@@ -337,8 +339,8 @@ def refused(answer, why, place, added):
 
 
 def circuit_of(shape):
-    fields = {name: value for name, value in shape.items() if name != "matrix"}
-    return Circuit(**fields, matrix=tuple(tuple(row) for row in shape["matrix"]))
+    fields = {**shape, "matrix": tuple(tuple(row) for row in shape["matrix"]), "sizes": tuple(shape["sizes"])}
+    return Circuit(**fields)
 
 
 ANSWERS = (
@@ -348,7 +350,8 @@ ANSWERS = (
     (Circuit(6, -127, 127, None, False, 3), [-128, -127, 0, 1, 126, 127]),
     (Circuit(1, 0, 511, None, False, 2), [-2]),
     (Circuit(2, -15, 15, 4000, True, 2, ((3, -1), (2, 5))), [9, -5]),
-    (Circuit(0, 0, 0, None, False, 2, items=3), [0, -1, 0]),
+    (Circuit(0, 0, 0, None, False, 2, sizes=(6,)), [4]),
+    (Circuit(0, 0, 0, None, False, 3, sizes=(6, 3, 5)), [5, 0, 2]),
 )
 
 

@@ -5,7 +5,7 @@ import secrets
 import numpy as np
 
 from dpmpc.encoding.ring import Mersenne61
-from dpmpc.proving import ItemCircuit, ProofServer, Prover, QueryPoint, RowCircuit, decide, joint_randomness
+from dpmpc.proving import CellsCircuit, ProofServer, Prover, QueryPoint, RowCircuit, decide, joint_randomness
 from dpmpc.randomness import Stream
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 
@@ -28,7 +28,8 @@ CIRCUITS = {
     "one number": RowCircuit(1, -32767, 32767),
     "an even power": RowCircuit(1, 0, 511),
     "whitened": RowCircuit(3, -31, 31, 5000, moments=True, matrix=((3, -1, 0), (2, 5, 1), (0, 1, 4))),
-    "items": ItemCircuit(5),
+    "items": CellsCircuit((10,)),
+    "cells": CellsCircuit((4, 7, 2)),
     "many columns": RowCircuit(40, -511, 511, 3 * 512**2, moments=True),
 }
 
@@ -41,10 +42,8 @@ def new_ids(count):
 def points_of(circuit, count, seed=0):
     """Points of the proved set: what witnesses exist for."""
     rng = np.random.default_rng(seed)
-    if isinstance(circuit, ItemCircuit):
-        signs = np.zeros((count, circuit.places), np.int64)
-        signs[np.arange(count), rng.integers(0, circuit.places, count)] = rng.choice([-1, 1], count)
-        return signs
+    if isinstance(circuit, CellsCircuit):
+        return rng.integers(0, circuit.sizes, (count, len(circuit.sizes)))
     found = []
     while len(found) < count:
         z = rng.integers(circuit.low, circuit.high + 1, circuit.columns)
