@@ -33,7 +33,10 @@ _FORM = {
     "/contribute": ("contribute.html", "text/html"),
     "/contribute.css": ("contribute.css", "text/css"),
     "/contribute.mjs": ("contribute.mjs", "text/javascript"),
+    "/questions.mjs": ("questions.mjs", "text/javascript"),
     "/client.mjs": ("client.mjs", "text/javascript"),
+    "/codebook.mjs": ("codebook.mjs", "text/javascript"),
+    "/sw.mjs": ("sw.mjs", "text/javascript"),
     "/report.wasm": ("report.wasm", "application/wasm"),
 }
 
@@ -64,10 +67,9 @@ def headers() -> dict[str, str]:
 
 def form_headers() -> dict[str, str]:
     """Return the headers of the form: scripts and messages are this server's alone, and no text becomes code."""
-    own = (
-        "script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; require-trusted-types-for 'script'"
-    )
-    policy = f"default-src 'none'; {own}; trusted-types 'none'; {_CLOSED}"
+    own = "script-src 'self' 'wasm-unsafe-eval'; style-src 'self'; connect-src 'self'; worker-src 'self'"
+    texts = "require-trusted-types-for 'script'; trusted-types dpmpc"  # a policy that admits the service worker alone
+    policy = f"default-src 'none'; {own}; {texts}; {_CLOSED}"
     return {**_HEADERS, "Content-Security-Policy": policy, "Cross-Origin-Opener-Policy": "same-origin"}
 
 

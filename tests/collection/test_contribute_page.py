@@ -14,13 +14,23 @@ from bench.system.collection_servers import Servers
 from dpmpc.collection import front_page
 from dpmpc.collection.roster import draw_tickets, write_roster
 from dpmpc.collection.verifying import verify
+from dpmpc.data import Codebook, Schema, Variable
 from support.browser import CHROMIUM, browser_page
 from support.node import node, run_node
 from support.waiting import PATIENCE
 
 PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
-COLUMNS = ("age", "region=N", "region=E", "<i>note</i>")
-BOUNDS = {"age": (18.0, 80.0), "region=N": (0.0, 1.0), "region=E": (0.0, 1.0), "<i>note</i>": (-1.5, 1.5)}
+BOUNDS = Schema.of_codebook(
+    Codebook(
+        (
+            Variable("age", 18.0, 80.0, label="How <b>old</b> are you?", meaning="In full years.", unit="years"),
+            Variable("region", values=("N", "E"), other="none of these", if_missing="indicator"),
+            Variable("<i>note</i>", -1.5, 1.5, if_missing="indicator"),
+            Variable("asked", date="%d.%m.%Y", lower="01.01.2020", upper="31.12.2026"),
+            Variable("ward", values=tuple("abcdefg")),
+        )
+    )
+)
 TEXTS = {"purpose": "Why <b>people</b> wait.", "contact": "ada@clinic.example"}
 PHONE = (360, 800)
 SAID = "document.getElementById('said')?.textContent"
@@ -32,9 +42,9 @@ chromium = pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
-    """Three servers with doors, whose columns are numbers and the categories of one question."""
+    """Three servers with doors, whose codebook has variables of several kinds."""
     folder = tmp_path_factory.mktemp("form")
-    options = {"columns": COLUMNS, "bounds": BOUNDS, **TEXTS, **PROVED}
+    options = {"columns": BOUNDS.names, "bounds": BOUNDS, **TEXTS, **PROVED}
     with Servers.make(folder, "--rate", "100000", sealed=True, **options) as servers:
         yield servers.start()
 
@@ -59,9 +69,10 @@ def visit(servers, script, door=0, path="/contribute", ready="Ready."):
     return asyncio.run(run())
 
 
-async def fill_in(page, age="44,5", region="1", note="-0.5"):
-    for place, value in enumerate((age, region, note)):
+async def fill_in(page, age="44,5", region="1", note="-0.5", asked="2021-02-03", ward="2"):
+    for place, value in {0: age, 2: note, 3: asked, 4: ward}.items():
         await page.run(f"document.getElementById('field-{place}').value = {json.dumps(value)}")
+    await press(page, f"#field-1-{region}")
 
 
 async def press(page, name):
@@ -82,9 +93,17 @@ def test_a_person_with_a_keyboard_contributes_and_every_server_has_the_report(ru
         await page.run("document.getElementById('field-0').focus()")
         await page.type("44,5")
         await page.press("Tab", 9)
-        await page.press("ArrowDown", 40)
+        await page.press(" ", 32, " ")  # the first of some buttons
         await page.press("Tab", 9)
         await page.type("7")  # outside: it is moved to the nearer end
+        await page.press("Tab", 9)  # to the box that says nothing
+        await page.press("Tab", 9)
+        for key in "02022021":  # the same day wherever the month comes first
+            await page.press(key, ord(key), key)
+        await page.press("Tab", 9)
+        await page.run("document.getElementById('field-4').focus()")
+        await page.press("ArrowDown", 40)
+        await page.run("document.getElementById('field-0').focus()")
         await page.press("Enter", 13, "\r")
         await page.until("document.activeElement.id === 'review-title'")
         answers = await page.run("document.getElementById('answers').innerText")
@@ -102,7 +121,8 @@ def test_a_person_with_a_keyboard_contributes_and_every_server_has_the_report(ru
         return answers, found, kept
 
     answers, found, kept = visit(running, script)
-    assert answers.split("\n") == ["age", "44.5", "region", "N", "<i>note</i>", "7, sent as 1.5"]
+    shown = ["How <b>old</b> are you?", "44.5 years", "region", "N", "<i>note</i>", "7, sent as 1.5"]
+    assert answers.split("\n") == [*shown, "asked", "2021-02-02", "ward", "a"]
     assert kept.count("sent") == 1
     assert "44" not in kept.replace(running.collection.digest.hex(), "")
     assert [ids_at(running, server) - before[server] for server in range(3)] == [{found}] * 3
@@ -114,7 +134,7 @@ def test_the_form_fits_a_phone_and_says_in_words_what_is_missing(running, tmp_pa
         assert await page.run("document.documentElement.scrollWidth") <= PHONE[0]
         await fill_in(page, age="old")
         await press(page, "#form button")
-        assert await page.run(SAID) == "1 of 3 answers are missing or cannot be read."
+        assert await page.run(SAID) == "1 of 5 answers are missing or cannot be read."
         assert await page.run("document.activeElement.id") == "field-0"
         assert await page.run("document.activeElement.getAttribute('aria-invalid')") == "true"
         said = await page.run("document.getElementById('field-0-error').textContent")
@@ -126,9 +146,18 @@ def test_the_form_fits_a_phone_and_says_in_words_what_is_missing(running, tmp_pa
             assert said == "Type it with a point before decimals, and nothing between thousands."
         assert await page.run("document.documentElement.scrollWidth") <= PHONE[0]
         fields = "[...document.querySelectorAll('input, select')]"
-        assert await page.run(f"{fields}.length") == 3
-        assert await page.run(f"{fields}.every(one => one.labels.length === 1 && one.getAttribute('aria-describedby')"
+        assert await page.run(f"{fields}.length") == 1 + 4 + 2 + 1 + 1
+        assert await page.run(f"{fields}.every(one => one.labels.length === 1)")
+        described = "[...document.querySelectorAll('[aria-describedby]')]"
+        assert await page.run(f"{described}.length") == 5
+        assert await page.run(f"{described}.every(one => one.getAttribute('aria-describedby')"
                               ".split(' ').every(id => document.getElementById(id)))")  # fmt: skip
+        hint = "document.getElementById('field-0-hint').textContent"
+        assert (await page.run(hint)).startswith("In full years. A number from 18 to 80 years.")
+        legend = "document.querySelector('fieldset > legend').textContent"
+        assert await page.run(legend) == "region"
+        smallest = "Math.min(...[...document.querySelectorAll('button, label.choice')].filter(one => one.offsetHeight)"
+        assert await page.run(f"{smallest}.map(one => one.offsetHeight))") >= 44  # that a finger hits
         assert await page.run("document.documentElement.lang") == "en"
         texts = [await page.run(f"document.getElementById('{what}').innerText") for what in TEXTS]
         assert texts == [TEXTS["purpose"], f"Questions: {TEXTS['contact']}"]  # as they are, not as markup
@@ -183,14 +212,74 @@ def test_a_report_that_could_not_be_sent_is_sent_at_the_next_visit_and_counts_on
         await asyncio.sleep(0.5)
         await page.call("Network.emulateNetworkConditions", offline=False, **nowhere)
         await page.run("location.reload()")
-        await page.until(SHOWN.format("receipt"))
+        await page.until(SHOWN.format("before"))
         page.complaints.clear()  # of the connection that there was not
+        assert await page.run(SAID) == "A report of an earlier visit is stored now."
+        assert not await page.run(SHOWN.format("receipt"))  # it may be somebody else's
+        assert await page.run("document.getElementById('report-secret').textContent") == ""
+        assert kept["secret"] not in await page.run("JSON.stringify(localStorage)")
+        await press(page, "#mine")
         assert await page.run("document.getElementById('report-secret').textContent") == kept["secret"]
+        await press(page, "#done")
+        await page.until(f"{SAID} === 'This browser has sent a report.'")
+        assert await page.run("document.getElementById('report-secret').textContent") == ""
         return kept["id"]
 
     found = visit(running, script, door=1)
     assert [ids_at(running, server) & {found} for server in range(3)] == [{found}] * 3
     assert ids_at(running, 0) - before == {found}
+
+
+@chromium
+def test_after_the_first_visit_the_form_works_without_a_network(running):
+    """The page, its scripts and the task file come from the browser; the report is sent when there is a network."""
+    before = ids_at(running, 0)
+
+    async def script(page):
+        nowhere = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        await page.until(SHOWN.format("offline"))
+        await page.call("Network.enable")
+        await page.call("Network.emulateNetworkConditions", offline=True, **nowhere)
+        await page.run("location.reload()")
+        await page.until(f"{SAID} === 'Ready.'")
+        await contribute(page)
+        await page.until("localStorage.length === 1 && JSON.parse(localStorage.getItem(localStorage.key(0))).body")
+        await page.call("Network.emulateNetworkConditions", offline=False, **nowhere)
+        await page.until(SHOWN.format("receipt"))
+        page.complaints.clear()  # of the connection that there was not
+        return await page.run("document.getElementById('report-id').textContent")
+
+    found = visit(running, script)
+    assert ids_at(running, 0) - before == {found}
+
+
+@chromium
+def test_the_policy_of_scripts_admits_the_service_worker_alone(running):
+    async def script(page):
+        with pytest.raises(AssertionError, match="TrustedScriptURL"):
+            await page.run("navigator.serviceWorker.register('/client.mjs')")
+        with pytest.raises(AssertionError, match="Policy"):
+            await page.run("trustedTypes.createPolicy('dpmpc', { createScriptURL: path => path })")
+        page.complaints.clear()
+
+    visit(running, script)
+
+
+@chromium
+def test_who_would_rather_not_say_says_so(running):
+    async def script(page):
+        await fill_in(page, region="3", note="")
+        await press(page, "#form button")
+        said = await page.run("document.getElementById('field-2-error').textContent")
+        assert said == 'Type a number, such as 0. Or tick "I would rather not say".'
+        await press(page, "#field-2-none")
+        assert await page.run("document.getElementById('field-2').disabled")
+        assert await page.run("document.getElementById('field-2-error').textContent") == ""
+        await press(page, "#form button")
+        return await page.run("document.getElementById('answers').innerText")
+
+    answers = visit(running, script).split("\n")
+    assert answers[3] == answers[5] == "I would rather not say"
 
 
 @chromium
@@ -230,10 +319,10 @@ def test_a_server_that_says_it_refused_brings_nobody_to_count_twice(running):
 
 @chromium
 def test_a_ticket_is_not_kept_and_texts_of_a_task_file_show_what_they_hide(tmp_path):
-    """The columns are such that a category could take the place of a number; the door answers nothing."""
-    columns = ("r=1", "r", "s=N", "s=E")
-    bounds = dict.fromkeys(columns, (0.0, 1.0))
-    options = {"columns": columns, "bounds": bounds, "authenticated": True, "purpose": "a\u202eb\nc", **PROVED}
+    """Names of numbers look like those of a category's columns; the door answers nothing."""
+    numbers = (Variable(name, 0.0, 1.0) for name in ("r=1", "r"))
+    bounds = Schema.of_codebook(Codebook((*numbers, Variable("s", values=tuple("NESWTUV")))))
+    options = {"columns": bounds.names, "bounds": bounds, "authenticated": True, "purpose": "a\u202eb\nc", **PROVED}
     with Servers.make(tmp_path, sealed=True, **options) as servers:
         tickets = draw_tickets(["x"])
         for server in range(3):
@@ -254,7 +343,8 @@ def test_a_ticket_is_not_kept_and_texts_of_a_task_file_show_what_they_hide(tmp_p
             await page.until("localStorage.length === 1")
             kept = await page.run("localStorage.getItem(localStorage.key(0))")
             await page.run("location.reload()")
-            await page.until(SHOWN.format("receipt"))
+            await page.until(SHOWN.format("before"))
+            await press(page, "#mine")
             return (
                 labels,
                 choices,
@@ -265,7 +355,7 @@ def test_a_ticket_is_not_kept_and_texts_of_a_task_file_show_what_they_hide(tmp_p
 
         labels, choices, purpose, kept, secret = visit(servers, script)
         assert labels[:3] == ["r=1", "r", "s"]
-        assert choices == ["", "N", "E", "none of these"]
+        assert choices == ["", *"NESWTUV"]
         assert purpose == "a\\u{202e}b\\u{a}c"
         assert tickets[0].secret.hex() not in kept
         assert tickets[0].report.hex() in kept
@@ -304,7 +394,12 @@ def test_the_form_is_made_of_its_own_files_alone():
     text = "".join(content.decode() for content, kind in files.values() if kind != "application/wasm")
     loaded = re.findall(r"""(?:src=|href=|from |bytes\()["'](/[\w./]*)""", text)
     assert set(loaded) <= {*files, "/", "/v1/collection"}
-    assert {"/contribute.css", "/contribute.mjs", "/client.mjs", "/report.wasm"} <= set(loaded)
+    assert {"/contribute.css", "/contribute.mjs", "/questions.mjs", "/client.mjs", "/report.wasm", "/sw.mjs"} <= {
+        *loaded,
+        *re.findall(r"createScriptURL\('(.*?)'\)", text),
+    }
+    kept = re.search(r"const FILES = \[(.*)\];", files["/sw.mjs"][0].decode())[1]
+    assert set(re.findall(r"'(.*?)'", kept)) == {*files, "/v1/collection"} - {"/sw.mjs"}
 
 
 @node

@@ -19,6 +19,7 @@ from dpmpc.collection.roster import Ticket
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing import Opener, SealedReports
 from dpmpc.collection.task_file import STATES
+from dpmpc.data import Cells, Schema
 from dpmpc.network.identity import write_identity
 from dpmpc.proved_reports import unpacked
 from dpmpc.proving.circuit import FIELD
@@ -189,6 +190,117 @@ REFUSED = {
 }
 
 
+BOOK = """
+missing = ["-9"]
+products = [["age", "ward", "smokes"], ["dose", "asked"]]
+[columns.age]
+lower = 18
+upper = 80
+if_missing = "indicator"
+label = "How old are you?"
+meaning = "In full years."
+unit = "years"
+[columns.ward]
+values = ["north", "south", "west"]
+reference = "south"
+other = "elsewhere"
+if_missing = "indicator"
+[columns.sex]
+values = ["f", "m"]
+[columns.smokes]
+yes = ["Yes"]
+no = ["No"]
+if_missing = "middle"
+[columns.asked]
+date = "on %d.%m.%y"
+lower = "on 28.02.99"
+upper = "on 01.03.24"
+[columns.dose]
+lower = 1
+upper = 1000
+transform = "log"
+if_missing = "middle"
+[columns.height]
+lower = 100
+upper = 220
+transform = "spline"
+knots = [140, 160, 180]
+"""
+
+
+def random_answers(draw, count):
+    """Return answers as the client takes them, and the same as they stand in a file."""
+    for _ in range(count):
+        day = datetime.date(1998, 6, 1) + datetime.timedelta(int(draw.integers(10_000)))
+        smokes = [True, False, None][draw.integers(3)]
+        answers = {
+            "age": None if draw.random() < 0.2 else float(draw.integers(10, 90)),
+            "ward": [None, "north", "south", "west", "elsewhere"][draw.integers(5)],
+            "sex": "fm"[draw.integers(2)],
+            "smokes": smokes,
+            "asked": day.isoformat(),
+            "dose": None if draw.random() < 0.2 else float(draw.uniform(-1, 1200)),
+            "height": [100.0, 220.0, 140.0, float(draw.uniform(90, 230))][draw.integers(4)],
+        }
+        words = {name: None if answer is None else str(answer) for name, answer in answers.items()}
+        words |= {"asked": day.strftime("on %d.%m.%y"), "smokes": {True: "yes", False: "NO", None: "-9"}[smokes]}
+        yield answers, words
+
+
+def test_rows_of_answers_are_those_of_the_package(designed, tmp_path):
+    """Of every kind of variable, with products; logarithms and splines up to their last bits."""
+    (tmp_path / "bounds.toml").write_text(BOOK)
+    schema = Schema.from_toml(tmp_path / "bounds.toml")
+    pairs = list(random_answers(np.random.default_rng(8), 200))
+    told = run_node(
+        "answers", designed("proved, a ball", schema=schema, radius=None), answers=[one for one, _ in pairs]
+    )
+    for found, (answers, words) in zip(told["rows"], pairs, strict=True):
+        expected = schema.codebook.encode(Cells.of_row(words, "row")).values[0]
+        assert list(found["answer"]) == list(schema.names)
+        assert np.allclose(list(found["answer"].values()), expected, rtol=1e-12, atol=1e-12), answers
+    shown = {one["name"]: one for one in told["variables"]}
+    assert shown["age"] == {
+        "name": "age", "kind": "number", "label": "How old are you?", "meaning": "In full years.", "unit": "years",
+        "lower": 18, "upper": 80, "mayBeMissing": True,
+    }  # fmt: skip
+    assert (shown["asked"]["lower"], shown["asked"]["upper"]) == ("1999-02-28", "2024-03-01")
+    assert shown["ward"]["values"] == ["north", "south", "west", "elsewhere"]
+    assert shown["smokes"]["values"] == ["yes", "no"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        ({"age": "old"}, 'age: "old" received, a finite number expected'),
+        ({"ward": "east"}, 'ward: "east" received, one of north, south, west, elsewhere expected'),
+        ({"sex": None}, "sex: none received, an answer expected"),
+        ({"smokes": 1}, "smokes: 1 received, true or false expected"),
+        ({"asked": "2024-02-30"}, 'asked: "2024-02-30" received, a date such as 2027-01-31 expected'),
+        ({"asked": "01.03.24"}, 'asked: "01.03.24" received, a date'),
+        ({"weight": 3}, "weight: received, age,ward,sex,smokes,asked,dose,height expected"),
+    ],
+)
+def test_an_answer_that_is_none_is_refused_by_its_name(designed, tmp_path, changes, said):
+    (tmp_path / "bounds.toml").write_text(BOOK)
+    schema = Schema.from_toml(tmp_path / "bounds.toml")
+    ((answers, _),) = random_answers(np.random.default_rng(8), 1)
+    (found,) = run_node("answers", designed("proved, a ball", schema=schema, radius=None), answers=[answers | changes])[
+        "rows"
+    ]
+    assert found["error"] == "RangeError"
+    assert said in found["message"]
+
+
+def test_a_date_of_words_is_refused(designed, tmp_path):
+    text = BOOK.replace("on %d.%m.%y", "%d %B %Y").replace("on 28.02.99", "28 February 1999")
+    (tmp_path / "bounds.toml").write_text(text.replace("on 01.03.24", "1 March 2024"))
+    schema = Schema.from_toml(tmp_path / "bounds.toml")
+    told = run_node("open", designed("proved, a ball", schema=schema, radius=None), now="2027-01-01")
+    assert told["error"] == "CollectionError"
+    assert "codebook: asked: a date in the format %d %B %Y received" in told["message"]
+
+
 def changed(content, changes):
     """A task file with other values in some places."""
     for name, value in changes.items():
@@ -259,8 +371,11 @@ def test_types_are_given_for_everything_that_is_exported():
     assert sorted(in_code) == sorted(re.findall(pattern, (WEB / "client.d.ts").read_text(), re.MULTILINE))
 
 
-def test_the_client_is_one_file_that_loads_no_other():
-    assert not re.search(r"\bimport\b|https?://", (WEB / "client.mjs").read_text())
+def test_the_client_loads_no_file_but_that_of_codebooks():
+    client, book = ((WEB / name).read_text() for name in ("client.mjs", "codebook.mjs"))
+    assert re.findall(r"\bimport\b.*", client) == ["import { Codebook } from './codebook.mjs';"]
+    assert not re.search(r"\bimport\b", book)
+    assert not re.search(r"https?://", client + book)
 
 
 def clang():

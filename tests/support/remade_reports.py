@@ -64,7 +64,7 @@ def design(certificates, case, keys=None, **more) -> Collection:
     now = datetime.datetime.now(datetime.UTC)
     fields = {"opens": now - HOUR, "closes": now + HOUR, "expires": now + DAY, "minimum_batch": 200, "name": "a trial"}
     fields |= {"largest_batch": 5000, "servers": entries_of(certificates, keys)} | options | more
-    schema = Schema(Column(name, *bounds) for name, bounds in COLUMNS[columns].items())
+    schema = fields.pop("schema", None) or Schema(Column(name, *bounds) for name, bounds in COLUMNS[columns].items())
     return design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-7), **fields)
 
 

@@ -56,6 +56,11 @@ const jobs = {
     const after = new Uint8Array(memory.buffer), heap = after.subarray(__heap_base.value);
     return { memory: hex(after), kept: heap.every((byte, place) => byte === (before[place] ?? 0)) };
   },
+  async answers() {
+    const client = await open();
+    const rows = await Promise.all(given.answers.map(one => told(() => client.row(one))));
+    return { variables: client.variables, rows };
+  },
   open: () => told(async () => (await open()).state(new Date(given.now))),
   async rows() {
     const client = await open();

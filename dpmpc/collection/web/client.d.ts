@@ -5,6 +5,25 @@ export interface Column {
   readonly upper: number;
 }
 
+/** What a person is asked for. */
+export interface Variable {
+  readonly name: string;
+  readonly kind: "number" | "category" | "yes-no" | "date";
+  /** What to ask, or the name. */
+  readonly label: string;
+  readonly meaning: string;
+  readonly unit: string;
+  /** Bounds of a number, or of a date as YYYY-MM-DD. */
+  readonly lower?: number | string;
+  readonly upper?: number | string;
+  /** What a category or an answer can be. */
+  readonly values?: readonly string[];
+  readonly mayBeMissing: boolean;
+}
+
+/** A number; one of the values; true or false; a date as YYYY-MM-DD; null where it is missing. */
+export type Answer = number | string | boolean | null;
+
 /** Keep all of it until every server has it, then id and secret alone: who has the secret can show whose report it is. */
 export interface Report {
   id: Uint8Array;
@@ -49,6 +68,7 @@ export class Client {
   readonly authenticated: boolean;
   readonly proved: boolean;
   readonly columns: readonly Column[];
+  readonly variables: readonly Variable[];
   readonly digest: Uint8Array;
   /** The task file, parsed. */
   readonly task: unknown;
@@ -57,6 +77,8 @@ export class Client {
   /** Seals from now on to the keys that servers have added and signed; CollectionError where one is not signed. */
   learnKeys(door: string, options?: { signal?: AbortSignal }): Promise<void>;
   state(now?: Date): "not open yet" | "open" | "closed" | "expired";
+  /** What `report` takes, from an answer to each variable; RangeError names the one that is none. */
+  row(answers: Record<string, Answer>): Record<string, number>;
   /** A number for each column, by its name; RangeError names the one that is none. */
   report(row: Record<string, number>, options?: { ticket?: Ticket }): Promise<Report>;
   /** Sends the same bytes until all servers have them; SendError where that fails. */

@@ -1,10 +1,13 @@
 // A client of a dpmpc collection of format 2, for browsers, phones and node: makes one sealed report of a row and sends it.
 //
 // report.wasm (csrc/report.c) has the arithmetic and SHA-256, the platform's WebCrypto random bytes, AES and X25519: nothing
-// of a row or a key decides which address is used or which branch is taken. The bytes are those of dpmpc.collection.sealing.
+// of a row or a key decides which address is used or which branch is taken, but where codebook.mjs codes answers. The bytes
+// are those of dpmpc.collection.sealing.
 //
 // Promised: a report only for the collection whose digest was given; refusals are errors that name what was expected; a row
 // is in no address, no header and no storage. Not promised: that whoever serves this file serves what was published.
+
+import { Codebook } from './codebook.mjs';
 
 const subtle = globalThis.crypto.subtle;
 const KINDS = ['rows', 'second-moments', 'proved-rows', 'proved-second-moments'];
@@ -221,6 +224,7 @@ function requireEqual(name, found, expected) {
 export class Client {
   #w;
   #plan;
+  #codebook;
   #at = {}; // where things lie that one report is made of, by their names
   #lengths;
   #start;
@@ -265,6 +269,12 @@ export class Client {
     this.authenticated = Boolean(file.authenticated);
     this.proved = proved;
     this.columns = Object.freeze(schema.columns.map(({ name, lower, upper }) => Object.freeze({ name, lower, upper })));
+    try {
+      this.#codebook = new Codebook(schema);
+    } catch (error) {
+      throw new CollectionError(`codebook: ${error.message}`);
+    }
+    this.variables = this.#codebook.variables;
     this.task = file;
     this.keys = file.servers.map(({ keys }, server) => {
       const last = keys.at(-1);
@@ -350,6 +360,11 @@ export class Client {
   /** "not open yet", "open", "closed" or "expired", by this machine's clock. */
   state(now = new Date()) {
     return now < this.opens ? 'not open yet' : now < this.closes ? 'open' : now < this.expires ? 'closed' : 'expired';
+  }
+
+  /** The row of somebody's answers, by the names of the variables; null is one that is missing. */
+  row(answers) {
+    return this.#codebook.row(answers);
   }
 
   /**
