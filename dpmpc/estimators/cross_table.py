@@ -9,20 +9,27 @@ their level together.
 from __future__ import annotations
 
 import dataclasses
-from typing import Self
+import math
+from collections.abc import Mapping
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_fraction
 from dpmpc.estimators.independence import Departure, Independence
 from dpmpc.estimators.inference import stands_out
+from dpmpc.estimators.quantiles import Interval
+from dpmpc.estimators.shares_and_odds import odds_ratio, share_interval
 from dpmpc.estimators.summary import p_text
 from dpmpc.estimators.two_way_counts import TwoWayCounts, transposed
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result, finite_or_none, number_text
+from dpmpc.results.plots import heat_map
 
 Reals = NDArray[np.float64]
 _FEWEST = 1.0  # expected people in a cell of a table that is tested
+_FEWEST_ODDS = 5.0  # of one whose odds ratio is told
 
 
 @dataclasses.dataclass(frozen=True)
@@ -115,10 +122,11 @@ class CrossTable:
 
     def independence(self) -> Independence | str:
         """Test independence in the joined table, or say why that cannot be."""
-        return self.joined()._independence()
+        departure = self.joined().departure()
+        return departure if isinstance(departure, str) else departure.test()
 
-    def _independence(self) -> Independence | str:
-        """Test independence in a table that has been joined."""
+    def departure(self) -> Departure | str:
+        """Return how far a table that has been joined is from independence, or why that cannot be told."""
         for one in (self, self.transposed()):
             for name, size, error in zip(one.rows, *one._margins(), strict=True):
                 if not stands_out(float(size), float(error) ** 2):
@@ -128,10 +136,24 @@ class CrossTable:
                     )
         if not stands_out(self.total, float(np.trace(self.covariance))):
             return f"the noise in all {self.counts.size} cells together is too large for {round(self.total):,} people"
-        r, c = self.counts.sum(axis=1) / self.total, self.counts.sum(axis=0) / self.total
-        if self.total * r.min() * c.min() < _FEWEST:
+        if self._least_expected() < _FEWEST:
             return f"less than {_FEWEST:g} person is expected in the smallest cell"
-        return Departure.of(self.counts, self.covariance).test()
+        return Departure.of(self.counts, self.covariance)
+
+    def odds_ratio(self, level: float = 0.95) -> Interval | None:
+        """Return the odds ratio of a table of two by two with its interval, or None where it cannot be told.
+
+        It is the odds of the first column in the first row over those in the second.
+        """
+        require_fraction("level", level)
+        if self.counts.shape != (2, 2) or isinstance(self.departure(), str) or self._least_expected() < _FEWEST_ODDS:
+            return None
+        found = odds_ratio(self.counts, self.covariance, level)
+        return None if math.isnan(found.value) else found
+
+    def _least_expected(self) -> float:
+        """Return the people in the smallest cell under independence."""
+        return float(self.counts.sum(axis=1).min() * self.counts.sum(axis=0).min()) / self.total
 
     def shares(self) -> tuple[Reals, Reals]:
         """Return the share of each column in each row, and its standard error of sampling and noise.
@@ -153,60 +175,122 @@ class CrossTable:
         sampling = np.clip(share * (1 - share), 0.0, None) / size
         return share, np.sqrt(sampling + noise / size**2)
 
-    @property
-    def tables(self) -> list[NumberTable]:
-        """Counts, and shares in each row."""
-        share, errors = self.shares()
-        return [
-            self._table(f"{self.row} by {self.column}", self.counts, self.standard_errors, ["± : of the noise."]),
+    def share_intervals(self, level: float = 0.95) -> tuple[Reals, Reals]:
+        """Return the lower and the upper ends of intervals of shares, which cover sampling and noise.
+
+        NaN in rows that do not stand out of the noise.
+        """
+        require_fraction("level", level)
+        ends, width = np.full((2, *self.counts.shape), np.nan), len(self.columns)
+        for place, (size, error) in enumerate(zip(*self._margins(), strict=True)):
+            if not stands_out(float(size), float(error) ** 2):
+                continue
+            own = self.covariance[place * width : (place + 1) * width, place * width : (place + 1) * width]
+            for column, part in enumerate(self.counts[place].tolist()):
+                both = np.stack([np.eye(width)[column], np.ones(width)])
+                ends[:, place, column] = share_interval(part, float(size), both @ own @ both.T, level)
+        return ends[0], ends[1]
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return the table and its test, as `dpmpc read --crosstab` shows them.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        (share, errors), ends = self.shares(), self.share_intervals(level)
+        tables = [
+            self._table(
+                f"{self.row} by {self.column}",
+                {"{}": self.counts, "± {}": self.standard_errors},
+                ["± : of the noise."],
+                errors={name: f"± {name}" for name in self.columns},
+            ),
             self._table(
                 f"{self.row} by {self.column}: shares of each {self.row}",
-                share,
-                errors,
-                ["± : of noise and sampling. None where the number of people does not stand out of the noise."],
+                {"{}": share, "{} from": ends[0], "{} to": ends[1]},
+                [
+                    f"From, to: {100 * level:g} % intervals, noise and sampling included. None where the number of "
+                    "people does not stand out of the noise."
+                ],
+                intervals={f"{name}: {100 * level:g} %": (f"{name} from", f"{name} to") for name in self.columns},
             ),
         ]
-
-    def _table(self, title: str, values: Reals, errors: Reals, notes: list[str]) -> NumberTable:
-        lists: dict[str, list[float]] = {}
-        for place, name in enumerate(self.columns):
-            lists |= {name: values[:, place].tolist(), f"± {name}": errors[:, place].tolist()}
-        return NumberTable(
-            title, lists, self.rows, label=self.row, notes=notes, errors={name: f"± {name}" for name in self.columns}
-        )
-
-    def result(self) -> Result:
-        """Return the table and its test, as `dpmpc read --crosstab` shows them."""
-        joined = self.joined()
-        tested = joined._independence()
         notes = [f"n = {round(self.total):,}. Counts have noise, and may be below 0."]
-        if joined.counts.shape != self.counts.shape:
-            together = [name for name in (*joined.rows, *joined.columns) if name not in (*self.rows, *self.columns)]
-            notes.append(f"Joined for the test, because few people have them: {'; '.join(together)}.")
-        if isinstance(tested, Independence):
-            notes.append(
-                f"Test that {self.row} and {self.column} are independent: chi-squared({tested.degrees}) = "
-                f"{number_text(tested.statistic)}, {p_text(tested.p_value)}; the noise is part of its law."
-            )
-        else:
-            notes.append(f"No test that {self.row} and {self.column} are independent: {tested}.")
-        share, errors = self.shares()
+        found = self._association(level)
         return Result(
-            tables=self.tables,
-            notes=notes,
+            tables=[*tables, *found.tables],
+            notes=[*notes, *found.notes],
+            plots=found.plots,
             data={
                 "row": self.row,
                 "column": self.column,
+                "confidence_level": level,
                 "counts": self._named(self.counts),
                 "standard_errors": self._named(self.standard_errors),
                 "shares": self._named(share),
                 "share_standard_errors": self._named(errors),
-                "independence": dataclasses.asdict(tested) if isinstance(tested, Independence) else None,
-                "not_tested": None if isinstance(tested, Independence) else tested,
-                "tested_rows": list(joined.rows),
-                "tested_columns": list(joined.columns),
+                "share_intervals": {"lower": self._named(ends[0]), "upper": self._named(ends[1])},
+                **found.data,
             },
         )
+
+    def _association(self, level: float) -> Result:
+        """Say whether the variables depend on each other, and how."""
+        joined = self.joined()
+        departure = joined.departure()
+        tested = departure if isinstance(departure, str) else departure.test()
+        data: dict[str, object] = {
+            "independence": None if isinstance(tested, str) else dataclasses.asdict(tested),
+            "not_tested": tested if isinstance(tested, str) else None,
+            "tested_rows": list(joined.rows),
+            "tested_columns": list(joined.columns),
+            "departure": None,
+            "cramers_v": None,
+            "odds_ratio": None,
+        }
+        notes = []
+        if joined.counts.shape != self.counts.shape:
+            together = [name for name in (*joined.rows, *joined.columns) if name not in (*self.rows, *self.columns)]
+            notes.append(f"Joined for the test, because few people have them: {'; '.join(together)}.")
+        if isinstance(departure, str) or isinstance(tested, str):
+            why = f"No test that {self.row} and {self.column} are independent: {tested}."
+            return Result(notes=[*notes, why], data=data)
+        v, odds = departure.cramers_v(joined.counts), joined.odds_ratio(level)
+        notes += [
+            f"Test that {self.row} and {self.column} are independent: chi-squared({tested.degrees}) = "
+            f"{number_text(tested.statistic)}, {p_text(tested.p_value)}; the noise is part of its law.",
+            f"Cramer's V = {number_text(v)}: 0 of independent variables, at most 1; what sampling and noise alone "
+            "would show is taken off.",
+        ]
+        if odds is not None:
+            notes.append(
+                f"Odds of {joined.column} = {joined.columns[0]} rather than {joined.columns[1]}, where {joined.row} = "
+                f"{joined.rows[0]}, over those where it is {joined.rows[1]}: {number_text(odds.value)} "
+                f"({100 * level:g} % interval {number_text(odds.lower)} to {number_text(odds.upper)})."
+            )
+            data["odds_ratio"] = {"estimate": odds.value, "confidence_interval": [odds.lower, odds.upper]}
+        z = departure.in_errors
+        title = f"{self.row} by {self.column}: more or fewer than if independent"
+        table = joined._table(
+            title, {"{}": z}, ["In standard errors of sampling and noise; beyond 2 is rare by chance."]
+        )
+        return Result(
+            tables=[table],
+            notes=notes,
+            plots={"departure": lambda: heat_map(title, joined.rows, joined.columns, z.tolist())},
+            data=data | {"departure": joined._named(z), "cramers_v": v},
+        )
+
+    def _table(self, title: str, values: Mapping[str, Reals], notes: list[str], **links: Any) -> NumberTable:
+        """Return a table with columns for each value of the column's variable, by their headings."""
+        lists = {
+            heading.format(name): one[:, place].tolist()
+            for place, name in enumerate(self.columns)
+            for heading, one in values.items()
+        }
+        return NumberTable(title, lists, self.rows, label=self.row, notes=notes, **links)
 
     def _named(self, values: Reals) -> dict[str, dict[str, float | None]]:
         return {

@@ -21,6 +21,7 @@ place. Not promised: a test at the exact level where few people are expected in 
 from __future__ import annotations
 
 import dataclasses
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -35,15 +36,25 @@ Reals = NDArray[np.float64]
 
 @dataclasses.dataclass(frozen=True)
 class Independence:
-    """A test that two variables are independent."""
+    """A test that two variables are independent.
 
-    statistic: float  # chi-squared if they are
+    Attributes
+    ----------
+    statistic : float
+        Chi-squared if they are.
+    degrees : int
+        Its degrees of freedom.
+    p_value : float
+        Probability of a larger statistic then.
+    """
+
+    statistic: float
     degrees: int
-    p_value: float  # probability of a larger statistic then
+    p_value: float
 
     @classmethod
     def of(cls, u: Reals, covariance: Reals) -> Independence:
-        """Refer a vector of mean 0 under independence to its law."""
+        """Test a vector whose mean is 0 under independence."""
         statistic = float(u @ np.linalg.solve(covariance, u))
         return cls(statistic, len(u), chi2_tail(statistic, len(u)))
 
@@ -64,6 +75,19 @@ class Departure(NamedTuple):
         )
         sampling = total * np.kron(np.diag(r) - np.outer(r, r), np.diag(c) - np.outer(c, c))
         return cls(counts - total * np.outer(r, c), sampling + projection @ noise @ projection.T)
+
+    @property
+    def in_errors(self) -> Reals:
+        """The departure of each count, in standard errors under independence."""
+        errors = np.sqrt(np.maximum(np.diag(self.covariance), 0.0)).reshape(self.u.shape)
+        return np.divide(self.u, errors, out=np.zeros_like(self.u), where=errors > 0)
+
+    def cramers_v(self, counts: Reals) -> float:
+        """Return Cramer's V, from 0 to 1, less what sampling and noise alone would show of it on average."""
+        expected = np.outer(counts.sum(axis=1), counts.sum(axis=0))  # N times the counts expected
+        by_chance = np.diag(self.covariance).reshape(self.u.shape)
+        square = float(np.sum((self.u**2 - by_chance) / expected)) / (min(self.u.shape) - 1)
+        return math.sqrt(min(max(square, 0.0), 1.0))
 
     def test(self) -> Independence:
         """Test that there is none."""

@@ -23,6 +23,7 @@ from dpmpc.estimators.cross_table import CrossTable
 from dpmpc.estimators.independence import Independence, holm, rank_test
 from dpmpc.estimators.inference import stands_out
 from dpmpc.estimators.quantiles import Distribution, Interval
+from dpmpc.estimators.shares_and_odds import share_interval
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result
 from dpmpc.results.plots import Plot, shares, spread
@@ -127,33 +128,35 @@ class TableOneFit:
             notes=[
                 f"Intervals of medians: {100 * level:g} %, for the population, ties and the noise included. Values "
                 "outside the bounds count as the bounds: a median in the first or the last cell means 'at most' or "
-                "'at least'. Means are exact to half a cell. A dash stands for what the noise hides.",
+                "'at least'. Means are exact to half a cell. What the noise hides is not told.",
                 *self._units(),
             ],
             errors={"mean": "s.e. of mean", "missing": "s.e. of missing"},
             intervals={"median's interval": ("median from", "to")},
         )
 
-    def shares(self) -> NumberTable | None:
+    def shares(self, level: float = 0.95) -> NumberTable | None:
         """Return people and percentages of each value of each category, by group; None where there are none."""
-        rows: dict[str, tuple[float, float, float, float]] = {}
+        rows: dict[str, list[float]] = {}
         for name, (_, variable) in self.variables_.items():
             for place, value in enumerate(variable.categories):
                 for group in self._rows:
-                    rows[self.label(group, f"{name} = {value}")] = self._share(name, place, group)
+                    rows[self.label(group, f"{name} = {value}")] = self._share(name, place, group, level)
         if not rows:
             return None
-        headings = ("people", "std. error", "%", "s.e. of %")
+        headings = ("people", "std. error", "%", "s.e. of %", "% from", "to")
         return NumberTable(
             "Categories",
             {heading: [row[place] for row in rows.values()] for place, heading in enumerate(headings)},
             list(rows),
             label="value",
             notes=[
-                "Std. error of people: of the noise. % of the people in the group; s.e. of %: of noise and "
-                f"sampling; a dash where that exceeds {_LEAST_SURE:g} points."
+                "Std. error of people: of the noise. % of the people in the group; s.e. of %, and its "
+                f"{100 * level:g} % interval: of noise and sampling; not told where the error exceeds "
+                f"{_LEAST_SURE:g} points."
             ],
             errors={"people": "std. error", "%": "s.e. of %"},
+            intervals={"interval of %": ("% from", "to")},
         )
 
     def crosstab(self, name: str) -> CrossTable:
@@ -218,7 +221,7 @@ class TableOneFit:
             Nominal coverage of each interval, strictly between 0 and 1.
         """
         require_fraction("level", level)
-        numbers, categories, (tests, untested) = self.numbers(level), self.shares(), self.tests()
+        numbers, categories, (tests, untested) = self.numbers(level), self.shares(level), self.tests()
         tables = {"people": self.table_, "numbers": numbers, "categories": categories, "tests": tests}
         shown = {name: table for name, table in tables.items() if table is not None}
         told = [*(numbers.columns["median"] if numbers else ()), *(categories.columns["%"] if categories else ())]
@@ -327,8 +330,8 @@ class TableOneFit:
         size, error = self._size(group)
         return stands_out(size, error**2)
 
-    def _share(self, name: str, place: int, group: str | None) -> tuple[float, float, float, float]:
-        """Return people of one value of a category in a group, and their percentage, each with its standard error."""
+    def _share(self, name: str, place: int, group: str | None, level: float = 0.95) -> list[float]:
+        """Return people of a value in a group and their percentage, each with its error, and the interval's ends."""
         grid, variable = self._variable(name)
         whole = self._within(name, group)
         value = np.zeros_like(whole)
@@ -338,7 +341,11 @@ class TableOneFit:
         size = max(self._size(group)[0], 1.0)
         part = people / size
         off = 100 * math.sqrt(self.estimates_.variance(grid, (value - part * whole) / size))
-        return (people, error, 100 * part, off) if off < _LEAST_SURE else (people, error, math.nan, math.nan)
+        if off >= _LEAST_SURE:
+            return [people, error, *[math.nan] * 4]
+        noise = self.estimates_.noise_covariance(grid, np.stack([value, whole]))
+        low, high = share_interval(people, size, noise, level)
+        return [people, error, 100 * part, off, 100 * low, 100 * high]
 
     def _plots(self, level: float) -> dict[str, Callable[[], Plot]]:
         found: dict[str, Callable[[], Plot]] = {}
@@ -363,7 +370,8 @@ class TableOneFit:
         rows = {}
         for place, value in enumerate(self.variables_[name][1].categories):
             for group in self._rows:
-                rows[value if self.by_ is None else f"{value}, {group or ALL}"] = self._share(name, place, group)[2:]
+                _, _, part, _, low, high = self._share(name, place, group, level)
+                rows[value if self.by_ is None else f"{value}, {group or ALL}"] = (part, low, high)
         return shares(name, rows, by=self.by_, level=level)
 
 

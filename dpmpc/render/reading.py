@@ -182,7 +182,7 @@ def result_of(release: Release, options: ReadOptions) -> Result:
     """Return what servers opened says of the requested column, or of all columns where none is."""
     public, target = release.task.schema, options.target
     if options.crosstab is not None:
-        return CrossTable.of(release, *options.crosstab).result()
+        return CrossTable.of(release, *options.crosstab).result(options.level)
     if options.model == "survival":
         return _curves(release, options)
     if target is None:

@@ -89,7 +89,8 @@ class NumberTable:
                 name, pair = ends[heading]
                 found[name] = pair
             elif heading in self.errors:
-                found[f"{heading} ± {self.errors[heading]}"] = (heading, self.errors[heading])
+                error = self.errors[heading]
+                found[f"{heading} ±" if error.startswith("±") else f"{heading} ± {error}"] = (heading, error)
             elif heading not in self.errors.values():
                 found[heading] = (heading,)
         return found

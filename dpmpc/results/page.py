@@ -13,7 +13,7 @@ import json
 import math
 import platform
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -126,7 +126,7 @@ def layout(table: NumberTable) -> _Grid:
         (
             name,
             [
-                tuple(_cell(heading, values[places[heading]], before.get(heading, "")) for heading in headings)
+                _together(_cell(heading, values[places[heading]], before.get(heading, "")) for heading in headings)
                 for headings in cells.values()
             ],
         )
@@ -134,6 +134,11 @@ def layout(table: NumberTable) -> _Grid:
     ]
     wide = "widest" if len(cells) >= _WIDEST else "wide" if len(cells) >= _WIDE else ""
     return _Grid(table.title, " ".join(table.notes), [table.label, *cells], rows, wide)
+
+
+def _together(numbers: Iterable[Number]) -> tuple[Number, ...]:
+    """Return what one cell shows; that there is nothing is said once."""
+    return tuple(dict.fromkeys(numbers))
 
 
 def _cell(heading: str, value: float, before: str) -> Number:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -18,6 +17,8 @@ MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3
 NORMAL_95 = 1.959963984540054  # quantile of the normal distribution for 95 %
 _MOST_LOG = 30.0  # a ratio beyond is drawn at the end of the scale
+_TOLD, _DEEPEST = 2.0, 8.0  # standard errors from which a cell of a heat map has a colour, and the deepest one
+_MOST_LETTERS = 30  # of names side by side under a plot
 _ROW, _MARGIN = 0.27, 0.8  # inches
 _CURVE_COLOURS = ("blue", "orange", "green", "purple", "sand", "sky")
 _AT_RISK = 6  # times under a survival curve
@@ -215,19 +216,17 @@ def spread(
     )
 
 
-def shares(name: str, rows: Mapping[str, tuple[float, float]], *, by: str | None, level: float) -> Plot:
-    """Plot percentages with intervals from their standard errors."""
+def shares(name: str, rows: Mapping[str, tuple[float, float, float]], *, by: str | None, level: float) -> Plot:
+    """Plot percentages, each with the ends of its interval."""
     shown = dict(list(rows.items())[:MOST_BARS])
     with figure(_MARGIN + _ROW * max(len(shown), 2)) as drawn:
         axis = drawn.subplots()
-        reach = statistics.NormalDist().inv_cdf((1 + level) / 2)
-        for row, (value, error) in enumerate(shown.values()):
-            bar = [value - reach * error, value + reach * error]
-            axis.plot(bar, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+        for row, (value, low, high) in enumerate(shown.values()):
+            axis.plot([low, high], [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
             axis.plot(value, row, "o", color=COLOURS["blue"], markersize=5.5)
         _name_rows(axis, list(shown))
         _label_values(axis, "%")
-        said = "; ".join(f"{label} {figures(value)}" for label, (value, _) in shown.items() if math.isfinite(value))
+        said = "; ".join(f"{label} {figures(value)}" for label, (value, _, _) in shown.items() if math.isfinite(value))
         svg = inline(drawn, _identifier("shares", name), f"Shares of {name}", f"In per cent: {said or 'nothing'}.")
     rest = "" if len(shown) == len(rows) else f" The first {len(shown)} of {len(rows)} are shown."
     return Plot(
@@ -306,6 +305,43 @@ def _at_risk(curve: Steps, mark: float) -> str:
         return "–"
     unit = 10 ** max(math.floor(math.log10(curve.error)), 0) if curve.error > 0 else 1
     return f"{max(round(curve.at_risk[place] / unit) * unit, 0):,}"
+
+
+def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> Plot:
+    """Plot how far each count is from independence, in standard errors; empty within 2 of them."""
+    rows, columns = rows[:MOST_BARS], columns[:MOST_BARS]
+    marked: list[str] = []
+    with figure(_MARGIN + 0.2 + _ROW * len(rows)) as drawn:
+        axis = drawn.subplots()
+        for row, name in enumerate(rows):
+            for column, other in enumerate(columns):
+                value = values[row][column]
+                place, colour = (column - 0.5, row - 0.5), COLOURS["blue" if value > 0 else "orange"]
+                if abs(value) >= _TOLD:
+                    marked.append(f"{name}, {other} {figures(value, 2)}")
+                    depth = 0.25 + 0.6 * min((abs(value) - _TOLD) / (_DEEPEST - _TOLD), 1.0)
+                    axis.add_patch(_square(place, color=colour, alpha=depth, linewidth=0))
+                axis.add_patch(_square(place, fill=False, edgecolor=COLOURS["line"], linewidth=0.6))
+        _name_rows(axis, rows)
+        axis.set_xlim(-0.5, len(columns) - 0.5)
+        turned = 90 if len(columns) * max(len(short(name)) for name in columns) > _MOST_LETTERS else 0
+        axis.set_xticks(range(len(columns)), [short(name) for name in columns], rotation=turned)
+        axis.tick_params(axis="x", length=0)
+        axis.spines["bottom"].set_visible(False)
+        svg = inline(drawn, "departure", title, f"{'; '.join(marked) or 'No cell is beyond 2 standard errors'}.")
+    return Plot(
+        title,
+        "Blue: more people than if the two were independent; orange: fewer. Deeper: more standard errors, from 2 on; "
+        "empty within 2, as chance leaves 19 of 20 cells. The table has the numbers.",
+        svg,
+    )
+
+
+def _square(place: tuple[float, float], **look: Any) -> Any:
+    """Return a cell of a heat map."""
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(place, 1.0, 1.0, **look)
 
 
 def _identifier(kind: str, name: str) -> str:
