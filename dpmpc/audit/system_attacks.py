@@ -157,6 +157,7 @@ class HonestServer:
                 ledger=ledger,
                 identity=self.folder.identity,
                 out=self.folder.path / "release.dpmpc",
+                public=self.folder.released(collection),
                 close=False,
                 threads=1,
                 tell=lambda line: None,

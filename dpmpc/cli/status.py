@@ -17,7 +17,8 @@ def add_commands(commands: Any) -> None:
     status = commands.add_parser(
         "status",
         help="how a collection's servers stand: dates, counts, health",
-        description="Status 3: a server does not answer, is another one, or would not store uploads.",
+        description="Status 3: a server does not answer, is another one, would not store uploads, or is not as far"
+        " as the others.",
     )
     status.add_argument(
         "where",
@@ -50,10 +51,11 @@ def _status(options: argparse.Namespace) -> None:
         for answer in answers:
             print("\n".join(status.lines(answer)))
     ill = [f"server {one.status.server} would not store uploads" for one in answers if not one.status.healthy]
-    if len(failures) == 1 and not ill:
+    apart = [differ] if (differ := status.differences(answers)) else []
+    if len(failures) == 1 and not (ill or apart):
         raise failures[0]
-    if failures or ill:
-        raise PartyMissing("; ".join([*map(str, failures), *ill]))
+    if failures or ill or apart:
+        raise PartyMissing("; ".join([*map(str, failures), *ill, *apart]))
 
 
 def _ask(options: argparse.Namespace) -> list[Any]:

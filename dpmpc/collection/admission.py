@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import collections
 import dataclasses
-import datetime
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from dpmpc.arguments import require_positive
 from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.state import StateReader, require_open
 from dpmpc.errors import CollectionClosed
 from dpmpc.network.callers import network_of
 
@@ -87,8 +87,8 @@ class Buckets:
 class Admission:
     """The gate of one server."""
 
-    def __init__(self, form: ReportFormat, limits: Limits, now: Callable[[], datetime.datetime]):
-        self._form, self._limits, self._now = form, limits, now
+    def __init__(self, form: ReportFormat, limits: Limits, reader: StateReader):
+        self._form, self._limits, self._reader = form, limits, reader
         self._buckets = Buckets(limits.rate)
         self.waiting = 0
         self._held: collections.Counter[str] = collections.Counter()  # of `waiting`, by address
@@ -108,12 +108,11 @@ class Admission:
         `record` is the length of a record of format 1 by default, and limits do not hold for other servers.
         """
         record = record or self._form.record_bytes
-        collection = self._form.collection
-        now = self._now()
+        state = self._reader.state
         try:
-            collection.require_open(now)
+            require_open(self._reader.collection, state, self._reader.now())
         except CollectionClosed as error:
-            if now < collection.opens:
+            if state.state == "not open yet":
                 raise Refusal(425, "TooEarly", str(error)) from None
             raise
         if length is None:

@@ -72,6 +72,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         The task's digest.
     time : str
         When it was agreed, UTC: the middle one of the servers' clocks.
+    closed : str
+        When the last server stopped taking reports, UTC, by its own clock; empty at the time that the collection names.
     left_out : dict
         How many reports each server says that it has left out, by reason (`LEFT_OUT`); empty if none.
     refused : dict
@@ -93,6 +95,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     attempt: int
     task: str
     time: str
+    closed: str = ""
     left_out: dict[str, dict[str, int]] = {}
     refused: dict[str, int] = {}
     odd: dict[str, int] = {}
@@ -183,6 +186,7 @@ def manifest_of(
     batch: bytes,
     toss: bytes,
     time: datetime.datetime,
+    closed: float = math.inf,
     left_out: dict[str, dict[str, int]] | None = None,
     refused: dict[str, int] | None = None,
     odd: dict[str, int] | None = None,
@@ -190,6 +194,7 @@ def manifest_of(
     noise: bytes = b"",
 ) -> Manifest:
     """Return the manifest of what is about to be opened; `task` is `Collection.task` of batch, toss and dealers."""
+    early = closed < collection.closes.timestamp()
     return Manifest(
         format=1,
         collection=collection.digest.hex(),
@@ -199,6 +204,7 @@ def manifest_of(
         attempt=attempt_of(task, toss),
         task=task.digest.hex(),
         time=time.astimezone(datetime.UTC).isoformat(timespec="seconds"),
+        closed=datetime.datetime.fromtimestamp(closed, datetime.UTC).isoformat(timespec="seconds") if early else "",
         left_out=left_out or {},
         refused=refused or {},
         odd=odd or {},

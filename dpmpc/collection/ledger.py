@@ -193,6 +193,17 @@ class ReleaseLedger(Store):
         with self._turns, typed_errors(self.folder):
             return [_entry_of(known) for known in self._tables.releases()]
 
+    def latest(self, collection: bytes) -> LedgerEntry | None:
+        """Return the release of a collection that has come furthest, or None."""
+        own = [one for one in self.releases() if json.loads(one.manifest).get("collection") == collection.hex()]
+        return max(own, key=lambda one: list(State).index(one.state), default=None)
+
+    def version(self) -> int:
+        """Return a number that changes whenever another process has changed the ledger."""
+        with self._turns, typed_errors(self.folder):
+            (version,) = self._database.execute("PRAGMA data_version").fetchone()
+        return int(version)
+
     def batch(self, manifest_digest: bytes) -> NDArray[np.uint8]:
         """Return the report ids of a release in ascending order, (n, 16)."""
         with self._turns, typed_errors(self.folder), transaction(self._database):

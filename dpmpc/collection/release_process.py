@@ -92,23 +92,16 @@ def run_release(
     )
     pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
     with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
-        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, close, threads, tell)
-        _tell_beginning(server, settings)
-        party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
-        try:
+        public = own.released(collection)
+        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, public, close, threads, tell)
+        with _ending_noted(server, own):
+            _begin(server, settings)
+            party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
             return party.runtime.run_program(release_protocol.take_part(party, server))
-        except BaseException:
-            with contextlib.suppress(DpmpcError):  # what the store or the ledger cannot say stays as it is
-                server.take_back_announcement()
-            raise
-        finally:
-            if spool.closed:  # for good: what is recorded on the way stays closed even if this machine is taken later
-                for path in own.seals.delete(collection, number):
-                    tell(f"{path}: deleted, as no more reports are opened with it")
 
 
-def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
-    """Say who is waited for and how long, and at once what all are going to be told when they are there."""
+def _begin(server: ReleasingServer, settings: PartySettings) -> None:
+    """Say who is waited for and how long; close early if that was requested, and say what all are going to be told."""
     others = [
         f"server {number} at {host}:{port}"
         for number, (host, port) in enumerate(settings.addresses)
@@ -116,9 +109,36 @@ def _tell_beginning(server: ReleasingServer, settings: PartySettings) -> None:
     ]
     server.tell(f"server {server.number} waits up to {settings.connect_deadline:g} s for {', '.join(others)}")
     try:
-        server.require_due()
-    except CollectionClosed as error:
+        server.close_early()  # before anybody is connected to, who may not be there
+        server.spool.note_run()
+    except (CollectionClosed, SpoolError) as error:
         server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
+
+
+@contextlib.contextmanager
+def _ending_noted(server: ReleasingServer, folder: ServerFolder) -> Iterator[None]:
+    """Record how a run ends that has closed the store for good, and delete the keys that reports were sealed to."""
+
+    def note(failed: str) -> None:
+        if server.spool.closed:
+            server.spool.note_run(failed)
+
+    def delete_keys() -> None:
+        if server.spool.closed:  # what was recorded on the way stays closed even if this machine is taken later
+            for path in folder.seals.delete(server.collection, server.number):
+                server.tell(f"{path}: deleted, as no more reports are opened with it")
+
+    try:
+        yield
+    except BaseException as error:
+        failed = type(error).__name__
+        for step in (server.take_back_announcement, lambda: note(failed), delete_keys):
+            try:
+                step()
+            except (DpmpcError, OSError) as second:  # the run's own error is what its operator has to know first
+                server.tell(f"{type(second).__name__}: {second}")
+        raise
+    delete_keys()
 
 
 @contextlib.contextmanager

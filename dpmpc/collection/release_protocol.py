@@ -70,7 +70,6 @@ from dpmpc.collection.certificate import (
     Statement,
     manifest_of,
     require_same,
-    save,
     state,
     sums_digest,
 )
@@ -136,7 +135,7 @@ async def release(party: Party, server: ReleasingServer) -> Released:
     findings = await compare_openings(party, opened, wrong)
     certificate = await certify(party, server, manifest, opened, findings)
     costs = await exchange_costs(party)
-    await together(party, lambda: save(opened, certificate, server.out))
+    await together(party, lambda: server.save(opened, certificate))
     await settle(party)
     server.finish(manifest)
     return Released(certificate, costs)
@@ -170,6 +169,8 @@ def read_standing(raw: bytes, server: int, collection: Collection) -> Standing:
             f"its clock says {time.isoformat(timespec='seconds')}, a time "
             f"from {collection.opens.isoformat()} to {collection.expires.isoformat()} expected",
         )
+    if not standing.closed <= collection.closes.timestamp():
+        raise malformed_frame(server, Kind.STANDING, f"it closed at {standing.closed:.0f}, after the closing time")
     return standing
 
 
@@ -218,6 +219,7 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
         batch=batch_digest(chosen),
         toss=tossed,
         time=middle_time(standings),
+        closed=max(standing.closed for standing in standings.values()),
         left_out={str(number): counts for number, counts in sorted(left_out.items()) if counts},
         refused=refused,
         odd={str(number): count for number, count in sorted(odd.items())},

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.agreement import Batch
-from dpmpc.collection.certificate import DAMAGED, DEALT_WRONGLY, RELEASED_BEFORE, Certificate, Manifest
+from dpmpc.collection.certificate import DAMAGED, DEALT_WRONGLY, RELEASED_BEFORE, Certificate, Manifest, save
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
@@ -31,6 +31,7 @@ from dpmpc.encoding.ring import Words
 from dpmpc.errors import AlreadyReleased, CollectionClosed, InconsistentShares, InputError, TooFewClients
 from dpmpc.network.meter import Meter, RunStatistics
 from dpmpc.proved_reports import share_of_one, shares_of, statement_of
+from dpmpc.release import Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import Share
 from dpmpc.sharing.check_values import check_values, draw_coefficients
@@ -51,6 +52,7 @@ class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     begun: _Digests  # digests of the manifests that it has begun to open, or opened
     sealed: _Digests  # of those that were only agreed on
     time: float  # its clock, in seconds since 1970, UTC
+    closed: float  # when it took reports until, by that clock
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -71,6 +73,7 @@ class ReleasingServer:
     ledger: ReleaseLedger  # what it has opened
     identity: Path  # the folder of its key
     out: Path  # the release file to write
+    public: Path  # a second one, which this server hands out to everybody
     close: bool  # whether to stop taking reports before the collection closes
     threads: int  # of the transform
     tell: Callable[[str], None]  # called with each line that a person who watches should see
@@ -104,6 +107,15 @@ class ReleasingServer:
         """Stop taking reports for good, or refuse: as `require_due` does, or because the ledger is damaged."""
         self.require_due()
         self.ledger.scrub()
+        self._close()
+
+    def close_early(self) -> None:
+        """Stop taking reports for good, durably, if that was requested: nobody else is needed for it."""
+        self.require_due()
+        if self.close:
+            self._close()
+
+    def _close(self) -> None:
         self.spool.close_for_good()
         if self.collection.proved:
             self.points.close()
@@ -137,7 +149,10 @@ class ReleasingServer:
                 (sealed if entry.state is State.SEALED else begun).append(entry.manifest_digest.hex())
                 if entry.state is not State.SEALED:  # refuse what an older version has begun, before anything is said
                     self.openings.salt(entry.manifest_digest, begun=True)
-        return Standing(begun, sealed, datetime.datetime.now(datetime.UTC).timestamp())
+        closing, closes = self.spool.closing, self.collection.closes
+        early = datetime.datetime.fromisoformat(closing.since) if closing is not None and closing.since else closes
+        now = datetime.datetime.now(datetime.UTC)
+        return Standing(begun, sealed, now.timestamp(), min(early, closes).timestamp())
 
     def sealed_manifest(self, digest: bytes) -> Manifest:
         """Return a manifest that the ledger holds."""
@@ -228,6 +243,15 @@ class ReleasingServer:
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
         """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""
         return self.ledger.begin_opening(manifest.digest, sums)
+
+    def save(self, opened: Release, certificate: Certificate) -> None:
+        """Write the release file: for whoever runs this server, and for everybody who asks it."""
+        try:
+            self.public.parent.mkdir(mode=0o700, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"folder: {self.public.parent} cannot be made: {error.strerror}") from error
+        for path in (self.public, self.out):
+            save(opened, certificate, path)
 
     def finish(self, manifest: Manifest) -> None:
         """Record that the release file is written."""

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import datetime
 import itertools
 import math
 from collections.abc import Mapping, Sequence
@@ -47,7 +48,7 @@ KEYS = "keys"  # in place of the name of a ring: a key and two words of a share 
 MOST_REPORTS = 1 << 48
 TOMBSTONE = b""  # in place of a checksum
 UNKNOWN_PART = 100  # of `most_stored`, one such part may be tombstones of reports that never came
-_ANNOUNCED, _POINT = "announced", "query point"
+_ANNOUNCED, _CLOSED, _FAILED, _POINT = "announced", "closed", "failed", "query point"
 
 Upload = tuple[Sequence[bytes], Words]
 
@@ -64,6 +65,13 @@ class Intact(NamedTuple):
 
     ids: NDArray[np.uint8]  # (n, 16): ids of the reports that are as they were added, ascending
     damaged: int  # how many more were added, and are damaged or lost
+
+
+class Closing(NamedTuple):
+    """When a store was closed for good, and how the last run of a release ended that began since."""
+
+    since: str  # in ISO 8601, UTC; empty if an older version closed it
+    failed: str  # the type of the error that ended the run; empty if none did
 
 
 class SealedPoint(NamedTuple):
@@ -172,9 +180,29 @@ class ReportStore(Store):
     def closed(self) -> bool:
         """Whether `close_for_good` was called, here or elsewhere."""
 
-    @abc.abstractmethod
     def close_for_good(self) -> None:
         """Refuse all further reports, for good, in all processes."""
+        now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
+        with self._turn(alone=True):
+            self._refuse_reports()
+            if self._get(_CLOSED) is None:
+                self._put(_CLOSED, now.encode())
+
+    @property
+    def closing(self) -> Closing | None:
+        """When it was closed for good, and how a release has gone since; None while it takes reports."""
+        with self._turn(alone=False):
+            if not self._is_closed():
+                return None
+            return Closing(*((self._get(name) or b"").decode() for name in (_CLOSED, _FAILED)))
+
+    def note_run(self, failed: str = "") -> None:
+        """Record the type of the error that ended a run of the release, or that a new one has begun."""
+        with self._turn(alone=True):
+            if failed:
+                self._put(_FAILED, failed.encode())
+            elif self._get(_FAILED) is not None:
+                self._forget(_FAILED)
 
     @abc.abstractmethod
     def usable(self, least_free: int) -> bool:
@@ -230,7 +258,11 @@ class ReportStore(Store):
 
     @abc.abstractmethod
     def _is_closed(self) -> bool:
-        """Within a turn, as the next three: return whether no more reports are stored."""
+        """Within a turn, as the next four: return whether no more reports are stored."""
+
+    @abc.abstractmethod
+    def _refuse_reports(self) -> None:
+        """Store no more reports from now on."""
 
     @abc.abstractmethod
     def _get(self, name: str) -> bytes | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from pathlib import Path
 
 from dpmpc.collection.added_keys import KeyList
 from dpmpc.collection.admission import Refusal
@@ -21,7 +22,7 @@ from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.report_store import Added
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
-from dpmpc.collection.sealing import Opener, SealedReports
+from dpmpc.collection.sealing import OPENS_NO_MORE, Opener, SealedReports
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, ReportRejected
 from dpmpc.network.callers import network_of
@@ -49,9 +50,11 @@ class SealedUploads:
         self._opener, self._roster, self._door = opener, roster, door
         self.report_bytes = self._form.report_bytes
 
-    def forget_keys(self) -> None:
-        """Open no reports any more."""
-        self._opener = None
+    def forget_keys(self) -> list[Path]:
+        """Open no reports any more, for good: overwrite and delete the private keys; return which files these were."""
+        deleted = [] if self._opener is None else self._opener.delete_keys()
+        self._opener = None  # only now: what could not be deleted is tried again
+        return deleted
 
     def refresh_keys(self) -> None:
         """Use the keys that were added in the folder since, and tell clients of them."""
@@ -79,7 +82,7 @@ class SealedUploads:
     async def _store(self, reports: list[bytes], address: str | None, door: int | None) -> list[Added | Reply]:
         """Open and store the own record of each report, which may fail alone."""
         if self._opener is None:
-            raise CollectionClosed("this server opens no reports any more; nothing was stored")
+            raise CollectionClosed(OPENS_NO_MORE)
         opened = await asyncio.to_thread(_opened, self._opener, self._roster, reports)
         jobs = [self._commits.commit(one, network_of(address), door) for one in opened if isinstance(one, bytes)]
         committed = iter(await asyncio.gather(*jobs, return_exceptions=True))

@@ -30,6 +30,7 @@ import functools
 import hashlib
 import logging
 from collections.abc import Sequence
+from pathlib import Path
 
 from cryptography.exceptions import InvalidTag
 
@@ -41,12 +42,13 @@ from dpmpc.collection.seal_folder import SealFolder
 from dpmpc.collection.sealing_suites import SUITES
 from dpmpc.collection.server_entries import SealKey
 from dpmpc.collection.task_file import Collection
-from dpmpc.errors import InputError, ReportRejected
+from dpmpc.errors import CollectionClosed, InputError, ReportRejected
 from dpmpc.proving.joint import framed
 from dpmpc.randomness import Label
 
 FORMAT = b"\2"
 SECRET_BYTES = 32
+OPENS_NO_MORE = "this server opens no reports any more; nothing was stored"
 _START = len(FORMAT) + ID_BYTES
 _LOGGER = logging.getLogger("dpmpc.collection")
 
@@ -123,7 +125,7 @@ class Opener:
         self._form = ReportFormat(collection, server)
         self._own = collection.servers[server]
         self._suite = SUITES[self._own.suite]
-        self._folder = folder
+        self._folder, self._ended = folder, False
         self.added: tuple[AddedKey, ...] = ()
         self._keys: dict[int, object] = {}
         self.refresh()
@@ -134,7 +136,7 @@ class Opener:
         """Read the keys in the folder again where one was added; return whether there are new ones."""
         collection = self._form.collection
         added = self._folder.added(collection, self._server)
-        if self._keys and added == self.added:
+        if self._ended or (self._keys and added == self.added):
             return False
         self.added, self._keys = added, self._folder.private([*self._own.keys, *(one.key for one in added)])
         return True
@@ -152,10 +154,17 @@ class Opener:
         if missing:
             _LOGGER.warning("keys %s are gone: reports sealed to them are refused", ", ".join(map(str, missing)))
 
+    def delete_keys(self) -> list[Path]:
+        """Open nothing any more, for good: forget the private keys, and delete their files; return which these were."""
+        self._ended, self._keys = True, {}
+        return self._folder.delete(self._form.collection, self._server)
+
     def open(self, report: bytes) -> tuple[bytes, bytes | None]:
         """Return the record of format 1 that this server finds in a report, and the client's token with a roster."""
         own = report[self._first : self._first + self._sealed.record_bytes[self._server]]
         number, named = own[0], id_of(report)
+        if not self._keys:
+            raise CollectionClosed(OPENS_NO_MORE)
         key = self._keys.get(number)
         if report[: len(FORMAT)] != FORMAT or key is None:
             raise ReportRejected(

@@ -6,6 +6,7 @@
 ``seals/``              private keys that reports of format 2 are sealed to, as `dpmpc identity --seal` writes them
 ``ledger/``             what this server has ever opened; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
+``releases/``           the release files that this server hands out, by the digests of their collections
 ``release.lock``        locked by the process that takes part in a release
 ``refused-DIGEST.csv``  which reports of a collection were refused because of their proofs, and why
 ======================  ===============================================================
@@ -29,6 +30,7 @@ from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.seal_folder import SealFolder
 from dpmpc.collection.spool_index import INDEX_FILE
 from dpmpc.collection.sqlite_store import SqliteStore
+from dpmpc.collection.state import state_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
@@ -97,6 +99,10 @@ class ServerFolder:
         """File of who may contribute."""
         return self.path / "roster"
 
+    def released(self, collection: Collection) -> Path:
+        """Return the file of a collection's release, which everybody may have."""
+        return self.path / "releases" / f"{collection.digest.hex()}.dpmpc"
+
     def require_server(self, collection: Collection, server: int) -> None:
         """Refuse a folder whose certificate is not the one that the collection pins for this server."""
         require_whole("server", server, 0, len(collection.servers) - 1)
@@ -122,11 +128,11 @@ class ServerFolder:
         if not numbers:
             raise InputError(f"folder: {self.identity} is of no server of collection {collection.digest.hex()[:16]}...")
         (number,) = numbers
-        closed = collection.state(datetime.datetime.now(datetime.UTC)) in ("closed", "expired")
+        closing = None
         if (self.spool / INDEX_FILE).exists():  # a release may have closed it before its time
             with self.open_spool(collection, number, writer=False) as spool:
-                closed = closed or spool.closed
-        if closed:
+                closing = spool.closing
+        if state_of(collection, datetime.datetime.now(datetime.UTC), closing).state not in ("not open yet", "open"):
             raise InputError("reseal: a collection given that is closed: nobody seals to it any more")
         return self.seals.add(collection, number, self.identity)
 

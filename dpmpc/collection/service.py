@@ -8,6 +8,7 @@
 ``GET /``                                        a page for people (`front_page`)
 ``GET /contribute``                              a form for people, and its files (`front_page`); at doors alone
 ``GET /v1/status``                               how this server stands (`status`), as JSON
+``GET /v1/release``                              the release file, once this server has opened it
 ``GET /v1/collection``                           the content of the task file, whose SHA-256 is its digest
 ``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
 ``GET /metrics``                                 to loopback addresses, unless an option says otherwise
@@ -30,15 +31,18 @@ import datetime
 import ipaddress
 import logging
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 from aiohttp import web
+from msgspec import structs
 
 from dpmpc.collection import doors, front_page
 from dpmpc.collection.added_keys import ADDED_KEYS
 from dpmpc.collection.admission import Admission, Limits, Refusal
 from dpmpc.collection.group_commit import GroupCommit
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.metrics import Metrics
 from dpmpc.collection.replies import Reply, refusal, reply_to
@@ -48,13 +52,13 @@ from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealed_uploads import SealedUploads
 from dpmpc.collection.sealing import Opener
+from dpmpc.collection.state import CLOCK_SECONDS, RELEASE_PATH, CollectionState, StateReader
 from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
-from dpmpc.collection.task_file import Collection, State
+from dpmpc.collection.task_file import Collection
 from dpmpc.errors import CollectionClosed, InputError, ReportRejected, SpoolError
 from dpmpc.network.callers import network_of
 from dpmpc.network.identity import certified_names, party_name
 
-CLOCK_SECONDS = 1.0  # how often the clock is read, to log that the collection opens or closes
 LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; with less a server is not healthy, though it may still store some
 LOGGER = logging.getLogger("dpmpc.collection")
 UPLOADS = "/v1/collections/{digest}/reports"
@@ -77,6 +81,8 @@ class Service:
         metrics_for_all: bool = False,
         opener: Opener | None = None,
         door: doors.Door | None = None,
+        ledger: ReleaseLedger | None = None,
+        released: Path | None = None,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ):
         if collection.authenticated != (roster is not None):
@@ -88,9 +94,10 @@ class Service:
         self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
         self._form, self._spool = ReportFormat(collection, server), spool
         self._web: Any = None  # the application of the door
-        self._closed_for_good = spool.closed  # once True it stays so
         self._hourly = HourlyCount(now())
-        self._admission = Admission(self._form, self.limits, now)
+        self._released = released  # the release file, once there is one
+        self._reader = StateReader(collection, spool, ledger, released, now)
+        self._admission = Admission(self._form, self.limits, self._reader)
         self.metrics = Metrics(
             self.log, lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
         )
@@ -132,6 +139,7 @@ class Service:
         application.router.add_get("/v1/collection", self._describe)
         application.router.add_get("/", self._welcome)
         application.router.add_get(PATH, self._tell_status)
+        application.router.add_get(RELEASE_PATH, self._hand_out_release)
         return application
 
     async def close(self) -> None:
@@ -140,18 +148,18 @@ class Service:
         LOGGER.info("%d reports stored; uploads refused: %s", self._commits.stored, self.metrics.totals())
 
     async def tell_times(self) -> None:
-        """Log when the collection opens and closes, and publish the count at full hours, until cancelled."""
-        told = state = await self._state()
-        LOGGER.info("the collection is %s%s", state, self._how())
+        """Log each change of the state, and publish the count at full hours, until cancelled."""
+        told = (await self._state()).words
+        LOGGER.info("the collection is %s", told)
         while True:
             await asyncio.sleep(CLOCK_SECONDS)
             self._hourly.tick(self._now(), self._commits.stored)
+            words = (await self._state()).words
+            if words != told:
+                LOGGER.info("the collection is %s now; %d reports stored", words, self._commits.stored)
+                told = words
             if self._sealed is not None:
                 await self._refresh_keys(self._sealed)
-            state = await self._state()
-            if state != told:
-                LOGGER.info("the collection is %s now%s; %d reports stored", state, self._how(), self._commits.stored)
-                told = state
 
     async def _refresh_keys(self, sealed: SealedUploads) -> None:
         try:
@@ -159,26 +167,23 @@ class Service:
         except InputError as error:  # a file that is none: the keys before it stay
             self.log.log(logging.ERROR, "keys: %s", error)
 
-    async def _state(self) -> State:
+    async def _state(self) -> CollectionState:
         """Return the state; uploads, status, page, health and log all go by it.
 
-        A release may have closed the collection for good before its time, in another process: the spool says so.
+        Another process, which takes part in the release, may have changed store and ledger.
         """
-        if not self._closed_for_good:
+        try:
+            state = await asyncio.to_thread(self._reader.read)
+        except SpoolError as error:  # uploads fail too, and say so
+            self.log.log(logging.ERROR, "SpoolError: %s", error)
+            state = self._reader.state
+        if state.over and self._sealed is not None:
             try:
-                self._closed_for_good = await asyncio.to_thread(lambda: self._spool.closed)
-                if self._closed_for_good and self._sealed is not None:
-                    self._sealed.forget_keys()
-            except SpoolError as error:  # uploads fail too, and say so
-                self.log.log(logging.ERROR, "SpoolError: %s", error)
-        return self.collection.state(self._now(), closed=self._closed_for_good)
-
-    @property
-    def _early(self) -> bool:
-        return self._closed_for_good and self._now() < self.collection.closes
-
-    def _how(self) -> str:
-        return " for good, ahead of its time" if self._early else ""
+                for path in await asyncio.to_thread(self._sealed.forget_keys):
+                    LOGGER.info("%s: deleted, as no more reports are opened with it", path)
+            except (InputError, OSError) as error:  # tried again a second later
+                self.log.log(logging.ERROR, "%s", error)
+        return state
 
     @property
     def _answer_errors(self) -> Any:
@@ -249,10 +254,6 @@ class Service:
     def _admit(self, request: Any, record: int, *, limited: bool = True) -> int:
         """Refuse a request before its body is read; return how long that is."""
         self._require_collection(request)
-        if self._early:
-            raise CollectionClosed(
-                "this server has closed the collection for good, ahead of its time; nothing was stored"
-            )
         length: int = request.content_length
         self._admission.check(request.remote, length, record, limited=limited)
         return length
@@ -280,14 +281,16 @@ class Service:
 
     async def _health(self, request: Any) -> Any:
         healthy, disk = await self._examine()
-        state = {
+        state = (await self._state()).state
+        told = {
             "healthy": healthy,
             "disk": disk,
             "server": self._server,
             "collection": self.collection.digest.hex(),
-            "open": await self._state() == "open",
+            "open": state == "open",
+            "state": state,
         }
-        return Reply(200 if healthy else 503, state).response()
+        return Reply(200 if healthy else 503, told).response()
 
     async def _examine(self) -> tuple[bool, bool]:
         """Return whether uploads would be stored, and whether the disk has room."""
@@ -304,13 +307,12 @@ class Service:
             server=self._server,
             collection=own.digest.hex(),
             name=own.name,
-            state=state,
+            **structs.asdict(state),
             opens=own.opens.isoformat(),
             closes=own.closes.isoformat(),
             expires=own.expires.isoformat(),
             stored=self._commits.stored if exact else stored,
             exact=exact,
-            early=self._early,
             counted="" if exact else counted,
             minimum_batch=own.minimum_batch,
             largest_batch=own.largest_batch,
@@ -318,9 +320,9 @@ class Service:
             guarantee=self._guarantee,
         )
 
-    def _count_for_strangers(self, state: State) -> tuple[int | None, str]:
+    def _count_for_strangers(self, state: CollectionState) -> tuple[int | None, str]:
         """Return the count that everybody may see, and when it was counted if that is not the end (`status`)."""
-        if state in ("closed", "expired"):
+        if state.state not in ("not open yet", "open"):
             return rounded(self._commits.stored), ""
         return (self._hourly.stored, self._hourly.counted) if self._roster is not None else (None, "")
 
@@ -335,6 +337,11 @@ class Service:
         return web.Response(
             body=self._front[form][1], content_type="text/html", charset="utf-8", headers=front_page.headers()
         )
+
+    async def _hand_out_release(self, request: Any) -> Any:
+        if self._released is None or not (await self._state()).release:
+            return refusal(404, "NotReleased", "release: none yet, or its file is not here").response()
+        return web.FileResponse(self._released, headers={"Content-Type": "application/octet-stream"})
 
     async def _hand_out_form(self, request: Any) -> Any:
         content, kind = front_page.form_files()[request.path]

@@ -14,7 +14,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import datetime
 import itertools
 import logging
 import signal
@@ -32,6 +31,7 @@ from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealing import Opener
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import LOGGER, Service
+from dpmpc.collection.state import StateReader
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import public_context
@@ -97,10 +97,9 @@ def serve(
     others = [entry.certificate.encode() for number, entry in enumerate(collection.servers) if number != server]
     context = public_context(folder.identity, others if collection.format == 2 else ())
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
-    with folder.open_spool(collection, server, writer=True) as spool:
+    with folder.open_spool(collection, server, writer=True) as spool, folder.open_ledger() as ledger:
         if collection.proved:  # one store that was put back learns from the other
-            with folder.open_ledger() as ledger:
-                PointKeeper(collection.digest, spool, ledger).heal()
+            PointKeeper(collection.digest, spool, ledger).heal()
 
         LOGGER.info("server %d of collection %s, %d reports stored", server, collection.digest.hex(), len(spool))
 
@@ -115,6 +114,8 @@ def serve(
                     metrics_for_all=metrics_for_all,
                     opener=opener,
                     door=door,
+                    ledger=ledger,
+                    released=folder.released(collection),
                 )
                 entrances = [_Entrance(service.application(), context, host, port)]
                 if web is not None:
@@ -136,7 +137,7 @@ def _sealed(
         yield None, None
         return
     opener = None
-    if spool.closed or collection.state(datetime.datetime.now(datetime.UTC)) == "expired":
+    if StateReader(collection, spool).state.over:
         for path in folder.seals.delete(collection, server):
             LOGGER.info("%s: deleted, as no more reports are opened with it", path)
     else:

@@ -235,11 +235,6 @@ class SqliteStore(ReportStore):
         with self._turn(alone=False):
             return self._is_closed()
 
-    def close_for_good(self) -> None:
-        """See `ReportStore.close_for_good`; a writer in another process is refused at its next `add`."""
-        with self._turn(alone=True):
-            self._index.describe(self._index.description()._replace(closed=1))
-
     def usable(self, least_free: int) -> bool:
         """See `ReportStore.usable`."""
         try:
@@ -261,6 +256,10 @@ class SqliteStore(ReportStore):
 
     def _is_closed(self) -> bool:
         return bool(self._index.description().closed)
+
+    def _refuse_reports(self) -> None:
+        """See `ReportStore._refuse_reports`; a writer in another process is refused at its next `add`."""
+        self._index.describe(self._index.description()._replace(closed=1))
 
     def _get(self, name: str) -> bytes | None:
         return self._kept.get(name)

@@ -22,7 +22,8 @@ from collections.abc import Sequence
 import msgspec
 
 from dpmpc.collection.server_entries import HTTPS_PORT
-from dpmpc.collection.task_file import STATES, Collection
+from dpmpc.collection.state import CollectionState
+from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
 from dpmpc.network.identity import fingerprint, party_name, pinning_context
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
@@ -38,13 +39,12 @@ SECONDS = 20.0
 _ANSWER_BYTES = 1 << 16
 
 
-class Status(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server says about itself."""
+class Status(CollectionState, frozen=True, kw_only=True):
+    """What a server says about itself: how far its collection has come, and more."""
 
     server: int  # its number
     collection: str  # the digest of the task file, in hexadecimal digits
     name: str  # what people call the collection
-    state: str  # one of `dpmpc.collection.task_file.STATES`, by the server's clock
     opens: str  # times in ISO 8601
     closes: str
     expires: str
@@ -54,7 +54,6 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     largest_batch: int
     healthy: bool  # whether uploads would be stored
     guarantee: str  # what is promised for the smallest batch
-    early: bool = False  # whether it has closed for good, before the time that the task file names
     counted: str = ""  # when reports were counted, in ISO 8601; empty if that is now or after closing
 
     @property
@@ -133,8 +132,8 @@ async def ask(url: str, *, server: int | None = None, certificate: str | None = 
         raise ProtocolFailure(f"{who}: {code} answered, a status expected (dpmpc 0.3 or later)", server)
     try:
         status = read_json(content, Status, largest=_ANSWER_BYTES)
-        if status.state not in STATES or min(status.stored or 0, status.server) < 0:
-            raise ReadError("a state or a number that no server is in")
+        if min(status.stored or 0, status.server) < 0:
+            raise ReadError("a negative number")
     except ReadError as error:
         raise ProtocolFailure(f"{who}: an answer that is not a status: {error}", server) from None
     return Answer(
@@ -171,12 +170,22 @@ def lines(answer: Answer) -> list[str]:
     told = answer.status
     well = "stores uploads" if told.state == "open" else "takes no uploads"
     health = well if told.healthy else "DOES NOT STORE UPLOADS"
-    early = " for good ahead of its time" if told.early else ""
     pinned = "as the task file names it" if answer.pinned else "compare it with the task file: it was not checked"
     return [
-        f"server {told.server}, {printable(answer.url)}: {told.state}{early}, {told.count}, {health}",
+        f"server {told.server}, {printable(answer.url)}: {printable(told.words, 200)}, {told.count}, {health}",
         f"  certificate {answer.fingerprint}, {pinned}",
     ]
+
+
+def differences(answers: Sequence[Answer]) -> str:
+    """Return in what the states of servers differ; empty if they are equally far."""
+    states = {(one.status.state, one.status.manifest) for one in answers}
+    if len(states) < 2:
+        return ""
+    told = [f"server {one.status.server} says {printable(one.status.words, 200)}" for one in answers]
+    manifests = len({one.status.manifest for one in answers if one.status.manifest})
+    more = f"; they have sealed {manifests} different manifests" if manifests > 1 else ""
+    return f"servers differ: {', '.join(told)}{more}"
 
 
 def facts(status: Status) -> list[str]:

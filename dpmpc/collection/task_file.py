@@ -44,9 +44,6 @@ from dpmpc.task import Task
 from dpmpc.untrusted import LARGEST_FILE, LONGEST_TEXT, ReadError, is_unicode, read_bytes, read_json, read_toml
 
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
-State = Literal["not open yet", "open", "closed", "expired"]
-STATES: tuple[State, ...] = ("not open yet", "open", "closed", "expired")
-_UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 STORED_FACTOR = 4  # reports that a server stores at most through one entrance, as a multiple of the largest batch
 
 
@@ -288,26 +285,6 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         if clients > self.largest_batch:
             raise InputError(f"clients: {clients} given, at most {self.largest_batch} expected by the collection")
 
-    def state(self, now: datetime.datetime, *, closed: bool = False) -> State:
-        """Return the state at a time: each begins at its time, and "closed" before it if `closed` says so."""
-        if closed and now < self.closes:
-            return "closed"
-        return STATES[sum(now >= time for time in (self.opens, self.closes, self.expires))]
-
-    def require_open(self, now: datetime.datetime) -> None:
-        """Refuse a report that comes too early or too late."""
-        it_is = f"it is {now.isoformat(timespec='seconds')} here"
-        if now < self.opens:
-            raise CollectionClosed(
-                f"collection {self.name!r}: too early: it opens at {self.opens.isoformat()}, in "
-                f"{in_words(self.opens - now)}; {it_is}. Nothing was stored; send it again then"
-            )
-        if now >= self.closes:
-            raise CollectionClosed(
-                f"collection {self.name!r}: too late: it closed at {self.closes.isoformat()}, "
-                f"{in_words(now - self.closes)} ago; {it_is}. Nothing was stored, and no more reports are taken"
-            )
-
     def require_unexpired(self, now: datetime.datetime) -> None:
         """Refuse a release that comes too late."""
         if now >= self.expires:
@@ -405,13 +382,3 @@ def _utc(time: datetime.datetime) -> str:
         return time.astimezone(datetime.UTC).isoformat()
     except OverflowError:
         raise InputError(f"time: {time.isoformat()} given, one in the years 1 to 9999 of UTC expected") from None
-
-
-def in_words(duration: datetime.timedelta) -> str:
-    """Return a duration in its largest whole unit, such as "3 hours"; less than a second is "a moment"."""
-    seconds = abs(duration.total_seconds())
-    for name, length in _UNITS:
-        if seconds >= length:
-            count = int(seconds // length)
-            return f"{count:,} {name}{'s' if count > 1 else ''}"
-    return "a moment"

@@ -188,12 +188,18 @@ def check_time(collection: Collection, manifest: Manifest) -> str:
     Raises
     ------
     VerificationFailed
-        If its time is another one, or none.
+        If its time is another one, or none, or an early closing is none.
     """
     time = _claim("time", lambda: datetime.datetime.fromisoformat(manifest.time))
     if time.tzinfo is None or not collection.opens <= time < collection.expires:
         raise VerificationFailed(f"time: {printable(manifest.time)} claimed, a time from opening to expiry expected")
-    return f"time: {printable(manifest.time)}, before the collection expired"
+    told = f"time: {printable(manifest.time)}, before the collection expired"
+    if not manifest.closed:
+        return told
+    closed = _claim("closed", lambda: datetime.datetime.fromisoformat(manifest.closed))
+    if closed.tzinfo is None or not closed < collection.closes:
+        raise VerificationFailed(f"closed: {printable(manifest.closed)} claimed, a time before closing expected")
+    return f"{told}; the last server closed early, at {printable(manifest.closed)}"
 
 
 def _claim(name: str, read: Any) -> Any:

@@ -151,6 +151,9 @@ FALSE_CLAIMS = {
     "batch": ("batch", lambda old: changed(old, batch="zz")),
     "collection": ("collection", lambda old: changed(old, collection="00" * 32)),
     "time": ("time", lambda old: changed(old, time="2099-01-01T00:00:00+00:00")),
+    "late closing": ("closed", lambda old: changed(old, closed="2099-01-01T00:00:00+00:00")),
+    "no closing": ("closed", lambda old: changed(old, closed="soon")),
+    "closing without a zone": ("closed", lambda old: changed(old, closed="2020-01-01T00:00:00")),
     "no time": ("time", lambda old: changed(old, time="soon")),
 }
 

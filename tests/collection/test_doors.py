@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import ssl
 import time
 
@@ -30,10 +29,8 @@ from dpmpc.errors import InputError, PartyMissing, ReportRejected, SpoolError
 from dpmpc.network.identity import pinning_context
 from dpmpc.randomness import Stream
 from support.release_processes import close_and_release
+from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
 from support.waiting import PATIENCE
-
-ROWS = np.random.default_rng(11).uniform(0, 10, (30, 3))
-PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
 
 
 @pytest.fixture(scope="module")
@@ -41,31 +38,6 @@ def running(tmp_path_factory):
     """Three servers with doors that all tests of this module share, unless they stop one."""
     with Servers.make(tmp_path_factory.mktemp("doors"), "--rate", "100000", sealed=True, **PROVED) as servers:
         yield servers.start()
-
-
-def sealed_reports(collection, rows=ROWS[:1], ids=None):
-    ids = [report_id(collection.digest, Stream.from_os().bytes(SECRET_BYTES)) for _ in rows] if ids is None else ids
-    records = make_reports(Client(collection.plan), collection, rows, ids)
-    form = SealedReports(collection)
-    return [form.seal(own) for own in zip(*records, strict=True)]
-
-
-def path_of(collection):
-    return f"/v2/collections/{collection.digest.hex()}/reports"
-
-
-def exchange(method, url, data=None, **options):
-    """Send one request; return status, JSON or bytes, and headers."""
-
-    async def run():
-        async with aiohttp.ClientSession() as session, session.request(method, url, data=data, **options) as response:
-            content = await response.read()
-            try:
-                return response.status, json.loads(content), response.headers
-            except ValueError:
-                return response.status, content, response.headers
-
-    return asyncio.run(run())
 
 
 def send(servers, server, *reports):

@@ -21,9 +21,10 @@ import pytest
 from dpmpc.collection.certificate import require_quorum
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.release_process import run_release
+from dpmpc.collection.seal_folder import SealFolder
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.verifying import verify
-from dpmpc.errors import GuaranteeError, InputError, TooLate
+from dpmpc.errors import GuaranteeError, InputError, PartyMissing, TooLate
 from dpmpc.estimators import RidgeRegression
 from dpmpc.release import Release
 from support.release_processes import COUNT, HOUR, MINIMUM, assert_refused, assert_released, deploy, filled, run, states
@@ -158,6 +159,43 @@ def test_an_open_collection_is_closed_by_all_or_not_opened(tmp_path):
     assert closed(deployment, 2)
 
 
+def test_a_server_that_nobody_meets_closes_all_the_same(tmp_path):
+    """The closing is durable before anybody is connected to, and how the run ended is recorded."""
+    deployment = filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
+    ended = run(deployment, servers=[1], options=["--close", "--connect-deadline", "1"])
+    assert (ended[1].status, closed(deployment, 1)) == (3, True)
+    with ServerFolder(deployment.folder(1)).open_spool(deployment.collection, 1, writer=False) as spool:
+        assert spool.closing.failed == "PartyMissing"
+    assert {one.status for one in run(deployment, options=["--close"]).values()} == {0}
+    manifest = assert_released(deployment).certificate.statement.manifest
+    assert deployment.collection.opens.isoformat() < manifest.closed <= manifest.time
+    with ServerFolder(deployment.folder(1)).open_spool(deployment.collection, 1, writer=False) as spool:
+        assert spool.closing.failed == ""
+    public = [ServerFolder(deployment.folder(server)).released(deployment.collection) for server in range(3)]
+    assert {path.read_bytes() for path in public} == {deployment.out(0).read_bytes()}
+
+
+def test_the_error_of_a_run_is_told_though_keys_cannot_be_deleted(tmp_path, monkeypatch):
+    deployment = filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
+
+    def undeletable(self, collection, server):
+        raise InputError("seal: a file that cannot be read")
+
+    monkeypatch.setattr(SealFolder, "delete", undeletable)
+    told = []
+    with pytest.raises(PartyMissing):
+        run_release(
+            deployment.collection,
+            0,
+            deployment.folder(0),
+            deployment.out(0),
+            close=True,
+            connect_deadline=0.5,
+            tell=told.append,
+        )
+    assert "InputError: seal: a file that cannot be read" in told
+
+
 def closed(deployment, server):
     """Whether a server takes no more reports, whatever its clock says."""
     with opened(deployment, server) as spool:
@@ -247,7 +285,7 @@ def test_an_id_of_another_collection_is_left_out_and_the_rest_is_released(releas
 
 @pytest.mark.parametrize(
     ("moment", "holder", "step"),
-    [("after", "server", "available"), ("after", "ledger", "begin_opening"), ("before", "protocol", "save")],
+    [("after", "server", "available"), ("after", "ledger", "begin_opening"), ("before", "server", "save")],
 )
 def test_a_repetition_leaves_out_the_same_reports(released, tmp_path, moment, holder, step):
     second = sharing_one_id(released, tmp_path / "second")
@@ -300,8 +338,8 @@ STEPS = [
     ("before", "conversation", "exchange"),
     ("after", "protocol", "reveal"),
     ("after", "protocol", "compare_openings"),
-    ("before", "protocol", "save"),
-    ("after", "protocol", "save"),
+    ("before", "server", "save"),
+    ("after", "server", "save"),
     ("before", "ledger", "finish"),
     ("after", "ledger", "finish"),
 ]

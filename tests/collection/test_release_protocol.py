@@ -236,7 +236,7 @@ def fields_of():
         pass
     now = datetime.datetime.now(datetime.UTC).timestamp()
     return {
-        "STANDING": msgspec.json.encode(Standing(["ab" * 32], [], now)),
+        "STANDING": msgspec.json.encode(Standing(["ab" * 32], [], now, 0.0)),
         "COST": msgspec.json.encode(meter.statistics()),
         "VERDICT": msgspec.json.encode({"type": "GuaranteeError", "message": "no", "party": None}),
         "STATEMENT": msgspec.json.encode(
@@ -321,7 +321,7 @@ def test_mutated_words_are_read_or_name_their_sender(original, kind, data):
     ids=["upper", "short", "escape", "many"],
 )
 def test_a_standing_holds_digests_only(original, digests):
-    raw = msgspec.json.encode({"begun": digests, "sealed": [], "time": 1.0})
+    raw = msgspec.json.encode({"begun": digests, "sealed": [], "time": 1.0, "closed": 0.0})
     with pytest.raises(MalformedFrame, match="party 1"):
         read_standing(raw, 1, original.collection)
 
@@ -334,11 +334,23 @@ def test_a_clock_lies_between_opening_and_expiry(original, edge):
     outside = moment - second if edge == "opens" else moment
 
     def told(time):
-        return read_standing(msgspec.json.encode(Standing([], [], time.timestamp())), 1, original.collection)
+        return read_standing(msgspec.json.encode(Standing([], [], time.timestamp(), 0.0)), 1, original.collection)
 
     assert told(inside).begun == []
     with pytest.raises(MalformedFrame, match="its clock says"):
         told(outside)
+
+
+def test_a_server_closed_no_later_than_at_the_closing_time(original):
+    closes = original.collection.closes.timestamp()
+
+    def told(closed):
+        now = datetime.datetime.now(datetime.UTC).timestamp()
+        return read_standing(msgspec.json.encode(Standing([], [], now, closed)), 1, original.collection)
+
+    assert told(closes).closed == closes
+    with pytest.raises(MalformedFrame, match="after the closing time"):
+        told(closes + 1)
 
 
 def cost(**changed):

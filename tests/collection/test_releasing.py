@@ -37,7 +37,16 @@ def opened(tmp_path):
         ledger = ReleaseLedger(folder.ledger)
         stores.extend((spool, ledger))
         return ReleasingServer(
-            deployment.collection, 0, spool, ledger, folder.identity, tmp_path / "out", False, 1, lambda line: None
+            deployment.collection,
+            0,
+            spool,
+            ledger,
+            folder.identity,
+            tmp_path / "out",
+            folder.released(deployment.collection),
+            False,
+            1,
+            lambda line: None,
         )
 
     yield open_it

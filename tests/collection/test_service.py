@@ -537,7 +537,7 @@ def test_health_knows_that_storing_failed_and_that_it_works_again(collection, tm
 
 def test_memory_for_bodies_is_bounded(collection):
     form = ReportFormat(collection, 0)
-    gate = Admission(form, Limits(waiting_bytes=12_000, body_bytes=480), lambda: collection.opens)
+    gate = Admission(form, Limits(waiting_bytes=12_000, body_bytes=480), None)
     assert gate.longest == 480
     with gate.room("192.0.2.1", 480), gate.room("192.0.2.2", 48):
         for address in ("192.0.2.3", "192.0.2.1"):
@@ -545,13 +545,13 @@ def test_memory_for_bodies_is_bounded(collection):
                 pass
             assert (caught.value.status, caught.value.reason) == (503, "Busy")
     assert gate.waiting == 0
-    words = Admission(ReportFormat(collection, 2), Limits(share_bytes=20), lambda: collection.opens)
+    words = Admission(ReportFormat(collection, 2), Limits(share_bytes=20), None)
     assert words.longest == ReportFormat(collection, 2).record_bytes  # one record always fits
 
 
 def test_slow_bodies_of_eight_addresses_leave_memory_to_others(collection):
     """Each address announces bodies of a megabyte, then shorter ones, until no more are taken, and sends nothing."""
-    gate = Admission(ReportFormat(collection, 0), Limits(), lambda: collection.opens)
+    gate = Admission(ReportFormat(collection, 0), Limits(), None)
     with contextlib.ExitStack() as held:
         for address in range(8):
             for length in (1 << size for size in range(20, 5, -1) for _ in range(64)):

@@ -23,6 +23,7 @@ from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.serving import serve
+from dpmpc.collection.state import require_open, state_of
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import Collection
 from dpmpc.data import Schema
@@ -271,11 +272,11 @@ def test_too_few_and_too_many_clients_are_refused(collection):
 
 def test_times_are_kept(sketched):
     minute = datetime.timedelta(minutes=1)
-    sketched.require_open(OPENS)
-    sketched.require_open(CLOSES - minute)
+    for moment in (OPENS, CLOSES - minute):
+        require_open(sketched, state_of(sketched, moment), moment)
     for moment in (OPENS - minute, CLOSES):
         with pytest.raises(CollectionClosed):
-            sketched.require_open(moment)
+            require_open(sketched, state_of(sketched, moment), moment)
     sketched.require_unexpired(EXPIRES - minute)
     with pytest.raises(CollectionClosed, match="expired"):
         sketched.require_unexpired(EXPIRES)

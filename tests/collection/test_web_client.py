@@ -18,7 +18,6 @@ from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.roster import Ticket
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing import Opener, SealedReports
-from dpmpc.collection.task_file import STATES
 from dpmpc.data import Cells, Schema
 from dpmpc.network.identity import write_identity
 from dpmpc.proved_reports import unpacked
@@ -324,7 +323,8 @@ def test_another_digest_is_refused_and_the_state_is_that_of_the_clock(designed):
     other = run_node("open", collection, digest="00" * 32, now="2027-01-01")
     assert (other["error"], "00000000 expected" in other["message"]) == ("CollectionError", True)
     moments = [collection.opens, collection.closes, collection.expires]
-    for moment, before, after in zip(moments, STATES[:-1], STATES[1:], strict=True):
+    states = ["not open yet", "open", "closed", "expired"]
+    for moment, before, after in zip(moments, states[:-1], states[1:], strict=True):
         for shift, state in ((-1, before), (0, after)):
             now = moment.timestamp() * 1000 + shift * 1000
             at = datetime.datetime.fromtimestamp(now / 1000, datetime.UTC).isoformat()

@@ -46,8 +46,9 @@ def converse(deployment, meddlers=None, kinds=None, told=None, servers=None):
         folder = ServerFolder(deployment.folder(party.pid))
         kind = (kinds or {}).get(party.pid, ReleasingServer)
         with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
-            out, tell = deployment.out(party.pid), (lambda line: None) if told is None else told.append
-            server = kind(collection, party.pid, spool, ledger, folder.identity, out, False, 1, tell)
+            out, public = deployment.out(party.pid), folder.released(collection)
+            tell = (lambda line: None) if told is None else told.append
+            server = kind(collection, party.pid, spool, ledger, folder.identity, out, public, False, 1, tell)
             return await release_protocol.release(party, server)
 
     servers = range(len(collection.servers)) if servers is None else servers

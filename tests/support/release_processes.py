@@ -388,7 +388,7 @@ def sign_something_else():
 
 def deny_all():
     """Claim to know of no earlier release, in one's standing and in one's ledger."""
-    releasing.ReleasingServer.standing = lambda self: releasing.Standing([], [], time.time())
+    releasing.ReleasingServer.standing = lambda self: releasing.Standing([], [], time.time(), 0.0)
     ReleaseLedger.require_unreleased = lambda self, ids: None
     ReleaseLedger.begun = lambda self, ids: np.zeros(len(ids), np.bool_)
 

@@ -168,11 +168,13 @@ async function begin() {
   }
   at('about').hidden = false;
   const state = status.state ?? client.state();
-  if (before?.body && (state === 'closed' || state === 'expired')) {
+  const over = state !== 'open' && state !== 'not open yet';
+  const told = state === 'expired' || state === 'released' ? state : 'closed';
+  if (before?.body && over) {
     kept.set(null);
-    return say(`This collection is ${state}. Your report had not reached every server; it is forgotten here.`, true);
+    return say(`This collection is ${told}. Your report had not reached every server; it is forgotten here.`, true);
   }
-  if (state !== 'open') return say(state === 'not open yet' ? `Opens on ${inWords(client.opens)}.` : `This collection is ${state}.`, true);
+  if (state !== 'open') return say(over ? `This collection is ${told}.` : `Opens on ${inWords(client.opens)}.`, true);
   if (before?.body) {
     const report = { id: unhex(before.id), secret: before.secret && unhex(before.secret), body: unhex(before.body) };
     return deliver(client, kept, report, true);
