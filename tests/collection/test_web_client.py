@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+from importlib.metadata import version
 from pathlib import Path
 
 import msgspec
@@ -391,3 +392,39 @@ def test_the_webassembly_of_the_package_is_what_its_source_compiles_to(tmp_path)
     made = tmp_path / "report.wasm"
     subprocess.run(["make", "-C", ROOT, "wasm", f"WASM={made}"], check=True, capture_output=True, timeout=300)
     assert made.read_bytes() == (WEB / "report.wasm").read_bytes()
+
+
+INSTALLED = """
+import { readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { Client, CollectionError } from '@dpmpc/client';
+const given = JSON.parse(readFileSync(0, 'utf8')), bytes = Buffer.from(given.task, 'hex');
+const wasm = readFileSync(createRequire(import.meta.url).resolve('@dpmpc/client/report.wasm'));
+const { body } = await (await Client.open(bytes, given.digest, wasm)).report({ age: 30, income: 50 });
+console.log(Buffer.from(body).toString('hex'));
+await Client.open(bytes, '0'.repeat(64), wasm).catch(error => console.log(error instanceof CollectionError));
+"""
+
+
+@node
+@pytest.mark.skipif(not shutil.which("npm"), reason="needs npm")
+def test_the_package_of_npm_has_the_client_and_nothing_else(servers, designed, tmp_path):
+    """Packed, unpacked where node looks for packages, and imported by name; its version is the project's."""
+    packed = ["npm", "pack", "--offline", "--json", "--pack-destination", str(tmp_path), str(WEB)]
+    (told,) = json.loads(subprocess.run(packed, cwd=tmp_path, capture_output=True, timeout=120, check=True).stdout)
+    assert {one["path"] for one in told["files"]} == {"package.json", "client.mjs", "client.d.ts", "report.wasm"}
+    assert (told["name"], told["version"]) == ("@dpmpc/client", version("dpmpc"))
+    folder = tmp_path / "node_modules" / "@dpmpc" / "client"
+    folder.mkdir(parents=True)
+    unpack = ["tar", "-xzf", str(tmp_path / told["filename"]), "-C", str(folder), "--strip-components", "1"]
+    subprocess.run(unpack, check=True, timeout=60)
+    (tmp_path / "uses.mjs").write_text(INSTALLED)
+    collection = designed("proved")
+    given = json.dumps({"task": collection.content.hex(), "digest": collection.digest.hex()})
+    done = subprocess.run(
+        ["node", "uses.mjs"], cwd=tmp_path, input=given, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    body, refused = done.stdout.split()
+    assert len(opened(servers, collection, bytes.fromhex(body))) == 3
+    assert refused == "true"
