@@ -412,7 +412,8 @@ def test_the_package_of_npm_has_the_client_and_nothing_else(servers, designed, t
     """Packed, unpacked where node looks for packages, and imported by name; its version is the project's."""
     packed = ["npm", "pack", "--offline", "--json", "--pack-destination", str(tmp_path), str(WEB)]
     (told,) = json.loads(subprocess.run(packed, cwd=tmp_path, capture_output=True, timeout=120, check=True).stdout)
-    assert {one["path"] for one in told["files"]} == {"package.json", "client.mjs", "client.d.ts", "report.wasm"}
+    files = {"package.json", "client.mjs", "codebook.mjs", "client.d.ts", "report.wasm"}
+    assert {one["path"] for one in told["files"]} == files
     assert (told["name"], told["version"]) == ("@dpmpc/client", version("dpmpc"))
     folder = tmp_path / "node_modules" / "@dpmpc" / "client"
     folder.mkdir(parents=True)
