@@ -69,7 +69,7 @@ def _describe(options: argparse.Namespace) -> None:
     choices = model.choices(choices, public)  # whatever cannot be counted is refused before data is read
     book = public.codebook
     assert isinstance(book, Codebook)
-    table = book.encode(read_cells(options.data, book.sources, dialect=dialect_of(options)))
+    table = book.encode(read_cells(options.data, book.sources, dialect=dialect_of(options)), counted=True)
     warn_of_bounds(public, table.values)
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
     networked, report = run_and_fit(task, table, options, model, began=began)

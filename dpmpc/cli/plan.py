@@ -13,7 +13,7 @@ from dpmpc.errors import InputError
 if TYPE_CHECKING:
     from dpmpc.data import Schema
 
-PLANNED = ("ridge", "low-rank", "logistic", "poisson")
+PLANNED = ("ridge", "low-rank", "logistic", "poisson", "compare")
 _OF_ROUNDS = {"mean": ("logistic", "poisson"), "effect": ("logistic", "poisson"), "most": ("poisson",)}
 MOST_COLUMNS = 1 << 20
 
@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--columns", type=int, metavar="P", help="features and target; or give --bounds")
     plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds, which name the columns")
     plan.add_argument("--model", choices=PLANNED, default="ridge", help="what is to be fitted (default %(default)s)")
-    plan.add_argument("--by", metavar="COL", help="as in `dpmpc fit`: a regression for each value of this column")
+    plan.add_argument("--by", metavar="COL", help="as in `dpmpc fit`: by the values of this column")
     plan.add_argument(
         "--describe", action="store_true", help="plan the table of `dpmpc describe`, by --by, in place of a model"
     )
@@ -91,6 +91,8 @@ def _plan(options: argparse.Namespace) -> None:
         if getattr(options, name) is not None and options.model not in models:
             given = getattr(options, name)
             raise InputError(f"{name}: {given} given, but that is for --model {' or '.join(models)}")
+    if options.model == "compare" and options.by is None:
+        raise InputError("by: none given, the column expected whose groups are compared (--by)")
     if options.by is None and (options.rounds or options.model in ("logistic", "poisson")):
         _plan_rounds(options, schema)
         return
@@ -131,18 +133,24 @@ def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
     """Plan a regression for each group."""
     from dpmpc.planning import ReleaseSpec, design
     from dpmpc.planning.prediction import Population
-    from dpmpc.render.plan import groups_plan_fields, groups_plan_parts
+    from dpmpc.render.plan import compare_plan_fields, groups_plan_fields, groups_plan_parts
 
-    if options.model != "ridge":
-        raise InputError(f"by: {options.by!r} given, but that is for --model ridge, not {options.model}")
+    if options.model not in ("ridge", "compare"):
+        raise InputError(f"by: {options.by!r} given, but that is for --model ridge or compare, not {options.model}")
     if options.rounds:
         raise InputError(f"rounds: {options.rounds!r} given with --by, 0 expected: groups share one release")
-    for name in ("components", "plot"):
+    for name in ("components", "plot", *(("explained",) if options.model == "compare" else ())):
         if getattr(options, name) is not None:
             raise InputError(f"{name}: {getattr(options, name)!r} given, but a plan by group has no such")
     population = Population(options.spread, options.spread, 0.5 if options.explained is None else options.explained)
     choices = {**task_choices(options), "by": options.by, "proved": options.proved}
     task = design(ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices))
+    if options.model == "compare":
+        fields, parts = compare_plan_fields(
+            task, options.by, options.spread, prices=_prices(options), days=options.days
+        )
+        print_result(fields if options.json else parts)
+        return
     fields = groups_plan_fields(task, options.by, population, prices=_prices(options), days=options.days)
     print_result(fields if options.json else groups_plan_parts(task, fields, population))
 

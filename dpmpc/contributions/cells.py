@@ -17,7 +17,7 @@ import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 from msgspec.structs import force_setattr
@@ -261,6 +261,14 @@ class CellCounts(CellCodes):
                 f"digest: {digest!r} given, {self.digest} expected: this machine computes other integers of the "
                 "strategies, which whoever adds cells up has to know exactly"
             )
+
+    @classmethod
+    def from_facts(cls, facts: Mapping[str, Any]) -> Self:
+        """Make the contribution of a task, which names the integers that its clients add up."""
+        if not isinstance(facts.get("digest"), str):
+            given = facts.get("digest", "none")
+            raise InputError(f"digest: {given!r} given, the SHA-256 of the strategies expected in every task")
+        return cls(**facts)
 
     @classmethod
     def of(cls, schema: Schema, by: str | Sequence[str] | None = None) -> CellCounts:

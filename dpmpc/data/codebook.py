@@ -95,6 +95,12 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     incomplete: Literal["refuse", "zeros"] = "refuse"
 
     def __post_init__(self) -> None:
+        force_setattr(self, "variables", tuple(self.variables))
+        force_setattr(self, "products", tuple(tuple(factors) for factors in self.products))
+        force_setattr(self, "missing", tuple(self.missing))
+        for variable in self.variables:
+            if not isinstance(variable, Variable):
+                raise InputError(f"variables: {variable!r} given, a dpmpc.data.Variable expected for each column")
         names = check_names([variable.name for variable in self.variables], "columns")
         require_choice("incomplete", self.incomplete, ("refuse", "zeros"))
         for factors in self.products:
@@ -244,7 +250,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
                 raise InputError(f"columns: no column {name!r} in the bounds; there are {', '.join(known)}")
         return replace(self, variables=tuple(known[name] for name in names), products=())
 
-    def encode(self, X: Any, target: str | None = None) -> Table:
+    def encode(self, X: Any, target: str | None = None, *, counted: bool = False) -> Table:
         """Code a table: one row of numbers for each of its rows.
 
         Parameters
@@ -253,6 +259,8 @@ class Codebook(Record, frozen=True, omit_defaults=True):
             What `dpmpc.data.read_cells` read, or an object with ``columns`` and ``to_numpy``.
         target : str, optional
             The column that is to be predicted, where that is known; for the words of errors.
+        counted : bool
+            Whether people are counted in cells, where an indicator alone can stand for what is missing; for those too.
 
         Returns
         -------
@@ -281,6 +289,8 @@ class Codebook(Record, frozen=True, omit_defaults=True):
                 where = f"{cells.place(absent[row], row)}: the value is missing"
                 if target is not None and absent[row] in self.sources_of([target]):
                     raise InputError(f"{where}, which is the target; {LACKING_TARGET}")
+                if counted:
+                    raise InputError(f'{where}; if_missing = "indicator" in its column counts those who lack it')
                 raise InputError(
                     f'{where}; say what stands for it: if_missing = "indicator" or "middle" in its column, or '
                     'incomplete = "zeros" (--zero-missing) for the whole row'

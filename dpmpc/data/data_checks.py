@@ -57,8 +57,9 @@ def require_column(public: Schema, target: str) -> None:
     """Refuse a target that the bounds code as columns of other names, with these names."""
     book = public.codebook
     variable = book.variable(target) if isinstance(book, Codebook) and target not in public.names else None
-    if variable is not None:
-        names = " or ".join(repr(column.name) for column in variable.term.columns)
+    columns = [] if variable is None else [one.name for one in variable.term.columns if one.name in public.names]
+    if columns:
+        names = " or ".join(map(repr, columns))
         raise InputError(f"target: {target!r} given, which the bounds code as {names}: name that column as the target")
 
 

@@ -17,7 +17,7 @@ from dpmpc.data import Column
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import normal_quantile
 from dpmpc.estimators.release_parts import column_index
-from dpmpc.estimators.scikit import name_features
+from dpmpc.estimators.scikit import OfRelease, name_features
 from dpmpc.linear_algebra import check_rank, top_components
 from dpmpc.release import GramRelease, Release
 from dpmpc.results import NumberTable, Result
@@ -26,7 +26,7 @@ from dpmpc.results.plots import components, estimate
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class LowRankFit:
+class LowRankFit(OfRelease):
     """Main directions as they are read from a release; `dpmpc.LowRankApproximation` says what attributes are."""
 
     kind: ClassVar[str] = "low-rank"  # as in `dpmpc fit --model`
@@ -87,7 +87,7 @@ OF = ("values", "items")
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class MomentFit:
+class MomentFit(OfRelease):
     """A moment as it is read from a release; `dpmpc.FrequencyMoment` says what parameters and attributes are."""
 
     kind: ClassVar[str] = "moment"  # as in `dpmpc fit --model`

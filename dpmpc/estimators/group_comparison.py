@@ -32,6 +32,7 @@ from dpmpc.data import require_column
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.inference import stands_out, t_quantile, t_tail
 from dpmpc.estimators.release_parts import Blocks, column_index, with_variables
+from dpmpc.estimators.scikit import OfRelease
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result, finite_or_none
 from dpmpc.results.plots import Plot, intervals
@@ -103,7 +104,7 @@ class Arm:
         return float(contrast @ self.sampling @ contrast)
 
 
-class GroupComparisonFit:
+class GroupComparisonFit(OfRelease):
     """Comparisons as they are read from a release; `dpmpc.GroupComparison` says what parameters and attributes are."""
 
     kind: ClassVar[str] = "compare"  # as in `dpmpc fit --model`

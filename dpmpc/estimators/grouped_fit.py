@@ -16,14 +16,14 @@ from dpmpc.estimators.grouped_summary import POOLED, GroupedSummary
 from dpmpc.estimators.inference import Inference, stands_out
 from dpmpc.estimators.release_parts import Blocks, selection
 from dpmpc.estimators.ridge import RidgeFit
-from dpmpc.estimators.scikit import name_features
+from dpmpc.estimators.scikit import OfRelease, name_features
 from dpmpc.estimators.summary import EVEN
 from dpmpc.planning.prediction import people_needed
 from dpmpc.release import Release
 from dpmpc.results import Result
 
 
-class GroupedRidgeFit:
+class GroupedRidgeFit(OfRelease):
     """Ridge regressions by group as they are read from a release.
 
     `dpmpc.GroupedRidgeRegression` says what parameters and attributes are. Nothing here makes a release, so that

@@ -116,7 +116,7 @@ def f_tail(statistic: float, degrees: tuple[float, float]) -> float:
 TARGETS = ("population", "sample")
 #: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
 ERRORS = ("homoscedastic", "any")
-_STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
+STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
 _NEARLY = 0.02  # a weight so near to 1 is left out
 _CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
 
@@ -395,7 +395,7 @@ def infer(
 
 def stands_out(total: float, variance: float) -> bool:
     """Return whether a noisy number of rows is clearly above 0; without noise it is."""
-    return variance == 0 or total > _STANDS_OUT * math.sqrt(variance)
+    return variance == 0 or total > STANDS_OUT * math.sqrt(variance)
 
 
 def _check(level: float, target: str, errors: str) -> None:

@@ -19,6 +19,7 @@ from dpmpc.arguments import require_finite, require_fraction
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import chi2_tail, normal_quantile
 from dpmpc.estimators.quantiles import Interval, _rising
+from dpmpc.estimators.scikit import OfRelease
 from dpmpc.estimators.summary import p_text
 from dpmpc.estimators.survival_cells import Members, Reals, SurvivalCells
 from dpmpc.release import Release
@@ -197,7 +198,7 @@ def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
     return LogRank(statistic, len(score), chi2_tail(statistic, len(score)), float(cells.times[end - 1]), tuple(known))
 
 
-class KaplanMeierFit:
+class KaplanMeierFit(OfRelease):
     """Survival curves as they are read from a release; `dpmpc.KaplanMeier` says what attributes are."""
 
     kind: ClassVar[str] = "survival"  # as in `dpmpc fit --model`

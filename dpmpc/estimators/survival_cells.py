@@ -78,7 +78,7 @@ def observed(public: Schema, cells: Cells) -> Table:
     """Code the rows of people; times beyond the last cell are in it, as bounds put them in any case."""
     book = public.codebook
     assert isinstance(book, Codebook)
-    table = book.encode(cells)
+    table = book.encode(cells, counted=True)
     values = table.values.copy()
     values[:, 0] = np.minimum(values[:, 0], public.columns[0].upper)
     return Table(table.names, values)

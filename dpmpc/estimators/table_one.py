@@ -77,7 +77,7 @@ class TableOne(TableOneFit, PrivateEstimator):
             raise InputError("bounds: none given, a bounds file or pairs (lower, upper) expected: cells follow from it")
         given = Schema.from_toml(self.bounds) if isinstance(self.bounds, str | Path) else self.bounds
         if isinstance(given, Schema) and isinstance(given.codebook, Codebook):
-            table = given.codebook.only(self.read_columns(given.codebook)).encode(X)
+            table = given.codebook.only(self.read_columns(given.codebook)).encode(X, counted=True)
         else:
             table = Table.from_any(X)
             table = table if self.columns is None else table.select(self.columns)

@@ -23,6 +23,7 @@ from dpmpc.estimators.cross_table import CrossTable
 from dpmpc.estimators.independence import Independence, holm, rank_test
 from dpmpc.estimators.inference import stands_out
 from dpmpc.estimators.quantiles import Distribution, Interval
+from dpmpc.estimators.scikit import OfRelease
 from dpmpc.estimators.shares_and_odds import share_interval
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result
@@ -35,7 +36,7 @@ _MOST_PLOTS = 20
 _NOTHING = "The noise hides all medians and shares: more people, fewer columns or groups, or a larger epsilon would do."
 
 
-class TableOneFit:
+class TableOneFit(OfRelease):
     """Table 1 as it is read from a release; `dpmpc.TableOne` says what attributes are."""
 
     kind: ClassVar[str] = "table-one"  # as in the JSON of `dpmpc describe`

@@ -15,6 +15,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from dpmpc.contributions import GroupedMoments
+from dpmpc.estimators.group_comparison import Arm, GroupComparisonFit
+from dpmpc.estimators.inference import STANDS_OUT
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.planning.advice import Forecast, ReleaseOption, groups_outlook
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
@@ -33,6 +35,8 @@ NOT_KNOWN = (
     "The plan knows no weights, no rare categories or indicators, and no spread of logarithms: each makes errors "
     "larger than it says, and may leave a fit without intervals."
 )
+
+_POWER = 2.8  # standard errors of a difference that a test at .05 finds with probability .8: 1.96 + .84
 
 _MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
 
@@ -119,6 +123,58 @@ def groups_plan_parts(task: Task, fields: dict[str, Any], population: Population
         f"{_times(fields['one_hot'])} variance.\n",
         guarantee_text(task.guarantee),
     ]
+
+
+def compare_plan_fields(
+    task: Task, by: str, spread: float, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
+    """Return what the plan of a comparison says, as plain data and for a person: errors between groups of one size.
+
+    Values are assumed to have this standard deviation once their bounds are scaled to [-1, 1], and a mean halfway
+    between the middle and the upper bound: the noise in a mean grows with its distance from the middle.
+    """
+    assert isinstance(task.statistic, GroupedMoments)
+    public = task.statistic.analysed(task.schema)
+    groups, noise = len(task.statistic.variable(task.schema).categories), float(task.noise_variance[0])
+    people = task.clients / groups
+
+    def errors(variance: float) -> list[float]:
+        """Return the standard error of a difference of each column, for noise of this variance."""
+        block = people * np.array([[1.0, 0.5], [0.5, 0.25 + spread**2]])
+        units = zip(public.offset.tolist(), public.slope.tolist(), strict=True)
+        arms = [Arm.of(block, variance, np.array([offset]), np.array([slope])) for offset, slope in units]
+        return [math.sqrt(2 * arm.variance(np.ones(1))) for arm in arms]
+
+    private = errors(noise)
+    table = NumberTable(
+        f"Difference of means between two groups of {by}, of {people:,.0f} people each",
+        {
+            "std. error": private,
+            "without privacy": errors(0.0),
+            "found with power .8": [_POWER * error for error in private],
+        },
+        list(public.names),
+        notes=[
+            f"Assumed: all {groups} groups of one size, a standard deviation of {spread:g} once the bounds are scaled "
+            "to [-1, 1], and means halfway between the middle and the end. The last column is the smallest difference "
+            "that a test at .05 finds in 4 of 5 releases.",
+        ],
+    )
+    least = math.floor(STANDS_OUT * math.sqrt(noise)) + 1
+    told = least <= people
+    fields = {
+        **task_fields(task, len(public)),
+        "model": GroupComparisonFit.kind,
+        "by": by,
+        **_release_fields(task, prices or Prices(), days),
+        "groups": groups,
+        "people_of_a_group": people,
+        "smallest_group": least,
+        "differences": table.to_dict(),
+    }
+    said = f"A group has a mean from about {least:,} people on"
+    verdict = f"{said}." if told else f"{said}: no group is expected to have one."
+    return fields, [_release_grid(fields), table, f"{verdict}\n", guarantee_text(task.guarantee)]
 
 
 def table_of_nobody(task: Task) -> TableOneFit:

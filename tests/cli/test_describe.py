@@ -131,7 +131,7 @@ def test_bad_options_are_one_sentence(described, capsys, options, message):
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('if_missing = "indicator"', "", "column 'stay', row 1 (line 2): the value is missing; say what stands for it"),
+        ('if_missing = "indicator"', "", "column 'stay', row 1 (line 2): the value is missing; if_missing"),
         ('if_missing = "indicator"', 'if_missing = "middle"', "'indicator' expected, which counts them by themselves"),
         (', "isle"', "", "column 'ward', row 1 (line 2): isle given, one of north, south expected"),
         ("cells = 80", "cells = 800", "cells: 800 given, a whole number from 2 to 512 expected"),

@@ -281,3 +281,51 @@ def test_plans_of_rounds_that_make_no_sense_are_refused(options, message, capsys
     assert status == 2
     assert message in told
     assert printed == ""
+
+
+ARMS = """
+[columns.arm]
+values = ["a", "b", "c"]
+[columns.age]
+lower = 0
+upper = 100
+[columns.spend]
+lower = 0
+upper = 10
+"""
+
+
+def test_plan_of_a_comparison(capsys, tmp_path):
+    (tmp_path / "arms.toml").write_text(ARMS)
+    words = ["plan", "--model", "compare", "--clients", "3000", "--bounds", tmp_path / "arms.toml", *BUDGET]
+    status, printed, _ = run(capsys, *words, "--by", "arm", "--json")
+    fields = json.loads(printed)
+    assert (status, fields["model"], fields["groups"], fields["people_of_a_group"]) == (0, "compare", 3, 1000.0)
+    spend, age = fields["differences"]["spend"], fields["differences"]["age"]
+    bare = (2 * (0.4 * 5) ** 2 / 1000) ** 0.5  # of two means of 1,000 people
+    assert spend["without privacy"] == pytest.approx(bare, rel=1e-3)
+    assert spend["std. error"] > bare
+    assert age["std. error"] == pytest.approx(10 * spend["std. error"])
+    assert spend["found with power .8"] == pytest.approx(2.8 * spend["std. error"])
+    assert 4 * fields["noise"]["released_sd"] < fields["smallest_group"] < 4 * fields["noise"]["released_sd"] + 2
+    status, printed, _ = run(capsys, *words, "--by", "arm")
+    assert "Difference of means between two groups of arm, of 1,000 people each" in printed
+    assert f"A group has a mean from about {fields['smallest_group']} people on." in printed
+    few = run(capsys, *words[:4], "60", *words[5:], "--by", "arm")[1]
+    assert "no group is expected to have one" in few
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ((), "by: none given, the column expected whose groups are compared"),
+        (("--by", "age"), "by: 'age' given"),
+        (("--by", "arm", "--explained", ".5"), "explained: 0.5 given, but a plan by group has no such"),
+        (("--by", "arm", "--rounds", "2"), "rounds: 2 given with --by, 0 expected"),
+    ],
+)
+def test_plans_of_comparisons_that_make_no_sense(capsys, tmp_path, options, said):
+    (tmp_path / "arms.toml").write_text(ARMS)
+    words = ["plan", "--model", "compare", "--clients", "3000", "--bounds", tmp_path / "arms.toml", *BUDGET]
+    status, _, error = run(capsys, *words, *options)
+    assert (status, said in error) == (2, True), error

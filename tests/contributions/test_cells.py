@@ -205,6 +205,15 @@ def test_other_integers_of_a_strategy_are_refused():
         CellCounts(contribution.grids, "00")
 
 
+@pytest.mark.parametrize("digest", [None, 7, "left out"])
+def test_a_task_without_the_digest_of_its_strategies_is_refused(digest):
+    facts = cells("a number")[1].describe() | {"digest": digest}
+    if digest == "left out":
+        del facts["digest"]
+    with pytest.raises(InputError, match=r"digest: .* given, the SHA-256 of the strategies expected in every task"):
+        contribution_from(facts)
+
+
 def test_grids_of_other_bounds_are_refused():
     _, contribution = cells("a number")
     other = Schema.of_codebook(Codebook((Variable("age", 0, 11, cells=12),)))

@@ -152,6 +152,23 @@ def test_weights_are_the_last_column():
         coded([AGE], frame, weight=Weight("w", 4))
 
 
+def test_lists_are_taken_and_what_is_no_variable_is_refused():
+    variables = [Variable("age", 0, 100), Variable("ward", values=("a", "b"))]
+    given = Codebook(variables, products=[["age", "ward"]], missing=["?"])
+    assert given == Codebook(tuple(variables), products=(("age", "ward"),), missing=("?",))
+    assert hash(given) == hash(Codebook(tuple(variables), products=(("age", "ward"),), missing=("?",)))
+    with pytest.raises(InputError, match=r"variables: Column\(.* given, a dpmpc\.data\.Variable expected"):
+        Codebook([Column("age", 0, 100)])
+
+
+def test_missing_values_of_tables_that_are_counted_have_one_remedy():
+    book = Codebook([Variable("age", 0, 100), Variable("ward", values=("a", "b"))])
+    with pytest.raises(
+        InputError, match=r'is missing; if_missing = "indicator" in its column counts those who lack it$'
+    ):
+        book.encode(Frame(age=["30", ""], ward=["a", "b"]), counted=True)
+
+
 def test_products():
     frame = {"age": ["30", "70"], "smoker": ["yes", "yes"], "ward": ["B", "A"]}
     table = coded([AGE, SMOKER, WARD], frame, products=(("age", "smoker"), ("age", "ward"), ("smoker", "ward")))

@@ -266,3 +266,10 @@ def test_a_release_without_groups_and_a_level_of_one_are_refused(clear):
         fitted(clear[0]).result(1.0)
     with pytest.raises(InputError, match="groups: 'x' given in row 1"):
         GroupComparison(ARMS, bounds=(0, 1)).fit(None, np.zeros(2), groups=["x", "old"])
+
+
+def test_a_target_whose_values_are_the_groups_is_refused_without_a_circle():
+    release = release_of_law(task_of(500), people(np.random.default_rng(8), 500)[0], np.random.default_rng(8))
+    for target in ("arm", "arm=new"):
+        with pytest.raises(InputError, match=f"target: '{target}' given, one of last, age, spend expected"):
+            GroupComparisonFit().fit_release(release, target)

@@ -19,11 +19,21 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import estimator_checks_generator, parametrize_with_checks
 
-from dpmpc import FrequencyMoment, LogisticRegression, LowRankApproximation, PoissonRegression, RidgeRegression
+from dpmpc import (
+    FrequencyMoment,
+    GroupComparison,
+    KaplanMeier,
+    LogisticRegression,
+    LowRankApproximation,
+    PoissonRegression,
+    RidgeRegression,
+    TableOne,
+)
 from dpmpc.baselines import SSP, AdaSSP, AnalyzeGauss, LocalGaussian, ModSulq, linear, local, low_rank
 from dpmpc.baselines.common import normalised_rows
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.errors import InputError, PrivacyWarning
+from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.mutual_information import AdditiveNoise, RandomProjection
 
 NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "servers": 2, "simulation_seed": 0}
@@ -312,3 +322,28 @@ def test_the_example_of_the_documentation_runs(capsys):
     assert scope["model"].score(scope["X"], scope["y"]) > 0.5
     assert 0.5 < scope["ledger"].epsilon < 1
     assert "by 2 releases>" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda: TableOne().result(),
+        lambda: TableOne().quantile("age", 0.5),
+        lambda: TableOne().table_,
+        lambda: TableOne().tests(),
+        lambda: GroupComparison(values=("a", "b")).result(),
+        lambda: GroupComparison(values=("a", "b")).differences(),
+        lambda: KaplanMeier(time="months", event="died").result(),
+        lambda: TableOneFit().numbers(),
+    ],
+)
+def test_what_reads_a_release_says_that_it_has_read_none(ask):
+    with pytest.raises(NotFittedError, match="has read no release: fit or fit_release expected before"):
+        ask()
+
+
+def test_what_reads_a_release_has_no_other_attributes():
+    with pytest.raises(AttributeError, match="has no attribute 'wrong'") as found:
+        _ = TableOneFit().wrong
+    assert not isinstance(found.value, NotFittedError)
+    assert not hasattr(TableOneFit(), "release_")
