@@ -171,6 +171,14 @@ def _add_serve(commands: Any) -> None:
         action="store_true",
         help="open the door though clients prove nothing: whoever ends TLS could spoil the release",
     )
+    serve.add_argument(
+        "--proxied",
+        nargs="+",
+        default=[],
+        metavar="NETWORK",
+        help="addresses of proxies, such as 10.0.0.7/32, that say who calls: their connections begin with the header "
+        "of the PROXY protocol, version 2, and limits count the callers",
+    )
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
@@ -454,6 +462,7 @@ def _serve(options: argparse.Namespace) -> None:
 def _serve_until_stopped(options: argparse.Namespace) -> None:
     from dpmpc.collection.admission import Limits
     from dpmpc.collection.logs import configure
+    from dpmpc.collection.proxy_protocol import Proxies
     from dpmpc.collection.server_folder import ServerFolder
     from dpmpc.collection.serving import serve
     from dpmpc.collection.task_file import Collection
@@ -486,6 +495,7 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
         limits=Limits(**{name: value for name, value in given.items() if value is not None}),
         metrics_for_all=options.metrics_for_all,
         web=options.web,
+        proxies=Proxies(options.proxied),
         on_listening=tell,
     )
 

@@ -47,7 +47,7 @@ class Metrics:
         self._rejected = Counter("dpmpc_requests_rejected", "Uploads turned away", ["reason"], registry=registry)
         self._connections = Counter(
             "dpmpc_connections_refused",
-            "Connections refused, or dropped while idle, because there were too many",
+            "Connections refused, or dropped while idle, because there were too many; or whose proxy named nobody",
             ["reason"],
             registry=registry,
         )
@@ -86,7 +86,7 @@ class Metrics:
         self._log.log(logging.INFO, f"upload refused: {reply.status} {reply.cause}", cause=reply.cause)
 
     def count_refused_connection(self, reason: str) -> None:
-        """Count a connection that was refused because there were too many."""
+        """Count a connection that was refused or dropped."""
         self._connections.labels(reason).inc()
 
     def observe_group(self, requests: int, seconds: float) -> None:

@@ -41,6 +41,7 @@ from msgspec import structs
 from dpmpc.collection import doors, front_page
 from dpmpc.collection.added_keys import ADDED_KEYS
 from dpmpc.collection.admission import Admission, Limits, Refusal
+from dpmpc.collection.connections import NAMED
 from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
@@ -349,7 +350,8 @@ class Service:
 
     def _may_see_figures(self, request: Any) -> bool:
         """Say whether a request is by the operator: through the door come strangers, from a proxy's address."""
-        return self._metrics_for_all or (request.app is not self._web and _is_loopback(request.remote))
+        stranger = request.app is self._web or NAMED in request  # what a proxy calls loopback is not ours
+        return self._metrics_for_all or (not stranger and _is_loopback(request.remote))
 
     async def _measure(self, request: Any) -> Any:
         if not self._may_see_figures(request):

@@ -25,6 +25,7 @@ from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import LINGER_SECONDS, IdleTimeout, LimitedListener, connections_allowed, listen
 from dpmpc.collection.doors import Door, Outbox
 from dpmpc.collection.logs import RateLimitedLogger
+from dpmpc.collection.proxy_protocol import Proxies
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.roster import Roster
@@ -58,6 +59,7 @@ def serve(
     limits: Limits | None = None,
     metrics_for_all: bool = False,
     web: tuple[str, int] | None = None,
+    proxies: Proxies | None = None,
     on_listening: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Take reports until a signal says to stop.
@@ -78,6 +80,8 @@ def serve(
         See `Service`.
     web : tuple of str and int, optional
         Host and port of the door, on the loopback interface.
+    proxies : Proxies, optional
+        Whose connections begin with the header of the PROXY protocol, at the port and at the door.
     on_listening : callable, optional
         Called with the port.
 
@@ -121,7 +125,7 @@ def serve(
                 if web is not None:
                     entrances.append(_Entrance(service.web_application(), None, *web))
                 try:
-                    await _listen(service, entrances, door, on_listening)
+                    await _listen(service, entrances, door, proxies or Proxies(), on_listening)
                 finally:
                     await service.close()
 
@@ -157,7 +161,11 @@ class _Entrance(NamedTuple):
 
 
 async def _listen(
-    service: Service, entrances: Sequence[_Entrance], door: Door | None, on_listening: Callable[[int], None]
+    service: Service,
+    entrances: Sequence[_Entrance],
+    door: Door | None,
+    proxies: Proxies,
+    on_listening: Callable[[int], None],
 ) -> None:
     """Serve until a signal arrives, then finish the requests that have begun."""
     loop = asyncio.get_running_loop()
@@ -173,10 +181,11 @@ async def _listen(
     limited = [
         LimitedListener(
             idle,
-            behind_proxy if entrance.context is None else limits,
+            behind_proxy if entrance.context is None and not any(map(proxies.has, _LOOPBACK)) else limits,
             entrance.context,
             service.log,
             service.metrics.count_refused_connection,
+            proxies,
         )
         for entrance, idle in zip(entrances, idles, strict=True)
     ]

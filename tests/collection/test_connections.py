@@ -10,19 +10,17 @@ import ssl
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 
 from bench.system.collection_servers import Servers
 from dpmpc.collection import connections
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.connections import IdleTimeout, LimitedListener, connections_allowed, listen
+from dpmpc.collection.connections import connections_allowed, listen
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.errors import InputError
 from dpmpc.network.identity import pinning_context, public_context, write_identity
 from support.hostile.strangers import Idle, Silent, pipeline
+from support.listening import LOG, is_closed, opened
 from support.waiting import PATIENCE, until, wait_for
-
-LOG = logging.getLogger("dpmpc.collection.test")
 
 
 def get(servers, path, source=None, timeout=PATIENCE):
@@ -105,46 +103,6 @@ def test_pipelined_requests_do_not_fill_the_memory(small):
 def resident(process):
     """Bytes of memory that a process has."""
     return int(Path(f"/proc/{process}/statm").read_text().split()[1]) * resource.getpagesize()
-
-
-@contextlib.asynccontextmanager
-async def opened(limits, log=None, context=None, work=None):
-    """A door with an HTTP server behind it that answers `/`, after `work`; yields port, door and what it refused."""
-    refused = []
-    guard = IdleTimeout(limits)
-
-    async def ok(request):
-        if work is not None:
-            await work(request)
-        return web.Response()
-
-    application = web.Application(middlewares=[guard.middleware])
-    application.router.add_get("/", ok)
-    runner = web.AppRunner(application)
-    await runner.setup()
-    guard.http = runner.server
-    context = context or ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    door = LimitedListener(guard, limits, context, RateLimitedLogger(log or LOG), refused.append)
-    listeners = await listen("127.0.0.1", 0)
-    accepting = asyncio.create_task(door.accept(listeners))
-    try:
-        yield listeners[0].getsockname()[1], door, refused
-    finally:
-        accepting.cancel()
-        await asyncio.gather(accepting, return_exceptions=True)
-        for listener in listeners:
-            listener.close()
-        await runner.cleanup()
-
-
-async def is_closed(reader, seconds=PATIENCE):
-    """Whether the other end closes within a time."""
-    try:
-        return await asyncio.wait_for(reader.read(1), seconds) == b""
-    except ConnectionError:
-        return True
-    except TimeoutError:
-        return False
 
 
 @pytest.mark.parametrize("sent", [b"", b"\x16", b"\x16\x03\x01\x02\x00"], ids=["silent", "a byte", "a header"])
