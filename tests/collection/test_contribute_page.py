@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+import time
 
 import aiohttp
 import numpy as np
@@ -15,7 +16,9 @@ from dpmpc.collection import front_page
 from dpmpc.collection.roster import draw_tickets, write_roster
 from dpmpc.collection.verifying import verify
 from dpmpc.data import Codebook, Schema, Variable
-from support.browser import CHROMIUM, browser_page
+from dpmpc.proved_reports import shares_of
+from dpmpc.proving.circuit import FIELD
+from support.browser import CHROMIUM, browser_page, violations
 from support.node import node, run_node
 from support.waiting import PATIENCE
 
@@ -413,15 +416,118 @@ def test_reports_of_node_are_counted_by_three_servers_in_a_release(tmp_path):
         sent = run_node("contribute", servers.collection, rows=rows.tolist(), doors=doors)
         assert [one["servers"] for one in sent] == [{"0": 200, "1": 200, "2": 200}] * 60
         assert [ids_at(servers, server) for server in range(3)] == [{one["id"] for one in sent}] * 3
-        for server in range(3):
-            servers.stop(server)
-        children = []
-        for server in range(3):
-            own = ["--server", str(server), "--folder", str(tmp_path / f"server-{server}")]
-            own += ["--out", str(tmp_path / f"release-{server}.dpmpc")]
-            command = [sys.executable, "-m", "dpmpc", "release", str(servers.task_file), "--close", *own]
-            children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-        told = [child.communicate(timeout=PATIENCE) for child in children]
-        assert [child.returncode for child in children] == [0] * 3, told
-        verified = verify(tmp_path / "release-0.dpmpc", servers.collection)
+        verified = released(servers, tmp_path)
         assert verified.certificate.statement.manifest.clients == 60
+
+
+def released(servers, folder):
+    """Stop the servers, let three processes release, and verify the file."""
+    for server in range(3):
+        servers.stop(server)
+    children = []
+    for server in range(3):
+        own = ["--server", str(server), "--folder", str(folder / f"server-{server}")]
+        own += ["--out", str(folder / f"release-{server}.dpmpc")]
+        command = [sys.executable, "-m", "dpmpc", "release", str(servers.task_file), "--close", *own]
+        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
+    told = [child.communicate(timeout=PATIENCE) for child in children]
+    assert [child.returncode for child in children] == [0] * 3, told
+    return verify(folder / "release-0.dpmpc", servers.collection)
+
+
+@pytest.fixture(scope="module")
+def axe(tmp_path_factory):
+    """The script of axe-core, from npm."""
+    folder = tmp_path_factory.mktemp("axe")
+    packed = ["npm", "pack", "--silent", "axe-core@4.14.1"]
+    try:
+        name = subprocess.run(packed, cwd=folder, capture_output=True, text=True, timeout=120, check=True).stdout
+        subprocess.run(["tar", "-xzf", name.strip(), "package/axe.min.js"], cwd=folder, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError):
+        pytest.skip("needs axe-core from npm")
+    return (folder / "package" / "axe.min.js").read_text()
+
+
+@chromium
+@pytest.mark.long("a package of npm is fetched")
+def test_nothing_in_the_form_keeps_people_out_who_do_not_see_or_use_no_mouse(running, axe):
+    """On the empty form, with its errors, before sending, and with the receipt; and on the front page."""
+
+    async def script(page):
+        found = await violations(page, axe)
+        await press(page, "#form button")
+        await page.until("document.querySelector('[aria-invalid=true]') !== null")
+        found += await violations(page, axe)
+        await fill_in(page)
+        await press(page, "#form button")
+        await page.until("document.getElementById('send').offsetParent !== null")
+        found += await violations(page, axe)
+        await press(page, "#send")
+        await page.until(SHOWN.format("receipt"))
+        found += await violations(page, axe)
+        await page.open(running.door(0) + "/")
+        return found + await violations(page, axe)
+
+    assert visit(running, script) == []
+
+
+MANY = """(async () => {
+  const { Client } = await import('/client.mjs');
+  const bytes = async path => (await fetch(path)).arrayBuffer();
+  const client = await Client.open(await bytes('/v1/collection'), %(digest)s, await bytes('/report.wasm'));
+  let next = 0, making = 0;
+  const rows = %(rows)s, sent = [];
+  await Promise.all(Array.from({ length: 24 }, async () => {
+    while (next < rows.length) {
+      const [a, y] = rows[next++], began = performance.now(), report = await client.report({ a, y });
+      making += performance.now() - began;
+      await client.send(report, { doors: [location.origin] });
+      sent.push(Array.from(report.id, byte => byte.toString(16).padStart(2, '0')).join(''));
+    }
+  }));
+  return { sent, making: making / rows.length };
+})()"""
+
+
+@chromium
+@pytest.mark.timeout(3600)
+@pytest.mark.long("ten thousand reports of pages in Chromium")
+@pytest.mark.parametrize("count", [10_000])
+def test_ten_thousand_reports_of_pages_are_released_exactly(count, tmp_path):
+    """Two pages at two doors send at once; the shares of three servers add up to the very rows, then they release."""
+    servers_of = {"sealed": True, "minimum_batch": count, "largest_batch": count, **PROVED}
+    rows = np.random.default_rng(7).uniform(0, 10, (count, 2))
+    with Servers.make(tmp_path, "--rate", "100000", columns=("a", "y"), **servers_of) as servers:
+        servers.start()
+
+        async def page_at(door, own):
+            ids = []
+            async with browser_page() as page:
+                await page.open(servers.door(door) + "/contribute")
+                for part in np.array_split(own, max(1, len(own) // 250)):
+                    given = {"digest": json.dumps(servers.collection.digest.hex()), "rows": json.dumps(part.tolist())}
+                    found = await page.run(MANY % given)
+                    ids += found["sent"]
+                assert not page.complaints, page.complaints
+            return ids
+
+        async def pages():
+            return await asyncio.gather(*(page_at(door, own) for door, own in enumerate(np.array_split(rows, 2))))
+
+        began = time.monotonic()
+        sent = {one for ids in asyncio.run(pages()) for one in ids}
+        print(f"{count} reports of two pages in {time.monotonic() - began:.0f} s")
+        assert len(sent) == count
+        plan = servers.collection.plan
+        proofs = plan.proofs
+        records = []
+        for server in range(3):
+            with servers.spool(server) as spool:
+                ids = spool.ids()
+                assert {bytes(one).hex() for one in ids} == sent
+                words = spool.share(ids).rows(0, count)
+                records.append(shares_of(plan, server, ids, words).records(proofs.circuit))
+        witness = proofs.witness(proofs.encode(plan.schema.normalise(rows)))
+        found = FIELD.sum_of(records)[:, : witness.shape[1]]
+        assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, witness.tolist()))
+        assert released(servers, tmp_path).certificate.statement.manifest.clients == count

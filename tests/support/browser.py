@@ -110,3 +110,10 @@ async def browser_page():
         process.kill()
         await process.wait()
         shutil.rmtree(folder, ignore_errors=True)
+
+
+async def violations(page, axe):
+    """Return what axe-core, whose script this is, finds wrong in a page for people who do not see or use no mouse."""
+    await page.run(f"{axe}; undefined")
+    found = await page.run("axe.run().then(result => result.violations)")
+    return [f"{one['id']}: {one['help']}: {node['html']}" for one in found for node in one["nodes"]]
