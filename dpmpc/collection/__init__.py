@@ -10,7 +10,7 @@ In the order in which a report travels:
 `serving`     the server process: `connections`, `service` (HTTP), `admission`, `roster`, `group_commit`
 `doors`       how a server that took a report for all hands it on to the others
 `report_store` what every store of a server's shares does; `sqlite_store` is the default: words in `segments`, and a
-              `spool_index`
+              `spool_index`; `postgres_store` is for several workers
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
 `database`    SQLite as spool and ledger use it; `server_folder` has both
 `agreement`   how the servers agree on the batch

@@ -29,7 +29,7 @@ import datetime
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,8 @@ class ReportStore(Store):
     ``writer=False`` adds nothing; all else may be called by any process.
     """
 
+    workers = 1  # processes that may add at once
+
     def __init__(
         self,
         digest: bytes,
@@ -121,7 +123,13 @@ class ReportStore(Store):
         self._most_stored, self._writer = most_stored, writer
         copies, width = self.shape
         content = KEYS if keys else self.ring.name
-        self._own = {"digest": digest.hex(), "server": server, "copies": copies, "width": width, "ring": content}
+        self._own: dict[str, Any] = {
+            "digest": digest.hex(),
+            "server": server,
+            "copies": copies,
+            "width": width,
+            "ring": content,
+        }
 
     def add(self, ids: Sequence[bytes], words: Words) -> Added:
         """Store an upload durably before returning."""

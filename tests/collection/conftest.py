@@ -10,6 +10,7 @@ from dpmpc.collection import noise_dealing
 from support import forks
 from support.hostile import shamir_servers
 from support.release_processes import copied_or_linked, filled
+from support.report_stores import cluster_or_skip
 from support.shamir_collections import SHAMIR, no_noise
 
 
@@ -50,3 +51,11 @@ def silent(monkeypatch):
     """Servers that deal zeros, so that sums can be compared exactly."""
     monkeypatch.setattr(noise_dealing, "draw_dealt", no_noise)
     monkeypatch.setattr(shamir_servers, "draw_dealt", no_noise)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """A PostgreSQL server of the tests' own; skips where there is none."""
+    cluster = cluster_or_skip()
+    yield cluster
+    cluster.close()

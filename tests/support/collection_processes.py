@@ -1,14 +1,17 @@
 """Processes that use a spool or a ledger and tell of all that was acknowledged to them, until they are killed."""
 
+import contextlib
 import hashlib
 import random
+import time
+from pathlib import Path
 
 import numpy as np
 
 from dpmpc.collection import sqlite_store
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.sqlite_store import SqliteStore
-from dpmpc.errors import AlreadyReleased
+from dpmpc.errors import AlreadyReleased, SpoolError
 
 DIGEST = bytes(range(32))
 SHAPE = (2, 3)
@@ -27,7 +30,11 @@ def upload_of(ids):
 def open_spool(place, **options):
     """Open a store of either kind, by its folder or its address."""
     own = {"digest": DIGEST, "server": 1, "shape": SHAPE, **options}
-    return SqliteStore(place, **own)
+    if isinstance(place, Path):
+        return SqliteStore(place, **own)
+    from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
+
+    return PostgresStore(place, **own)
 
 
 def reports(count, seed=1):
@@ -37,6 +44,11 @@ def reports(count, seed=1):
 
 def as_array(ids):
     return np.frombuffer(b"".join(sorted(ids)), np.uint8).reshape(-1, 16)
+
+
+def cut(message):
+    """Return the ids that a message holds."""
+    return [message[first : first + 16] for first in range(0, len(message), 16)]
 
 
 def holds(store, ids):
@@ -63,6 +75,17 @@ def add_reports(folder, seed, announced):
             added = store.add(*upload_of(ids + again))
             assert added == (len(ids), len(again))
             acknowledged += ids
+            announced.send_bytes(b"stored")
+
+
+def add_as_worker(place, worker, workers, seed, announced):
+    """Announce each upload's ids before `add`, and afterwards that they are stored, until the database is gone."""
+    draw = random.Random(f"{worker} {seed} {time.monotonic()}")
+    with open_spool(place, worker=worker, workers=workers) as store, contextlib.suppress(SpoolError):
+        while True:
+            ids = [draw.randbytes(16) for _ in range(draw.randrange(1, 50))]
+            announced.send_bytes(b"".join(ids))
+            store.add(*upload_of(ids))
             announced.send_bytes(b"stored")
 
 

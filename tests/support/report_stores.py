@@ -1,20 +1,109 @@
-"""The kinds of stores that tests of `ReportStore` are run for, and what they do to one by hand."""
+"""The kinds of stores that tests of `ReportStore` are run for, and a PostgreSQL server of the tests' own."""
 
+import contextlib
+import itertools
+import os
+import pwd
 import shutil
+import subprocess
+import tempfile
+from pathlib import Path
 
-STORES = ["sqlite"]
+import pytest
+
+STORES = ["sqlite", "postgres"]
+NOBODY = 65534
+START_SECONDS = 120
+
+
+class Cluster:
+    """A PostgreSQL server in a private folder, on a Unix socket, as a user that is not root."""
+
+    def __init__(self, programs):
+        self._programs, self._numbers = programs, itertools.count()
+        self.folder = Path(tempfile.mkdtemp(prefix="dpmpc-pg-"))  # short: the path of a socket has 107 bytes at most
+        self.user = pwd.getpwuid(NOBODY if os.geteuid() == 0 else os.geteuid()).pw_name
+        if os.geteuid() == 0:
+            os.chown(self.folder, NOBODY, NOBODY)
+        self._run("initdb", "-U", self.user, "-A", "trust", "--no-sync", "--no-locale", "-E", "UTF8")
+        self.start()
+
+    def _run(self, program, *options):
+        own = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"] if os.geteuid() == 0 else []
+        command = [*own, self._programs / program, "-D", self.folder / "data", *options]
+        done = subprocess.run(
+            command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, cwd="/", timeout=START_SECONDS
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program}: {done.stderr}")
+
+    def start(self, **settings):
+        """Start the server; settings are those of postgresql.conf."""
+        told = {"listen_addresses": "''", "shared_buffers": "32MB", "max_connections": 40, **settings}
+        options = " ".join([f"-k {self.folder}", *(f"-c {name}={value}" for name, value in told.items())])
+        log = self.folder / "log"
+        self._run("pg_ctl", "-w", "-t", str(START_SECONDS), "-l", str(log), "-o", options, "start")
+
+    def stop(self, mode="immediate"):
+        """Stop it; "immediate" is a crash."""
+        self._run("pg_ctl", "-w", "-t", str(START_SECONDS), "-m", mode, "stop")
+
+    def close(self):
+        """Stop it and remove all that it kept."""
+        with contextlib.suppress(RuntimeError):  # it was stopped already
+            self.stop()
+        shutil.rmtree(self.folder)
+
+    def execute(self, statement, place=None):
+        """Run a statement by hand, in a database of this server."""
+        import psycopg  # an extra of the package
+
+        with psycopg.connect(place or self.address("postgres"), autocommit=True) as connection:
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    def address(self, database):
+        """Return the address of a database."""
+        return f"postgresql:///{database}?host={self.folder}&user={self.user}"
+
+    def database(self):
+        """Return the address of a new database."""
+        name = f"trial_{next(self._numbers)}"
+        self.execute(f"CREATE DATABASE {name}")
+        return self.address(name)
+
+
+def cluster_or_skip():
+    """Return a new server, or skip by the name of what is missing."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("PostgreSQL does not run as root, and setpriv is not there")
+    places = [*Path("/usr/lib/postgresql").glob("*/bin"), *map(Path, os.environ["PATH"].split(os.pathsep))]
+    for programs in sorted(places, reverse=True):
+        if (programs / "initdb").exists() and (programs / "pg_ctl").exists():
+            return Cluster(programs)
+    pytest.skip("PostgreSQL is not installed (Debian: postgresql)")
 
 
 def place_of(request, tmp_path):
-    """Return where a new store of the kind that is asked for may be opened."""
-    return tmp_path / "spool"
+    """Return where a new store of the kind that a test is run for may be opened."""
+    return tmp_path / "spool" if request.param == "sqlite" else request.getfixturevalue("postgres").database()
 
 
 def wipe(place):
     """Remove a store."""
-    shutil.rmtree(place, ignore_errors=True)
+    if isinstance(place, Path):
+        shutil.rmtree(place, ignore_errors=True)
+    else:
+        import psycopg  # an extra of the package
+
+        with psycopg.connect(place, autocommit=True) as connection:
+            connection.execute("DROP SCHEMA IF EXISTS dpmpc CASCADE")
 
 
 def crash(store):
     """Let go of a store as a crash does: SQLite's log is not written back before the next process reads it."""
-    store._unlock()
+    if hasattr(store, "_unlock"):
+        store._unlock()
+    else:
+        store._disconnect()

@@ -4,11 +4,11 @@ from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
 
 
-def run_in(folder, machine, steps):
+def run_in(folder, machine, steps, examples=25):
     """Run a state machine that keeps what it has in a folder, ``machine.folder``."""
     run_state_machine_as_test(
         type("Machine", (machine,), {"folder": folder}),
         settings=settings(
-            max_examples=25, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
+            max_examples=examples, stateful_step_count=steps, deadline=None, suppress_health_check=list(HealthCheck)
         ),
     )
