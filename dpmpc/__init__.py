@@ -40,8 +40,10 @@ if TYPE_CHECKING:
         SimulationOnly,
         SpoolError,
         TooFewClients,
+        TooLate,
         UtilityWarning,
         VerificationFailed,
+        Withdrawn,
     )
     from dpmpc.estimators import (
         FrequencyMoment,
@@ -102,9 +104,11 @@ __all__ = [
     "SpoolError",
     "TableOne",
     "TooFewClients",
+    "TooLate",
     "TrustModel",
     "UtilityWarning",
     "VerificationFailed",
+    "Withdrawn",
     "__version__",
     "design",
     "simulate",

@@ -173,7 +173,7 @@ class PostgresStore(ReportStore):
             raise
 
     def add_all(self, uploads: Sequence[Upload]) -> list[Added | ReportConflict]:
-        """See `ReportStore.add_all`."""
+        """Do as `ReportStore.add_all` says."""
         incoming = self._incoming(uploads)
         while True:
             try:
@@ -195,7 +195,7 @@ class PostgresStore(ReportStore):
         return outcomes
 
     def withdraw(self, ids: Sequence[bytes]) -> list[bool]:
-        """See `ReportStore.withdraw`."""
+        """Do as `ReportStore.withdraw` says."""
         require_ids(ids)
         while True:
             try:
@@ -229,7 +229,7 @@ class PostgresStore(ReportStore):
         return [report in buried for report in ids]
 
     def room(self, new: int) -> int:
-        """See `ReportStore.room`: what is leased, and where that is enough this worker's part of what is free, too."""
+        """Return what is leased, and where that is enough this worker's part of what is free, too."""
         with self._turns:
             if self._left is None or self._left[0] < new:
                 with self._transaction("none"):
@@ -246,24 +246,24 @@ class PostgresStore(ReportStore):
             return left + others if left >= new else left
 
     def count_stored(self, ids: Sequence[bytes]) -> int:
-        """See `ReportStore.count_stored`."""
+        """Do as `ReportStore.count_stored` says."""
         with self._transaction("none"):
             known = self._known(ids)
         return sum(report in known for report in ids)
 
     def tally(self) -> Tally:
-        """See `ReportStore.tally`."""
+        """Do as `ReportStore.tally` says."""
         with self._transaction("none"):
             return self._tally()
 
     def ids(self) -> NDArray[np.uint8]:
-        """See `ReportStore.ids`."""
+        """Do as `ReportStore.ids` says."""
         with self._transaction("none"):
             found = self._execute("SELECT id FROM dpmpc.reports WHERE words IS NOT NULL")
         return as_bytes(np.sort(np.frombuffer(b"".join(report for (report,) in found), ID_TYPE)))
 
     def intact(self) -> Intact:
-        """See `ReportStore.intact`."""
+        """Do as `ReportStore.intact` says."""
         good: list[bytes] = []
         total = rows = damaged = 0
         with self._transaction("none"):
@@ -306,7 +306,7 @@ class PostgresStore(ReportStore):
         return ids, words
 
     def share(self, ids: NDArray[np.uint8]) -> Share:
-        """See `ReportStore.share`."""
+        """Do as `ReportStore.share` says."""
         batch = sorted_ids(ids)
         missing = int((~found_in(as_strings(self.ids()), batch)).sum())
         if missing:
@@ -334,17 +334,17 @@ class PostgresStore(ReportStore):
 
     @property
     def closed(self) -> bool:
-        """See `ReportStore.closed`."""
+        """Do as `ReportStore.closed` says."""
         with self._transaction("none"):
             return self._is_closed()
 
     def close_for_good(self) -> None:
-        """See `ReportStore.close_for_good`."""
+        """Do as `ReportStore.close_for_good` says."""
         with self._turn(alone=True):
             self._describe(self._description()._replace(closed=1))
 
     def usable(self, least_free: int) -> bool:
-        """See `ReportStore.usable`: whether the database answers; how full its disk is only its operator can see."""
+        """Say whether the database answers; how full its disk is only its operator can see."""
         try:
             with self._transaction("none"):
                 self._description()
@@ -359,7 +359,7 @@ class PostgresStore(ReportStore):
             self._disconnect()
 
     def _turn(self, *, alone: bool) -> contextlib.AbstractContextManager[object]:
-        """See `ReportStore._turn`."""
+        """Do as `ReportStore._turn` says."""
         return self._transaction("alone" if alone else "none")
 
     def _is_closed(self) -> bool:

@@ -119,7 +119,7 @@ class SqliteStore(ReportStore):
             self._overwrite()
 
     def add_all(self, uploads: Sequence[Upload]) -> list[Added | ReportConflict]:
-        """See `ReportStore.add_all`."""
+        """Do as `ReportStore.add_all` says."""
         incoming = self._incoming(uploads)
         with self._turn(alone=True):
             described = self._index.description()
@@ -139,7 +139,7 @@ class SqliteStore(ReportStore):
         return outcomes
 
     def withdraw(self, ids: Sequence[bytes]) -> list[bool]:
-        """See `ReportStore.withdraw`."""
+        """Do as `ReportStore.withdraw` says."""
         require_ids(ids)
         with self._turns:
             with self._turn(alone=True):
@@ -163,28 +163,28 @@ class SqliteStore(ReportStore):
         return [report in buried for report in ids]
 
     def room(self, new: int) -> int:
-        """See `ReportStore.room`."""
+        """Do as `ReportStore.room` says."""
         return self._most_stored - self.tally().room
 
     def count_stored(self, ids: Sequence[bytes]) -> int:
-        """See `ReportStore.count_stored`."""
+        """Do as `ReportStore.count_stored` says."""
         with self._turn(alone=False):
             known, buried = self._known_reports(self._index.description()).among(ids), self._tombstones()
         return sum(report in known or report in buried for report in ids)
 
     def tally(self) -> Tally:
-        """See `ReportStore.tally`."""
+        """Do as `ReportStore.tally` says."""
         with self._turn(alone=False):
             return self._tally()
 
     def ids(self) -> NDArray[np.uint8]:
-        """See `ReportStore.ids`."""
+        """Do as `ReportStore.ids` says."""
         with self._turn(alone=False):
             ids = np.sort(self._index.rows()["id"])
             return as_bytes(ids[~_any_of(self._tombstones(), ids)])
 
     def intact(self) -> Intact:
-        """See `ReportStore.intact`."""
+        """Do as `ReportStore.intact` says."""
         with self._turn(alone=False):
             description, index, tombstones = self._index.description(), self._index.rows(), self._tombstones()
         good = np.zeros(len(index), np.bool_)
@@ -212,7 +212,7 @@ class SqliteStore(ReportStore):
         return np.array(checksums(index["id"], block) == index["checksum"], np.bool_)
 
     def share(self, ids: NDArray[np.uint8]) -> Share:
-        """See `ReportStore.share`."""
+        """Do as `ReportStore.share` says."""
         batch = sorted_ids(ids)
         positions = np.full(len(batch), -1, np.int64)
         expected = np.empty(len(batch), f"S{CHECKSUM_BYTES}")
@@ -231,12 +231,12 @@ class SqliteStore(ReportStore):
 
     @property
     def closed(self) -> bool:
-        """See `ReportStore.closed`."""
+        """Do as `ReportStore.closed` says."""
         with self._turn(alone=False):
             return self._is_closed()
 
     def usable(self, least_free: int) -> bool:
-        """See `ReportStore.usable`."""
+        """Do as `ReportStore.usable` says."""
         try:
             return shutil.disk_usage(self.folder).free >= least_free
         except OSError:
@@ -250,7 +250,7 @@ class SqliteStore(ReportStore):
 
     @contextlib.contextmanager
     def _turn(self, *, alone: bool) -> Iterator[None]:
-        """See `ReportStore._turn`; other threads wait for a turn, and other processes for one that writes."""
+        """Do as `ReportStore._turn` says; other threads wait for a turn, and other processes for one that writes."""
         with self._turns, typed_errors(self.folder), transaction(self._database, "IMMEDIATE" if alone else "DEFERRED"):
             yield
 
@@ -258,7 +258,7 @@ class SqliteStore(ReportStore):
         return bool(self._index.description().closed)
 
     def _refuse_reports(self) -> None:
-        """See `ReportStore._refuse_reports`; a writer in another process is refused at its next `add`."""
+        """Do as `ReportStore._refuse_reports` says; a writer in another process is refused at its next `add`."""
         self._index.describe(self._index.description()._replace(closed=1))
 
     def _get(self, name: str) -> bytes | None:
