@@ -539,7 +539,7 @@ class PostgresStore(ReportStore):
         return {report: TOMBSTONE if gone else checksum for report, checksum, gone in rows}
 
     def _insert(self, ids: Sequence[bytes], words: Sequence[bytes] | None, sums: Sequence[bytes]) -> None:
-        """Insert rows that ascend by their ids; where another worker was faster with one of them, begin again."""
+        """Write rows that ascend by their ids; where another worker was faster with one of them, begin again."""
         cursor = self._connection.execute(_INSERT, (ids, [None] * len(ids) if words is None else words, sums))
         if cursor.rowcount != len(ids):
             raise _BeginAgain

@@ -266,7 +266,7 @@ class ReportStore(Store):
 
     @abc.abstractmethod
     def _is_closed(self) -> bool:
-        """Within a turn, as the next four: return whether no more reports are stored."""
+        """Return, within a turn as the next ones, whether no more reports are stored."""
 
     @abc.abstractmethod
     def _refuse_reports(self) -> None:
