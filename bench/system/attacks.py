@@ -60,10 +60,10 @@ def play_all(folder: Path) -> Iterator[dict[str, Any]]:
     """Play each attack on servers of its own; yield what it says and what was seen."""
     sys.path.append(str(TESTS))  # after this checkout's root: tests/ has a folder `bench` too
     registry, stage = (importlib.import_module(f"support.hostile.{name}") for name in ("attacks", "stage"))
-    original = stage.stage_in(folder / "original")
+    originals = {about: stage.stage_in(folder / about, about) for about in stage.COLLECTED}
     for number, (name, attack) in enumerate(registry.ATTACKS.items()):
         print(f"attacks: {number + 1} of {len(registry.ATTACKS)}, {name}", file=sys.stderr, flush=True)
-        root = folder / str(number)
+        root, original = folder / str(number), originals[attack.about]
         shutil.copytree(original.root, root)
         deployment = type(original)(root, original.collection, original.ids, original.records, original.ports)
         seen = stage.played(attack, deployment)
@@ -111,8 +111,8 @@ def render(content: dict[str, Any]) -> str:
             "# Attacks on proved reports",
             "",
             f"{len(attacks)} attacks, each on {SERVERS} servers with additive shares that hold {attacks[0]['honest']} "
-            "reports of honest clients, second moments of three columns in a ball; sums are compared with those of the "
-            f"honest rows. {where['cpu']}, {where['date']}.",
+            "reports of honest clients, second moments of three columns in a ball, or cells of two grids; sums are "
+            f"compared with those of the honest rows. {where['cpu']}, {where['date']}.",
             "",
             markdown(["by", "what it does", "what comes of it", "cause", "honest reports", "released"], rows),
             "",

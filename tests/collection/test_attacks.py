@@ -11,6 +11,7 @@ from support.hostile.stage import (
     AT_THE_DOOR,
     CLIENT,
     CLIENTS,
+    COLLECTED,
     ENDS,
     LEFT_OUT,
     LOSES,
@@ -25,14 +26,20 @@ from support.release_processes import COUNT, copied_or_linked
 
 
 @pytest.fixture(scope="module")
-def original(tmp_path_factory):
-    return stage_in(tmp_path_factory.mktemp("attacks") / "trial")
+def originals(tmp_path_factory):
+    root = tmp_path_factory.mktemp("attacks")
+    return {about: stage_in(root / about, about) for about in COLLECTED}
 
 
 @pytest.fixture
-def deployment(original, tmp_path):
-    shutil.copytree(original.root, tmp_path / "trial", copy_function=copied_or_linked)
-    return dataclasses.replace(original, root=tmp_path / "trial")
+def deployments(originals, tmp_path):
+    """Return a function that copies the deployment of what is collected."""
+
+    def copy(about):
+        shutil.copytree(originals[about].root, tmp_path / about, copy_function=copied_or_linked)
+        return dataclasses.replace(originals[about], root=tmp_path / about)
+
+    return copy
 
 
 SHORT = {"races a client", "other verdicts", "speaks last for a client"}
@@ -42,9 +49,9 @@ alone = pytest.mark.long(
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in SHORT else alone) for name in ATTACKS])
-def test_an_attack_ends_as_it_is_said_to(deployment, name):
+def test_an_attack_ends_as_it_is_said_to(deployments, name):
     attack = ATTACKS[name]
-    seen = played(attack, deployment)
+    seen = played(attack, deployments(attack.about))
     assert seen.outcome == attack.outcome, seen
     assert attack.cause in seen.cause
     if attack.outcome in (AT_THE_DOOR, LEFT_OUT, ONCE, ENDS):
@@ -60,11 +67,13 @@ class Together(Stage):
         return []
 
 
-def test_all_clients_attack_at_once(deployment):
+@pytest.mark.parametrize("about", COLLECTED)
+def test_all_clients_attack_at_once(deployments, about):
+    deployment = deployments(about)
     stage = Together(deployment)
     refusals, left_out = 0, {DIFFERENT_LISTS: 0, FALSE_PROOF: 0}
     for name, attack in ATTACKS.items():
-        if attack.by in (CLIENT, CLIENTS) and name != "late":
+        if attack.by in (CLIENT, CLIENTS) and attack.about == about and name != "late":
             attack.play(stage)
             assert attack.outcome != AT_THE_DOOR or len(stage.refusals) > refusals, name
             refusals = len(stage.refusals)
@@ -73,7 +82,7 @@ def test_all_clients_attack_at_once(deployment):
                 left_out[cause] += int(count)
     with without_noise():
         results = converse(deployment)
-    released(deployment, stage.rows, results, left_out)
+    released(deployment, stage.rows, results, {cause: count for cause, count in left_out.items() if count})
 
 
 def test_the_registry_has_every_kind_and_says_what_works():

@@ -77,7 +77,7 @@ def collect(folder, **options):
     servers = Servers.make(folder, "--rate", "100000", sealed=True, bounds=schema, columns=schema.names, **chosen)
     with servers:
         servers.start()
-        argv = ["submit", str(servers.task_file), str(path), "--state", str(folder / "state"), "--batch", "100"]
+        argv = ["submit", str(servers.task_file), str(path), "--state", str(folder / "state"), "--batch", "50"]
         assert main([*argv, "--door", servers.door(1)]) == 0
         for server in range(3):
             servers.stop(server)
@@ -99,8 +99,9 @@ def test_rows_of_words_are_encoded_submitted_with_proofs_and_released(tmp_path):
 
 
 @pytest.mark.long("three servers, six hundred reports and a release")
-def test_a_table_1_is_collected_released_and_read(tmp_path, capsys):
-    servers, rows = collect(tmp_path, describe=True, **PLAIN)
+@pytest.mark.parametrize("how", [PLAIN, PROVED], ids=["plain", "proved"])
+def test_a_table_1_is_collected_released_and_read(tmp_path, capsys, how):
+    servers, rows = collect(tmp_path, describe=True, **how)
     assert isinstance(servers.collection.plan.statistic, CellCounts)
     capsys.readouterr()
     path = str(tmp_path / "release-0.dpmpc")
@@ -111,6 +112,11 @@ def test_a_table_1_is_collected_released_and_read(tmp_path, capsys):
     schema = servers.collection.plan.schema
     known = np.count_nonzero(rows[:, schema.index("age=missing")] == 0)
     text = json.dumps(told)
+    counts = told["result"]["people"]
+    for ward in ("south", "west", "missing"):  # three of 9 draws beyond five deviations: by chance in 2 of 10^6 runs
+        exact = np.count_nonzero(rows[:, schema.index(f"ward={ward}")] == 1)
+        found = counts[f"ward = {ward}"]
+        assert abs(found["people"] - exact) <= 5 * found["std. error"], ward
     assert "smokes" in text
     assert "missing" in text
     assert main(["read", path]) == 0

@@ -166,10 +166,46 @@ def one_lie_many_ids(stage: Stage) -> list[Any]:
     return stage.release()
 
 
+def in_cells(*digits: int) -> Callable[[Stage], list[Any]]:
+    """Send these digits of the first grid, and none of the second: all digits add up to 2, as they would."""
+
+    def play(stage: Stage) -> list[Any]:
+        witness = np.zeros((1, stage.circuit.digits), np.int64)
+        witness[0, : len(digits)] = digits
+        stage.upload_shares(stage.shares(FIELD.embed(witness)))
+        return stage.release()
+
+    return play
+
+
 HASH = "lists another hash of the share"
 
 ATTACKS: dict[str, Attack] = {
     **{name: Attack(CLIENT, lie.does, LEFT_OUT, f"1 {FALSE_PROOF}", uploading(name)) for name, lie in LIES.items()},
+    "two people in one grid": Attack(
+        CLIENT,
+        "is two people in one grid of cells, and nobody in another",
+        LEFT_OUT,
+        f"1 {FALSE_PROOF}",
+        in_cells(2),
+        about="cells",
+    ),
+    "two cells of one grid": Attack(
+        CLIENT,
+        "is in two cells of one grid, and in none of another",
+        LEFT_OUT,
+        f"1 {FALSE_PROOF}",
+        in_cells(0, 1, 0, 1),
+        about="cells",
+    ),
+    "less than nobody": Attack(
+        CLIENT,
+        "is -1 people in one cell, and 3 in the next",
+        LEFT_OUT,
+        f"1 {FALSE_PROOF}",
+        in_cells(-1, 3),
+        about="cells",
+    ),
     "mauled proof": Attack(
         CLIENT,
         "changes a word of its proof, which no hash covers",

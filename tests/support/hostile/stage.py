@@ -16,6 +16,7 @@ import numpy as np
 
 from dpmpc.collection.reports import records_of
 from dpmpc.collection.verifying import verify
+from dpmpc.contributions import CellCounts, CellGrid
 from dpmpc.errors import CollectionClosed, DpmpcError, ReportRejected
 from dpmpc.proved_reports import circuit_of, scheme_of
 from dpmpc.proving import ProvedShares, Prover
@@ -23,6 +24,10 @@ from support.proved_collections import PROVED, converse, honest_sums, put, rows_
 from support.release_processes import COUNT, filled
 
 COLUMNS = ("a", "b", "y")
+GRIDS = (
+    CellGrid("path", column=0, edges=(-0.5, 0.0, 0.5), groups=((2, 1),)),
+    CellGrid("root", column=1, edges=(-0.6, -0.2, 0.2, 0.6)),
+)
 LIAR = 2
 VICTIM = 3  # place among the ids in ascending order
 
@@ -102,11 +107,18 @@ class Attack:
     play: Callable[[Stage], list[Any]]  # acts on a stage, and returns what each server returned or raised
     # whether servers that follow the protocol prevent it, or at least notice it; `proved-reports.md` says where not
     prevented: bool = True
+    about: str = "moments"  # which of `COLLECTED` it is played on
 
 
-def stage_in(root: Any) -> Any:
+COLLECTED: dict[str, dict[str, Any]] = {
+    "moments": {},
+    "cells": {"contribution": CellCounts(GRIDS), "radius": None},
+}
+
+
+def stage_in(root: Any, about: str = "moments") -> Any:
     """Return a deployment on which attacks can be played, each on a copy of its own."""
-    return filled(root, columns=COLUMNS, **PROVED)
+    return filled(root, columns=COLUMNS, **{**PROVED, **COLLECTED[about]})
 
 
 def played(attack: Attack, deployment: Any) -> Seen:
