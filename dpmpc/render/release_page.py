@@ -25,6 +25,7 @@ from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import Verified
 from dpmpc.contributions import SecondMoments
+from dpmpc.data import Variable
 from dpmpc.errors import VerificationFailed
 from dpmpc.network.identity import fingerprint
 from dpmpc.privacy import Guarantee
@@ -80,15 +81,16 @@ def release_page(found: Verified | VerificationFailed) -> str:
         unchecked=list(_unchecked(collection, guarantee)),
         purpose=printable(collection.purpose),
         contact=printable(collection.contact),
-        columns=[
-            (_said(column.name), f"{column.lower:g}", f"{column.upper:g}") for column in collection.plan.schema.columns
+        variables=[
+            (_said(variable.label or variable.name), _said(variable.range_in_words), printable(variable.meaning))
+            for variable in collection.plan.schema.variables
         ],
         servers=list(_servers(found)),
         times=[
             (word, time.astimezone(datetime.UTC))
             for word, time in (
                 ("reports were taken from", collection.opens),
-                ("until", collection.closes),
+                ("until", datetime.datetime.fromisoformat(manifest.closed) if manifest.closed else collection.closes),
                 ("they were opened together on", datetime.datetime.fromisoformat(manifest.time)),
             )
         ],
@@ -246,20 +248,50 @@ def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
 
 
+class _Measured(NamedTuple):
+    """A column whose mean people can be told: what it is called, and what its numbers are."""
+
+    called: str
+    column: str
+    unit: str
+    ends: tuple[float, float] = (0.0, 1.0)
+    of: str = " of the reports"
+    factor: float = 100.0  # of shares
+    missing: str = ""  # what is said of missing answers
+
+
+def _measured(variable: Variable) -> Iterator[_Measured]:
+    """Yield the columns of a variable whose means say something without mathematics: no logarithm, no spline."""
+    called, columns = _said(variable.label or variable.name), variable.term.columns
+    ends, filled = (columns[0].lower, columns[0].upper), variable.if_missing is not None
+    if columns[0].name == variable.name and variable.kind in ("number", "date"):
+        unit = variable.unit if variable.kind == "number" else f"days after {variable.lower}"
+        missing = " Missing answers count as the middle of the range." if filled else ""
+        yield _Measured(called, variable.name, f" {_said(unit)}" if unit else "", ends, " on average", 1.0, missing)
+    elif variable.kind == "yes-no":
+        yield _Measured(f"{called}: yes", variable.name, " %", missing=" Missing answers count half." if filled else "")
+    elif variable.kind == "category":
+        for value, column in zip(variable.indicated, columns, strict=False):
+            yield _Measured(f"{called}: {_said(value)}", column.name, " %")
+    if variable.if_missing == "indicator":
+        yield _Measured(f"{called}: not answered", columns[-1].name, " %")
+
+
 def _means(release: Release) -> Iterator[tuple[str, str]]:
-    """Yield a sentence on each column's mean, where the release has one; the interval is of noise and of sampling."""
+    """Yield a sentence on each mean that the release has; the interval is of noise and of sampling."""
     if not isinstance(release.task.statistic, SecondMoments):
         return
     found = release.describe()
-    for column, mean, error in zip(
-        release.schema.columns, found.means.tolist(), found.mean_errors.tolist(), strict=True
-    ):
-        low, high = mean - _NORMAL_95 * error, mean + _NORMAL_95 * error
-        if column.name in found.outside or (low <= column.lower and high >= column.upper):
-            yield _said(column.name), "the noise is larger than what it hides, so nothing is known."
-        else:
-            yield (
-                _said(column.name),
-                f"about {figures(mean, 4)} on average; between {figures(low, 4)} and {figures(high, 4)} for all people "
-                "of whom these reports are a fair sample.",
-            )
+    known = dict(zip(found.names, zip(found.means.tolist(), found.mean_errors.tolist(), strict=True), strict=True))
+    for one in (one for variable in release.schema.variables for one in _measured(variable) if one.column in known):
+        (mean, error), (lower, upper) = known[one.column], one.ends
+        low, high = max(lower, mean - _NORMAL_95 * error), min(upper, mean + _NORMAL_95 * error)
+        if low > high or (low, high) == (lower, upper):  # it lies off what can be, or may be anything
+            yield one.called, "the noise is larger than what it hides, so nothing is known."
+            continue
+        middle, first, last = (figures(one.factor * value, 4) for value in (min(upper, max(lower, mean)), low, high))
+        yield (
+            one.called,
+            f"about {middle}{one.unit}{one.of}; between {first} and {last}{one.unit} for all people of whom these "
+            f"reports are a fair sample.{one.missing}",
+        )

@@ -10,10 +10,14 @@ import msgspec
 import numpy as np
 import pytest
 
+from dpmpc import ReleaseSpec, Schema, design
 from dpmpc.cli.main import main
 from dpmpc.collection.verifying import verify
+from dpmpc.data import read_cells
 from dpmpc.errors import VerificationFailed
-from dpmpc.render.release_page import _promise, release_page
+from dpmpc.randomness import Stream
+from dpmpc.render.release_page import _means, _promise, release_page
+from dpmpc.simulation import run
 from support.certified_releases import certify
 from support.html_page import Page
 from support.pages import ROOT
@@ -190,3 +194,79 @@ def test_the_chance_to_guess_an_answer_is_the_one_of_randomised_response(verifie
     odds = math.exp(epsilon)
     assert float(percent) / 100 >= (1 - delta) * odds / (1 + odds) + delta - 1e-12
     assert ("but for a chance of" in said) == bool(delta)
+
+
+BOOK = """
+[columns.smoker]
+yes = ["yes"]
+no = ["no"]
+label = "Do you <b>smoke</b>?"
+[columns.age]
+lower = 18
+upper = 98
+unit = "years"
+label = "Age"
+meaning = "On the day of the visit."
+if_missing = "indicator"
+[columns.ward]
+values = ["north", "south", "west"]
+[columns.day]
+date = "%Y-%m-%d"
+lower = "2020-01-01"
+upper = "2020-12-31"
+[columns.cost]
+lower = 1
+upper = 1000
+transform = "log"
+"""
+
+
+def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, verified):
+    (tmp_path / "bounds.toml").write_text(BOOK)
+    schema, draw = Schema.from_toml(tmp_path / "bounds.toml"), np.random.default_rng(3)
+    rows = [
+        [
+            draw.choice(["yes", "no", "no", "no"]),
+            age if (age := str(draw.integers(20, 60))) < "58" else "",
+            ward,
+            day,
+            "9",
+        ]
+        for ward, day in zip(draw.choice(["north", "south"], 4000), ["2020-03-01", "2020-05-01"] * 2000, strict=True)
+    ]
+    lines = ["smoker,age,ward,day,cost", *map(",".join, rows)]
+    (tmp_path / "people.csv").write_text("\n".join(lines) + "\n")
+    values = schema.codebook.encode(read_cells(tmp_path / "people.csv", schema.codebook.sources)).values
+    spec = ReleaseSpec.of(schema, len(values), 4.0, 1e-6, simulation_seed=1)
+    release = run(design(spec), values, stream=Stream.from_seed(1))
+    told = dict(_means(release))
+    assert list(told) == [
+        "Do you <b>smoke</b>?: yes",
+        "Age",
+        "Age: not answered",
+        "ward: south",
+        "ward: west",
+        "day",
+    ]
+    means = dict(zip(schema.names, values.mean(axis=0), strict=True))
+    for name, column, factor, unit in (
+        ("Do you <b>smoke</b>?: yes", "smoker", 100, " % of the reports"),
+        ("Age", "age", 1, " years on average"),
+        ("ward: south", "ward=south", 100, " % of the reports"),
+        ("day", "day", 1, " days after 2020-01-01 on average"),
+    ):
+        found = re.match(rf"about (\S+){unit}; between (\S+) and (\S+)", told[name])
+        middle, low, high = map(float, found.groups())
+        assert low < middle < high
+        assert middle == pytest.approx(
+            factor * means[column], abs=3 * (high - low) / 4
+        )  # six standard errors; one seed
+    assert "Missing answers count as the middle of the range." in told["Age"]
+    assert "Missing answers" not in told["ward: south"]
+    assert "between 0 and" in told["ward: west"]  # no share is below nothing
+    named = changed(verified, template={**verified.collection.template, "schema": schema.to_dict()})
+    page = release_page(named)
+    assert "Do you &lt;b&gt;smoke&lt;/b&gt;?" in page
+    read = text_of(named)
+    assert "Age , from 18 to 98 years. On the day of the visit." in read
+    assert "ward , one of north, south, west" in read
