@@ -332,17 +332,6 @@ class PostgresStore(ReportStore):
     def _block_rows(self) -> int:
         return max(1, min(_MOST_AT_ONCE, _BLOCK_BYTES // (8 * math.prod(self.shape))))
 
-    @property
-    def closed(self) -> bool:
-        """Do as `ReportStore.closed` says."""
-        with self._transaction("none"):
-            return self._is_closed()
-
-    def close_for_good(self) -> None:
-        """Do as `ReportStore.close_for_good` says."""
-        with self._turn(alone=True):
-            self._describe(self._description()._replace(closed=1))
-
     def usable(self, least_free: int) -> bool:
         """Say whether the database answers; how full its disk is only its operator can see."""
         try:
@@ -364,6 +353,9 @@ class PostgresStore(ReportStore):
 
     def _is_closed(self) -> bool:
         return bool(self._description().closed)
+
+    def _refuse_reports(self) -> None:
+        self._describe(self._description()._replace(closed=1))
 
     def _get(self, name: str) -> bytes | None:
         value = json.loads(self._description().facts).get(name)

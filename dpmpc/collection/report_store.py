@@ -184,9 +184,10 @@ class ReportStore(Store):
         """Return this server's share of a batch: one report's words a row, in the order of the ids."""
 
     @property
-    @abc.abstractmethod
     def closed(self) -> bool:
         """Whether `close_for_good` was called, here or elsewhere."""
+        with self._turn(alone=False):
+            return self._is_closed()
 
     def close_for_good(self) -> None:
         """Refuse all further reports, for good, in all processes."""

@@ -229,12 +229,6 @@ class SqliteStore(ReportStore):
             raise InputError(f"ids: {missing} of {len(batch)} are not in the spool {self.folder}")
         return SpoolShare(self._segments, self.ring, batch, positions, expected)
 
-    @property
-    def closed(self) -> bool:
-        """Do as `ReportStore.closed` says."""
-        with self._turn(alone=False):
-            return self._is_closed()
-
     def usable(self, least_free: int) -> bool:
         """Do as `ReportStore.usable` says."""
         try:
