@@ -4,7 +4,6 @@ import asyncio
 import json
 import re
 import subprocess
-import sys
 import time
 
 import aiohttp
@@ -20,7 +19,7 @@ from dpmpc.proved_reports import shares_of
 from dpmpc.proving.circuit import FIELD
 from support.browser import CHROMIUM, browser_page, violations
 from support.node import node, run_node
-from support.waiting import PATIENCE
+from support.release_processes import close_and_release
 
 PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
 BOUNDS = Schema.of_codebook(
@@ -416,23 +415,16 @@ def test_reports_of_node_are_counted_by_three_servers_in_a_release(tmp_path):
         sent = run_node("contribute", servers.collection, rows=rows.tolist(), doors=doors)
         assert [one["servers"] for one in sent] == [{"0": 200, "1": 200, "2": 200}] * 60
         assert [ids_at(servers, server) for server in range(3)] == [{one["id"] for one in sent}] * 3
-        verified = released(servers, tmp_path)
+        verified = released(servers)
         assert verified.certificate.statement.manifest.clients == 60
 
 
-def released(servers, folder):
+def released(servers):
     """Stop the servers, let three processes release, and verify the file."""
     for server in range(3):
         servers.stop(server)
-    children = []
-    for server in range(3):
-        own = ["--server", str(server), "--folder", str(folder / f"server-{server}")]
-        own += ["--out", str(folder / f"release-{server}.dpmpc")]
-        command = [sys.executable, "-m", "dpmpc", "release", str(servers.task_file), "--close", *own]
-        children.append(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True))
-    told = [child.communicate(timeout=PATIENCE) for child in children]
-    assert [child.returncode for child in children] == [0] * 3, told
-    return verify(folder / "release-0.dpmpc", servers.collection)
+    close_and_release(servers)
+    return verify(servers.folder / "release-0.dpmpc", servers.collection)
 
 
 @pytest.fixture(scope="module")
@@ -530,4 +522,4 @@ def test_ten_thousand_reports_of_pages_are_released_exactly(count, tmp_path):
         witness = proofs.witness(proofs.encode(plan.schema.normalise(rows)))
         found = FIELD.sum_of(records)[:, : witness.shape[1]]
         assert sorted(map(tuple, found.tolist())) == sorted(map(tuple, witness.tolist()))
-        assert released(servers, tmp_path).certificate.statement.manifest.clients == count
+        assert released(servers).certificate.statement.manifest.clients == count

@@ -3,9 +3,7 @@
 import datetime
 import json
 import os
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
@@ -14,14 +12,11 @@ from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing import Opener
 from dpmpc.network.identity import write_identity
+from support.clients_in_r import CLIENT, built, has_r
 from support.remade_reports import PROVED, design, remade
 
-ROOT = Path(__file__).parents[2]
-EXAMPLE = ROOT / "examples" / "r"
-FLAGS = ["-O2", "-shared", "-fPIC", "-fwrapv", "-ffp-contract=off", "-Wall", "-Wextra", "-Werror"]
-PACKAGES = "for (name in c('openssl', 'jsonlite', 'curl')) library(name, character.only = TRUE)"
 REMAKE = """
-source(file.path(Sys.getenv("EXAMPLE"), "client.R"))
+source(Sys.getenv("CLIENT"))
 dyn.load(Sys.getenv("DPMPC_REPORT"))
 given <- jsonlite::fromJSON(file("stdin"), simplifyVector = FALSE)
 collection <- open_collection(bytes_of(given$task), given$digest)
@@ -34,23 +29,14 @@ cat(jsonlite::toJSON(made, auto_unbox = TRUE))
 """
 
 
-def has_r():
-    """Whether R is here, with the packages that the example names."""
-    if not (shutil.which("Rscript") and shutil.which("gcc")):
-        return False
-    return subprocess.run(["Rscript", "-e", PACKAGES], capture_output=True, check=False).returncode == 0
-
-
 pytestmark = pytest.mark.skipif(not has_r(), reason="needs R with openssl, jsonlite and curl, and gcc")
 
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
     """The arithmetic as R loads it."""
-    library = tmp_path_factory.mktemp("r") / "report.so"
-    command = ["gcc", *FLAGS, "-I", ROOT / "csrc", "-o", library, EXAMPLE / "report.c", "-lm"]
-    subprocess.run(command, check=True, timeout=120)
-    return {**os.environ, "DPMPC_REPORT": str(library), "EXAMPLE": str(EXAMPLE)}
+    library = built(tmp_path_factory.mktemp("r"))
+    return {**os.environ, "DPMPC_REPORT": str(library), "CLIENT": str(CLIENT)}
 
 
 @pytest.mark.parametrize("case", ["plain", "proved", "plain, rows", "proved, ten columns and f = 11"])
@@ -96,7 +82,7 @@ def test_a_report_of_r_reaches_every_server_once(environment, tmp_path):
         digest = servers.collection.digest.hex()
 
         def contribute(digest=digest, row=("age=44.5", "waiting=12")):
-            command = ["Rscript", EXAMPLE / "client.R", servers.door(0), digest, *row]
+            command = ["Rscript", CLIENT, servers.door(0), digest, *row]
             return subprocess.run(
                 command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=120, check=False
             )
