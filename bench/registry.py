@@ -101,6 +101,11 @@ BENCHES = {
         "the nominal level, one release",
         ("--runs", "3"),
     ),
+    "system.survival_coverage": Bench(
+        "coverage of survival curves and hazard ratios from cells, sizes of log-rank tests",
+        "the nominal level",
+        ("--runs", "3"),
+    ),
     "system.zero_rounds": Bench("the logistic fit without rounds: its bias, and its error with noise", "the best fit"),
     "system.penalties": Bench(
         "ridge penalties from a noisy sum, on real data", "lifting, the SURE rule of version 0.2"

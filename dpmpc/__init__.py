@@ -46,6 +46,7 @@ if TYPE_CHECKING:
         Withdrawn,
     )
     from dpmpc.estimators import (
+        CoxRegression,
         FrequencyMoment,
         GroupComparison,
         GroupedRidgeRegression,
@@ -71,6 +72,7 @@ __all__ = [
     "Budget",
     "BudgetExceeded",
     "CollectionClosed",
+    "CoxRegression",
     "DpmpcError",
     "Equivocation",
     "FrequencyMoment",
@@ -117,6 +119,7 @@ __all__ = [
 #: Where a public name comes from: a module, and the name there if it is another. All others are errors.
 _SOURCES = {
     "Budget": "dpmpc.specification",
+    "CoxRegression": "dpmpc.estimators",
     "FrequencyMoment": "dpmpc.estimators",
     "GroupComparison": "dpmpc.estimators",
     "GroupedRidgeRegression": "dpmpc.estimators",

@@ -93,6 +93,11 @@ def _add_model_options(command: Parser) -> None:
         help="whether the event happened then, yes or no; otherwise people were observed until then; required",
     )
     survival.add_argument(
+        "--features",
+        metavar="A,B",
+        help="columns with listed values: a Cox regression on them in place of curves, up to 32 patterns",
+    )
+    survival.add_argument(
         "--until", type=float, metavar="T", help="of restricted means (default: the last time that all curves reach)"
     )
     low_rank = command.section("--model low-rank")
@@ -123,14 +128,14 @@ def penalty(text: str) -> float | str:
 def _fit(options: argparse.Namespace) -> None:
     from dpmpc.cli.fit_models import RidgeFitModel
     from dpmpc.cli.fit_rounds import RoundsFitModel, ridge_model_of
-    from dpmpc.cli.fit_survival import SurvivalFitModel
+    from dpmpc.cli.fit_survival import TimesFitModel
     from dpmpc.data import warn_of_bounds
     from dpmpc.planning import ReleaseSpec, design
 
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)
     analysis = fit_model_of(options)
-    table, public = analysis.read(options) if isinstance(analysis, SurvivalFitModel) else read_data(options, analysis)
+    table, public = analysis.read(options) if isinstance(analysis, TimesFitModel) else read_data(options, analysis)
     analysis.check(table, public)
     warn_of_bounds(public, table.values)
     choices = analysis.choices({**task_choices(options), "proved": options.proved}, public)
@@ -153,7 +158,7 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
     from dpmpc.cli.fit_groups import ComparisonFitModel, GroupedFitModel
     from dpmpc.cli.fit_models import LowRankFitModel, MomentFitModel, RidgeFitModel
     from dpmpc.cli.fit_rounds import LogisticFitModel, PoissonFitModel
-    from dpmpc.cli.fit_survival import SurvivalFitModel
+    from dpmpc.cli.fit_survival import CoxFitModel, SurvivalFitModel
 
     kinds = (
         RidgeFitModel,
@@ -173,6 +178,8 @@ def fit_model_of(options: argparse.Namespace) -> FitModel:
                 raise InputError(f"{option}: {given!r} given, but that is for --model {other.name}, not {chosen.name}")
     if chosen is RidgeFitModel and options.by is not None:
         chosen = GroupedFitModel
+    if chosen is SurvivalFitModel and options.features is not None:
+        chosen = CoxFitModel
     model: FitModel = chosen.of(options)
     return model
 

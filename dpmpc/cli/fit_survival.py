@@ -1,10 +1,11 @@
-"""`dpmpc fit --model survival`: curves by group and a log-rank test, and what is judged of them.
+"""`dpmpc fit --model survival`: curves by group and a log-rank test, or a Cox regression, and what is judged of them.
 
 What `compare` computes from the rows at hand is for whoever owns them, and is not private.
 """
 
 from __future__ import annotations
 
+import abc
 import argparse
 import dataclasses
 from typing import Any, Self
@@ -16,22 +17,22 @@ from dpmpc.contributions.cells import BITS
 from dpmpc.data import Codebook, Schema, Table, read_cells
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.estimators import KaplanMeier
+from dpmpc.estimators import CoxRegression, KaplanMeier
 from dpmpc.estimators.cell_estimates import CellEstimates
+from dpmpc.estimators.cox_fit import CoxFit
 from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit, LogRank
-from dpmpc.estimators.survival_cells import observed, survival_contribution, survival_schema
+from dpmpc.estimators.survival_cells import SurvivalCells, observed
 from dpmpc.networked import PROGRAM
+from dpmpc.results import NumberTable
 
 
-class SurvivalFitModel(FitModel):
-    """Kaplan-Meier curves of times until an event."""
+class TimesFitModel(FitModel):
+    """What is read of cells of times."""
 
-    name = KaplanMeier.kind
     program = PROGRAM
-    options = ("time", "event", "by", "until")
-    estimator: KaplanMeier
+    estimator: KaplanMeier | CoxRegression
 
-    def __init__(self, estimator: KaplanMeier):
+    def __init__(self, estimator: KaplanMeier | CoxRegression):
         self.estimator = estimator
 
     @classmethod
@@ -48,20 +49,24 @@ class SurvivalFitModel(FitModel):
                     f'{name}: given, but people are counted as they are; if_missing = "indicator" in the bounds of a '
                     "column counts those who lack its value by themselves"
                 )
-        return cls(KaplanMeier(time=options.time, event=options.event, by=options.by, until=options.until))
+        return cls(cls.estimator_of(options))
+
+    @staticmethod
+    @abc.abstractmethod
+    def estimator_of(options: argparse.Namespace) -> KaplanMeier | CoxRegression:
+        """Return what reads the release."""
 
     def read(self, options: argparse.Namespace) -> tuple[Table, Schema]:
         """Return the coded rows of people, and their public bounds; bad bounds are refused before data is read."""
-        model = self.estimator
-        public = survival_schema(Schema.from_toml(options.bounds), model.time, model.event, model.counted_by())
-        survival_contribution(public)
+        public = self.estimator.public_schema()
+        self.estimator.task_choices(public)
         book = public.codebook
         assert isinstance(book, Codebook)
         return observed(public, read_cells(options.data, book.sources, dialect=dialect_of(options))), public
 
     def choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
         """Add the cells that people are counted in."""
-        return {**asked, "contribution": survival_contribution(public)}
+        return {**asked, **self.estimator.task_choices(public)}
 
     def check(self, table: Table, public: Schema) -> None:
         """Refuse nothing: whatever can be coded can be counted."""
@@ -71,23 +76,64 @@ class SurvivalFitModel(FitModel):
         fitted = self.estimator
         public, contribution = fitted.release_.task.schema, fitted.release_.task.statistic
         assert isinstance(contribution, CellCounts)
-        encoding = FixedPoint(BITS)
-        sums = contribution.encode(public.normalise(table.values), encoding).sum(axis=0) / 2.0**BITS
+        sums = contribution.encode(public.normalise(table.values), FixedPoint(BITS)).sum(axis=0) / 2.0**BITS
         estimates = CellEstimates(contribution, sums, 0.0, len(table))
-        exact = KaplanMeierFit(fitted.time, fitted.event, fitted.by, fitted.until).read(
-            dataclasses.replace(fitted.cells_, estimates=estimates)
+        data, shown, lines = self.exact(dataclasses.replace(fitted.cells_, estimates=estimates))
+        shown = [dataclasses.replace(one, title=f"{one.title}, of the data itself") for one in shown]
+        return compared({**data, **clipped(public, table)}, shown, lines)
+
+    @abc.abstractmethod
+    def exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
+        """Return what cells without noise give: as plain data, as tables and in sentences."""
+
+
+class SurvivalFitModel(TimesFitModel):
+    """Kaplan-Meier curves of times until an event."""
+
+    name = KaplanMeier.kind
+    options = ("time", "event", "by", "until", "features")
+
+    @staticmethod
+    def estimator_of(options: argparse.Namespace) -> KaplanMeier:
+        """Return what reads curves."""
+        return KaplanMeier(
+            time=options.time, event=options.event, by=options.by, until=options.until, bounds=options.bounds
         )
-        tested = exact.logrank() if exact.groups_ else None
-        lines = (
-            []
-            if tested is None
-            else [tested.text(exact.cells_.time.name) if isinstance(tested, LogRank) else f"No test: {tested}."]
-        )
-        people = exact.people()
-        shown = dataclasses.replace(people, title=f"{people.title}, of the data itself")
-        not_private: dict[str, object] = {
-            "people": people.to_dict(),
-            "log_rank": dataclasses.asdict(tested) if isinstance(tested, LogRank) else None,
-            **clipped(public, table),
-        }
-        return compared(not_private, [shown], lines)
+
+    def exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
+        """Return medians, means and the log-rank test."""
+        model = KaplanMeierFit(**self.estimator.parameters).read(cells)  # type: ignore[arg-type]
+        tested, people = model.logrank() if model.groups_ else None, model.people()
+        if isinstance(tested, LogRank):
+            return (
+                {"people": people.to_dict(), "log_rank": dataclasses.asdict(tested)},
+                [people],
+                [f"{tested.text(cells.time.name)}."],
+            )
+        lines = [] if tested is None else [f"No test: {tested}."]
+        return {"people": people.to_dict(), "log_rank": None}, [people], lines
+
+
+class CoxFitModel(TimesFitModel):
+    """Cox regression of times until an event on categories."""
+
+    name = CoxRegression.kind
+    options = ("time", "event", "features")
+
+    @staticmethod
+    def estimator_of(options: argparse.Namespace) -> CoxRegression:
+        """Return what reads hazard ratios."""
+        for name in ("by", "until"):
+            if getattr(options, name) is not None:
+                raise InputError(f"{name}: {getattr(options, name)!r} given beside features, one of the two expected")
+        features = [name.strip() for name in options.features.split(",")]
+        if not all(features):
+            raise InputError(f"features: {options.features!r} given, names between commas expected")
+        return CoxRegression(time=options.time, event=options.event, features=features, bounds=options.bounds)
+
+    def exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
+        """Return coefficients."""
+        model = CoxFit(**self.estimator.parameters).read(cells)  # type: ignore[arg-type]
+        if model.verdict_ is not None:
+            return {"coefficients": None}, [], [model.verdict_]
+        return {"coefficients": model.summary().to_dict()}, [model.summary()], []

@@ -1,8 +1,9 @@
 """scikit-learn estimators that read a release, or make one from data at hand, and what they read from it.
 
 What is read stands in modules that need no scikit-learn: `ridge`, `grouped_fit`, `group_comparison`, `in_rounds`,
-`components_and_moments`, `table_one_fit`, `kaplan_meier_fit`, `inference` and `summary`. The estimators add parameters
-of a release, `fit` and `predict`; they are imported when they are first used, so that a release is read without them.
+`components_and_moments`, `table_one_fit`, `kaplan_meier_fit`, `cox_fit`, `inference` and `summary`. The estimators add
+parameters of a release, `fit` and `predict`; they are imported when they are first used, so that a release is read
+without them.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ if TYPE_CHECKING:
     from dpmpc.estimators.private_estimator import PrivateEstimator, PrivateLinearModel
     from dpmpc.estimators.regressions_in_rounds import LogisticRegression, PoissonRegression
     from dpmpc.estimators.ridge_regression import RidgeRegression
-    from dpmpc.estimators.survival import KaplanMeier
+    from dpmpc.estimators.survival import CoxRegression, KaplanMeier
     from dpmpc.estimators.table_one import TableOne
 
 __all__ = [
+    "CoxRegression",
     "FrequencyMoment",
     "GroupComparison",
     "GroupedRidgeRegression",
@@ -37,6 +39,7 @@ __all__ = [
 ]
 
 _SOURCES = {
+    "CoxRegression": "survival",
     "FrequencyMoment": "frequency_moment",
     "GroupComparison": "by_group",
     "GroupedRidgeRegression": "by_group",

@@ -10,6 +10,7 @@ from typing import ClassVar, Protocol
 
 from dpmpc.errors import InputError
 from dpmpc.estimators.components_and_moments import LowRankFit, MomentFit
+from dpmpc.estimators.cox_fit import CoxFit
 from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
@@ -36,7 +37,16 @@ class FittedModel(Protocol):
 
 _OF_ONE = {
     kind.kind: kind
-    for kind in (RidgeFit, GroupedRidgeFit, GroupComparisonFit, LowRankFit, MomentFit, TableOneFit, KaplanMeierFit)
+    for kind in (
+        RidgeFit,
+        GroupedRidgeFit,
+        GroupComparisonFit,
+        LowRankFit,
+        MomentFit,
+        TableOneFit,
+        KaplanMeierFit,
+        CoxFit,
+    )
 }
 _IN_ROUNDS = {kind.kind: kind for kind in (RidgeFit, LogisticFit, PoissonFit)}
 REGRESSIONS = (*_IN_ROUNDS, GroupedRidgeFit.kind)  # what predicts

@@ -21,7 +21,7 @@ from dpmpc.estimators.inference import chi2_tail, normal_quantile
 from dpmpc.estimators.quantiles import Interval, _rising
 from dpmpc.estimators.scikit import OfRelease
 from dpmpc.estimators.summary import p_text
-from dpmpc.estimators.survival_cells import Members, Reals, SurvivalCells
+from dpmpc.estimators.survival_cells import Members, Reals, SurvivalCells, require_until
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result, finite_or_none
 from dpmpc.results.number_tables import number_text
@@ -31,6 +31,7 @@ EVERYBODY = "all"
 _DRAWS, _SEED = 1000, 20_240_229  # of the widest deviation; the seed only makes a reading repeatable
 _BAND_FROM = 2  # cells, of which the first have hardly an event: no law of large numbers holds there
 _LEAST_BAND = 2  # cells that a band is drawn through
+_LEAST_HAZARD, _MOST_LOG = 1e-3, 50.0  # of cumulative hazards in a band
 _HAZARD = (-0.5, 0.95)  # what a noisy hazard may be
 _ARM_ERRORS, _ARM_LEAST = 2.0, 1.0  # standard errors and people of an arm at whose number at risk the test ends
 _SHOWN = 8  # times in a table
@@ -100,9 +101,10 @@ class Curve:
         values, vectors = np.linalg.eigh(covariance / np.outer(error, error))
         normal = np.random.default_rng(_SEED).standard_normal((_DRAWS, len(used)))
         draws = normal @ (vectors * np.sqrt(np.maximum(values, 0.0))).T
-        reach = float(np.quantile(np.abs(draws).max(axis=1), level)) * error
-        lower[used] = np.exp(self.log_survival[used] - reach)
-        upper[used] = np.minimum(np.exp(self.log_survival[used] + reach), 1.0)
+        widest = float(np.quantile(np.abs(draws).max(axis=1), level))
+        hazard = np.maximum(-self.log_survival[used], _LEAST_HAZARD)  # on its log scale the widest deviation is even
+        reach = np.exp(np.minimum(widest * error / hazard, _MOST_LOG))
+        lower[used], upper[used] = np.exp(-hazard * reach), np.exp(-hazard / reach)
         return np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)  # as curves fall
 
     def median(self, level: float) -> Interval:
@@ -227,7 +229,7 @@ class KaplanMeierFit(OfRelease):
         self.curves_ = {label[0] if label else EVERYBODY: Curve(self.cells_, own) for label, own in found.items()}
         self.groups_: tuple[str, ...] = tuple(self.curves_) if names else ()
         if self.until is not None:
-            self._check_time(self.until)
+            require_until(self.until, float(cells.times[-1]))
         return self
 
     @property
@@ -435,11 +437,6 @@ class KaplanMeierFit(OfRelease):
         if self.until is not None or not told:
             return self.until
         return min(float(curve.times[-1]) for curve in told.values())
-
-    def _check_time(self, until: float) -> None:
-        last = float(self.cells_.times[-1])
-        if not 0 < require_finite("until", until) <= last:
-            raise InputError(f"until: {until:g} given, more than 0 and at most {last:g} expected, where the cells end")
 
     def _curve(self, group: str | None) -> Curve:
         if (group is None) == bool(self.groups_) or (group is not None and group not in self.groups_):

@@ -1,7 +1,7 @@
-"""Survival curves as scikit-learn has estimators and lifelines names: parameters, and `fit` on times and events.
+"""Survival curves and Cox regression as scikit-learn has estimators and lifelines names: parameters, and `fit`.
 
-All that is read from a release is `dpmpc.estimators.kaplan_meier_fit`; what `fit` adds is a release, simulated in this
-process.
+All that is read from a release is `dpmpc.estimators.kaplan_meier_fit` and `dpmpc.estimators.cox_fit`;
+what `fit` adds is a release, simulated in this process.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
@@ -17,9 +17,16 @@ from dpmpc.arguments import documented
 from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.data.table import Cells
 from dpmpc.errors import InputError
+from dpmpc.estimators.cox_fit import CoxFit
 from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit
 from dpmpc.estimators.private_estimator import PrivateEstimator
-from dpmpc.estimators.survival_cells import observed, survival_contribution, survival_schema
+from dpmpc.estimators.survival_cells import (
+    observed,
+    require_patterns,
+    require_until,
+    survival_contribution,
+    survival_schema,
+)
 from dpmpc.planning import design
 from dpmpc.release import Release
 from dpmpc.specification import describe
@@ -42,6 +49,7 @@ class PrivateSurvival(PrivateEstimator):
         data. A pair (lower, upper) is that of times.
     """
 
+    counted_argument: ClassVar[str] = "features"  # what errors call `counted_by`
     time: str | None = "time"
     event: str | None = "event"
 
@@ -57,6 +65,11 @@ class PrivateSurvival(PrivateEstimator):
         """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
         if self.bounds is None:
             raise InputError("bounds: none given, a bounds file or a pair (lower, upper) of times expected")
+        called = self.counted_argument
+        return survival_schema(self._given(), self.time, self.event, self.counted_by(), called=called)
+
+    def _given(self) -> Schema:
+        """Return the bounds that were given, those of a pair for times beside an event of 1 or 0."""
         if isinstance(self.bounds, tuple):
             if self.counted_by():
                 raise InputError(
@@ -64,14 +77,12 @@ class PrivateSurvival(PrivateEstimator):
                     "expected, which lists the values"
                 )
             both = (Variable(str(self.time), *self.bounds), Variable(str(self.event), 0, 1))
-            given = Schema.of_codebook(Codebook(both))
-        elif isinstance(self.bounds, str | Path):
-            given = Schema.from_toml(self.bounds)
-        elif isinstance(self.bounds, Schema):
-            given = self.bounds
-        else:
-            raise InputError(f"bounds: {self.bounds!r} given, a bounds file, a Schema or a pair of times expected")
-        return survival_schema(given, self.time, self.event, self.counted_by())
+            return Schema.of_codebook(Codebook(both))
+        if isinstance(self.bounds, str | Path):
+            return Schema.from_toml(self.bounds)
+        if isinstance(self.bounds, Schema):
+            return self.bounds
+        raise InputError(f"bounds: {self.bounds!r} given, a bounds file, a Schema or a pair of times expected")
 
     def counted_by(self) -> Sequence[str]:
         """Return the columns by whose values people are counted, beside the event."""
@@ -152,6 +163,7 @@ class KaplanMeier(KaplanMeierFit, PrivateSurvival):
     True
     """
 
+    counted_argument: ClassVar[str] = "by"
     by: str | None = None
     until: float | None = None
 
@@ -172,6 +184,88 @@ class KaplanMeier(KaplanMeierFit, PrivateSurvival):
         features = {} if groups is None or self.by is None else {self.by: groups}
         return self.fit_release(self.survival_release(durations, event_observed, features))
 
+    def public_schema(self) -> Schema:
+        """Return what the base does, if means can be restricted as they are to be."""
+        public = super().public_schema()
+        if self.until is not None:
+            (time,) = (one for one in self._given().variables if one.name == self.time)
+            require_until(self.until, float(time.upper or 0.0))
+        return public
+
     def counted_by(self) -> Sequence[str]:
         """Return the column of groups, if any."""
         return () if self.by is None else (self.by,)
+
+
+@documented(describe)
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class CoxRegression(CoxFit, PrivateSurvival):
+    """Differentially private Cox regression of times until an event on categories, from one release.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`. People are counted by their
+    pattern of values, 32 at most; a continuous feature has to be cut into categories, as values of a column.
+
+    Parameters
+    ----------
+    features : sequence of str, optional
+        Categories, or answers yes or no, of a bounds file; all of them by default.
+    **options
+        The parameters of `PrivateSurvival`.
+
+    Attributes
+    ----------
+    params_ : dict
+        Value of a feature -> logarithm of its hazard over that of the feature's first value; NaN without a result.
+    standard_errors_, hazard_ratios_, confidence_intervals_ : dict
+        Of the same; intervals are those of `params_`.
+    verdict_ : str or None
+        Why there is no result.
+    release_ : Release
+        What the servers opened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import CoxRegression, Schema
+    >>> from dpmpc.data import Codebook, Variable
+    >>> columns = (Variable("time", 0, 50), Variable("event", 0, 1), Variable("arm", values=("old", "new")))
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.choice(["old", "new"], 20_000)
+    >>> times, observed = rng.exponential(np.where(arm == "new", 30, 20)), rng.uniform(0, 60, 20_000)
+    >>> bounds = Schema.of_codebook(Codebook(columns))
+    >>> model = CoxRegression(epsilon=1.0, delta=1e-6, bounds=bounds, simulation_seed=1)
+    >>> model = model.fit({"arm": arm}, np.minimum(times, observed), times <= observed)
+    >>> bool(abs(model.hazard_ratios_["arm = new"] - 20 / 30) < 0.1)
+    True
+    """
+
+    features: Sequence[str] | None = None
+
+    def fit(self, X: Any, durations: Any = None, event_observed: Any = None) -> Self:
+        """Make a release under the estimator's budget and read it.
+
+        Parameters
+        ----------
+        X : data frame, mapping of arrays, or cells of a file
+            The features, or with no further argument a table with all columns.
+        durations, event_observed : array-like, optional
+            The times, and whether the event happened then.
+        """
+        if (durations is None) != (event_observed is None):
+            raise InputError("durations, event_observed: one given, both or none expected beside a table")
+        if durations is None:
+            return self.fit_release(self.survival_release(X, None, {}))
+        features = {name: X[name] for name in self.counted_by() if name in X}
+        return self.fit_release(self.survival_release(durations, event_observed, features))
+
+    def public_schema(self) -> Schema:
+        """Return what the base does, if there are not too many patterns."""
+        public = super().public_schema()
+        require_patterns(public.variables[1:-1])
+        return public
+
+    def counted_by(self) -> Sequence[str]:
+        """Return the features: all with listed values by default, but the event."""
+        if self.features is not None or not isinstance(self.bounds, str | Path | Schema):
+            return tuple(self.features or ())
+        return [one.name for one in self._given().variables if one.categories and one.name != self.event]

@@ -10,12 +10,14 @@ from __future__ import annotations
 import dataclasses
 import functools
 import itertools
+import math
 from collections.abc import Sequence
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
+from dpmpc.arguments import require_finite
 from dpmpc.contributions import CellCounts
 from dpmpc.data import MOST_CELLS, Codebook, Schema, Table, Variable
 from dpmpc.data.table import Cells
@@ -28,33 +30,33 @@ Reals = NDArray[np.float64]
 Members = NDArray[np.bool_]
 _LEFT_OF_A_CELL = 0.5  # of a cell of some width was at risk whoever left in it, on average
 _STANDS_OUT, _AT_LEAST = 4.0, 5.0  # standard errors and people: with no more at risk a curve ends
+MOST_PATTERNS = 32  # of features in a regression
 _ANSWERS = (("1", "1.0", "true"), ("0", "0.0", "false"))  # of an event that is a number
 
 
-def survival_schema(given: Schema, time: str | None, event: str | None, features: Sequence[str] = ()) -> Schema:
+def survival_schema(
+    given: Schema, time: str | None, event: str | None, features: Sequence[str] = (), *, called: str = "features"
+) -> Schema:
     """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
     known = {variable.name: variable for variable in given.variables}
-    names = {
-        "time": str(time),
-        "event": str(event),
-        **{f"feature {number}": name for number, name in enumerate(features, 1)},
-    }
-    for argument, name in names.items():
+    named = [("time", str(time)), ("event", str(event)), *((called, name) for name in features)]
+    for argument, name in named:
         if name not in known:
             raise InputError(
-                f"{argument.split()[0]}: {name!r} given, a column of the bounds expected; there are {', '.join(known)}"
+                f"{argument}: {name!r} given, a column of the bounds expected; there are {', '.join(known)}"
             )
-    if len(set(names.values())) < len(names):
-        raise InputError(f"time, event, features: {', '.join(names.values())} given, different columns expected")
+    names = [name for _, name in named]
+    if len(set(names)) < len(names):
+        raise InputError(f"time, event, {called}: {', '.join(names)} given, different columns expected")
     if given.weighted:
         raise InputError("bounds: with weights or rows of zeros given, neither expected where people are counted")
     for name in features:
         if not known[name].categories:
             raise InputError(
-                f"features: {name!r} given, a {known[name].kind}, a column with listed values expected: continuous "
+                f"{called}: {name!r} given, a {known[name].kind}, a column with listed values expected: continuous "
                 "features are not offered; cut it into categories, as values = [...] of a further column"
             )
-    kept = (_with_room(known[names["time"]]), *(known[name] for name in features), _answer(known[names["event"]]))
+    kept = (_with_room(known[names[0]]), *(known[name] for name in features), _answer(known[names[1]]))
     missing = given.codebook.missing if isinstance(given.codebook, Codebook) else ()
     return Schema.of_codebook(Codebook(kept, missing=missing), given.outside)
 
@@ -82,6 +84,24 @@ def observed(public: Schema, cells: Cells) -> Table:
     values = table.values.copy()
     values[:, 0] = np.minimum(values[:, 0], public.columns[0].upper)
     return Table(table.names, values)
+
+
+def require_until(until: float, last: float) -> None:
+    """Refuse to restrict a mean to a time beyond the last one that cells tell."""
+    if not 0 < require_finite("until", until) <= last:
+        raise InputError(f"until: {until:g} given, more than 0 and at most {last:g} expected, where the cells end")
+
+
+def require_patterns(features: Sequence[Variable]) -> None:
+    """Refuse features with too many combinations of values for a regression."""
+    patterns = math.prod(len(one.categories) for one in features)
+    if not features:
+        raise InputError("features: none given, a category or an answer at least expected")
+    if patterns > MOST_PATTERNS:
+        raise InputError(
+            f"features: {', '.join(one.name for one in features)} given, which have {patterns} patterns, at most "
+            f"{MOST_PATTERNS} expected: take fewer features or values"
+        )
 
 
 def _with_room(variable: Variable) -> Variable:
@@ -191,14 +211,15 @@ class SurvivalCells:
         """Return how many events there are in the first cells, and the standard error of that, of noise alone."""
         return self._total(members & self._died, slice(0, until))
 
-    def hazards(self, members: Members) -> tuple[Reals, Reals]:
+    def hazards(self, members: Members, *, halved: bool = False) -> tuple[Reals, Reals]:
         """Return the number at risk in each cell, and of events in it, (J,) each.
 
         Whoever left in a cell of some width was at risk during half of it; at the one value of a step during all.
+        Where `halved`, so was whoever had the event: risk sets are those in the middle of the cell.
         """
         died, left = (self._counts[members & own].sum(axis=0) for own in (self._died, self._left))
         at_risk = np.cumsum((died + left)[::-1])[::-1]
-        return at_risk[:-1] - self._away * left[:-1], died[:-1]
+        return at_risk[:-1] - self._away * (left + halved * died)[:-1], died[:-1]
 
     def at_risk(self, members: Members) -> tuple[Reals, Reals]:
         """Return the number at risk where each cell begins, that of later times too, and its standard error of noise.
@@ -213,13 +234,13 @@ class SurvivalCells:
         few = np.flatnonzero(at_risk <= errors * self._risk_error(members, away=self._away)[:-1] + least)
         return int(few[0]) if len(few) else len(at_risk)
 
-    def gradient(self, members: Sequence[Members], by_events: Reals, by_risk: Reals) -> Reals:
+    def gradient(self, members: Sequence[Members], by_events: Reals, by_risk: Reals, *, halved: bool = False) -> Reals:
         """Return gradients (K, G, C) by counts, from those by events and by numbers at risk (K, A, J) of A groups."""
         through = np.cumsum(by_risk, axis=-1)
         left = np.concatenate([through, through[..., -1:]], axis=-1)  # who is in a cell was at risk in all before
         died = left.copy()
         left[..., :-1] -= self._away * by_risk
-        died[..., :-1] += by_events
+        died[..., :-1] += by_events - self._away * halved * by_risk
         found = np.zeros((len(by_events), *self.estimates.counts[self.grid].shape))
         cells = left.shape[-1]
         for place, own in enumerate(members):

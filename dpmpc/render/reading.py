@@ -23,6 +23,7 @@ from dpmpc.data import require_column
 from dpmpc.data_release import MixedRelease
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.components_and_moments import MomentFit
+from dpmpc.estimators.cox_fit import CoxFit
 from dpmpc.estimators.cross_table import CrossTable
 from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit
@@ -91,7 +92,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
             return _of_folder(folder, requested)
         path = folder.path / folder.files[0]
     file = Path(path).name
-    if requested.target is None and (requested.features or requested.groups):
+    if requested.target is None and (requested.features or requested.groups) and requested.model != "survival":
         raise InputError("target: none given, the column to predict expected beside features and groups")
     if requested.crosstab is not None:
         if len(requested.crosstab) != 2:
@@ -102,8 +103,10 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     if requested.model == "compare" and requested.features:
         raise InputError(f"features: {requested.features} given, but a comparison has none; --before adjusts it")
     if requested.model == "survival":
-        if requested.target is not None or requested.features or requested.groups or kind == "mixed":
-            raise InputError("model: 'survival' given, no target, features and groups expected beside it")
+        if requested.target is not None or requested.groups or kind == "mixed":
+            raise InputError("model: 'survival' given, no target and no groups expected beside it")
+        if requested.features and (requested.by is not None or requested.until is not None):
+            raise InputError("features: given, no by and no until expected beside them")
     elif requested.model != "ridge" and (requested.target is None or requested.groups or kind == "mixed"):
         raise InputError(
             f"model: {requested.model!r} given, a target and no groups expected beside it, and a release of second "
@@ -235,7 +238,9 @@ def _measures(release: Release, options: ReadOptions) -> Result:
 
 
 def _curves(release: Release, options: ReadOptions) -> Result:
-    """Return survival curves, by the one variable that times are counted by if none is requested."""
+    """Return survival curves, by the one variable that times are counted by if none is requested; or hazard ratios."""
+    if options.features:
+        return CoxFit(options.time, options.event, options.features).fit_release(release).result(options.level)
     by = options.by
     if options.model != "survival":
         features = SurvivalCells.of(release).features

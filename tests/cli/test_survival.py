@@ -113,7 +113,7 @@ def test_read_gives_the_same_from_the_folder_and_from_the_file(fitted, capsys):
         (("--model", "survival", "--by", "ward"), "by: 'ward' given, one of arm expected"),
         (("--model", "survival", "--time", "age"), "time: 'age' given, one of months expected"),
         (("--model", "survival", "--event", "arm"), "event: 'arm' given, an answer yes or no expected"),
-        (("--model", "survival", "--target", "months"), "no target, features and groups expected beside it"),
+        (("--model", "survival", "--target", "months"), "no target and no groups expected beside it"),
         (("--model", "survival", "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
     ],
 )
@@ -128,7 +128,13 @@ def test_what_cannot_be_read_is_one_sentence(fitted, capsys, words, message):
         (("--model", "survival", "--time", "months"), "event: none given, the column of whether the event happened"),
         ((*WORDS, "--event", "dead"), "event: 'dead' given, a column of the bounds expected; there are months"),
         ((*WORDS, "--event", "stage"), "event: 'stage' given, a category, an answer expected"),
-        ((*WORDS, "--by", "age"), "features: 'age' given, a number, a column with listed values expected"),
+        ((*WORDS, "--by", "age"), "by: 'age' given, a number, a column with listed values expected"),
+        (
+            (*WORDS, "--features", "arm,age"),
+            "features: 'age' given, a number, a column with listed values expected: cont",
+        ),
+        ((*WORDS, "--features", "arm", "--by", "arm"), "by: 'arm' given beside features, one of the two expected"),
+        ((*WORDS, "--features", "arm,,stage"), "features: 'arm,,stage' given, names between commas expected"),
         ((*WORDS, "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
         ((*WORDS, "--target", "age"), "target: 'age' given, but that is for --model"),
         ((*WORDS, "--fill-missing"), "fill_missing: given, but people are counted as they are"),
@@ -141,6 +147,25 @@ def test_bad_options_are_one_sentence_and_nothing_is_written(fitted, capsys, tmp
     assert message in err
     assert "Traceback" not in err
     assert not (tmp_path / "out").exists()
+
+
+def test_features_give_hazard_ratios_and_the_folder_gives_them_again(fitted, capsys, tmp_path):
+    """The hazard of one arm is half of the other's: within a third, one false alarm in 10^6 or fewer."""
+    given = (fitted / "people.csv", "--bounds", fitted / "bounds.toml", *BUDGET, *WORDS, "--features", "arm")
+    run(capsys, "fit", *given, "--compare", "--out", tmp_path / "out")
+    content = json.loads((tmp_path / "out" / "result.json").read_text())
+    assert content["model"] == "cox"
+    assert content["parameters"] == {"time": "months", "event": "died", "features": ["arm"]}
+    assert content["result"]["coefficients"]["arm = new"]["hazard ratio"] == pytest.approx(0.5, rel=1 / 3)
+    exact = json.loads((tmp_path / "out" / "not_private.json").read_text())["coefficients"]["arm = new"]
+    assert exact["hazard ratio"] == pytest.approx(0.5, rel=0.1)
+    again = json.loads(run(capsys, "read", tmp_path / "out", "--json").out)
+    assert again["result"] == content["result"]
+    words = ("--model", "survival", "--features", "arm", "--json")
+    assert json.loads(run(capsys, "read", fitted / "out" / "release.dpmpc", *words).out)["result"]["features"] == [
+        "arm"
+    ]
+    assert "differs from that of the first value" in (tmp_path / "out" / "report.html").read_text()
 
 
 @pytest.mark.parametrize(
