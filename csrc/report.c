@@ -35,6 +35,7 @@
 #define ID_BYTES 16
 #define DIGEST_BYTES 32
 #define MOST_COLUMNS 256
+#define MOST_CELLS 8192 /* of all grids: `dpmpc.contributions.cells.MOST_WORDS` */
 #define MOST_SERVERS 255
 #define MOST_PROVED_BITS 28
 #define MOST_PLAIN_BITS 50
@@ -46,7 +47,7 @@ static void *(*const volatile overwrite)(void *, int, size_t) = memset;
 
 static const double ROOT = 1.4142135623730951; /* of 2 */
 
-enum report_kind { REPORT_ROWS, REPORT_MOMENTS, REPORT_PROVED_ROWS, REPORT_PROVED_MOMENTS };
+enum report_kind { REPORT_ROWS, REPORT_MOMENTS, REPORT_PROVED_ROWS, REPORT_PROVED_MOMENTS, REPORT_PROVED_CELLS };
 enum report_size {
     REPORT_WORK_BYTES = 1,
     REPORT_DRAWN_BYTES,  /* random bytes: keys of all servers but the last; with proofs a blind, and those of wires */
@@ -81,6 +82,11 @@ static int has_moments(const struct report_plan *plan)
     return plan->kind == REPORT_MOMENTS || plan->kind == REPORT_PROVED_MOMENTS;
 }
 
+static int has_cells(const struct report_plan *plan)
+{
+    return plan->kind == REPORT_PROVED_CELLS;
+}
+
 static uint64_t element(int64_t value)
 {
     return (uint64_t)value + (M61 & (uint64_t)(value >> 63));
@@ -93,7 +99,7 @@ static struct proof_circuit circuit_of(const struct report_plan *plan)
         .squares = has_moments(plan)     ? PROOF_PRODUCTS
                    : plan->products != 0 ? PROOF_SQUARED_COLUMNS
                                          : PROOF_NO_SQUARES,
-        .columns = plan->columns,
+        .columns = has_cells(plan) ? 0 : plan->columns,
         .column_digits = plan->column_digits,
         .digits = plan->digits,
         .products = plan->products,
@@ -189,8 +195,9 @@ static int describe(struct report_plan *plan, uint32_t kind, uint32_t columns, u
     const uint64_t pairs = (uint64_t)columns * (columns + 1) / 2;
     *plan = (struct report_plan){.kind = kind, .columns = columns, .bits = bits, .servers = servers, .radius = radius};
     plan->ball = -1;
-    if (kind > REPORT_PROVED_MOMENTS || !columns || columns > MOST_COLUMNS || servers < 2 || servers > MOST_SERVERS ||
-        !(radius >= 0 && radius <= 1e100) || !bits || bits > (is_proved(plan) ? MOST_PROVED_BITS : MOST_PLAIN_BITS))
+    if (kind > REPORT_PROVED_CELLS || !columns || columns > (has_cells(plan) ? MOST_CELLS : MOST_COLUMNS) ||
+        servers < 2 || servers > MOST_SERVERS || !(radius >= 0 && radius <= 1e100) || !bits ||
+        bits > (is_proved(plan) ? MOST_PROVED_BITS : MOST_PLAIN_BITS))
         return 0;
     if (!is_proved(plan)) {
         plan->scale = INT64_C(1) << bits;
@@ -200,6 +207,14 @@ static int describe(struct report_plan *plan, uint32_t kind, uint32_t columns, u
     }
     if (ball < -1 || (ball >= 0) > (radius > 0))
         return 0;
+    if (has_cells(plan)) {
+        plan->scale = 1;
+        plan->digits = columns;
+        plan->rows = best_rows(*plan);
+        const struct proof_circuit cells = circuit_of(plan);
+        plan->words = proof_words(&cells);
+        return radius == 0;
+    }
     plan->ball = ball;
     plan->scale = (INT64_C(1) << bits) - 1;
     plan->low = -plan->scale - (3 - 2 * plan->scale % 3) % 3; /* from which digits reach the scale exactly */
@@ -220,8 +235,9 @@ static int describe(struct report_plan *plan, uint32_t kind, uint32_t columns, u
 
 /* Bytes of the plan of such reports; 0 where none can be made: the limits are those of the package.
  *
- * `bits` are the fractional ones. `radius` is that of the statistic, or 0 for none. `ball` is C^2 of proofs
- * (`dpmpc.proving.statements.widened_ball`), or -1 where there is no radius or the ball holds the whole box. */
+ * `columns` are those of a row, or the cells of all grids. `bits` are the fractional ones. `radius` is that of the
+ * statistic, or 0 for none. `ball` is C^2 of proofs (`dpmpc.proving.statements.widened_ball`), or -1 where there is no
+ * radius or the ball holds the whole box. */
 API size_t report_plan_bytes(uint32_t kind, uint32_t columns, uint32_t bits, uint32_t servers, double radius,
                              int64_t ball)
 {
@@ -241,8 +257,10 @@ API int report_plan(uint32_t kind, uint32_t columns, uint32_t bits, uint32_t ser
     memcpy(plan->digest, digest, DIGEST_BYTES);
     if (!is_proved(plan))
         return 0;
-    digit_weights((uint64_t)(plan->scale - plan->low), plan->tables);
-    descending(plan->tables, plan->column_digits, plan->tables + plan->column_digits);
+    if (!has_cells(plan)) {
+        digit_weights((uint64_t)(plan->scale - plan->low), plan->tables);
+        descending(plan->tables, plan->column_digits, plan->tables + plan->column_digits);
+    }
     const size_t N = plan->rows, points = 3 * N + 1;
     uint64_t *wires = plan->tables + 2 * plan->column_digits;
     uint64_t *outputs = wires + points * (N + 1), *inverses = outputs + points * N;
@@ -433,10 +451,14 @@ INLINE uint64_t at_least(uint64_t a, uint64_t b)
     return 1 - ((a - b) >> 63);
 }
 
-/* Digits, slack and products; returns non-zero where the row is outside the ball. */
+/* Digits, slack and products, or a digit for each cell; returns non-zero where the row is outside the ball. */
 static int make_witness(const struct report_plan *plan, const int64_t *z, uint64_t *witness)
 {
     const size_t m = plan->column_digits, d = plan->columns;
+    for (size_t j = 0; has_cells(plan) && j < d; j++)
+        witness[j] = (uint64_t)z[j];
+    if (has_cells(plan))
+        return 0;
     const uint64_t *weights = plan->tables, *order = weights + m;
     uint64_t squares = 0, left;
     for (size_t j = 0; j < d; j++, witness += m) {
@@ -467,7 +489,8 @@ static int to_elements(uint64_t *words, size_t count)
     return found;
 }
 
-/* Share a row z of `report_normalise`, in a report with this id of 16 bytes.
+/* Share a row z of `report_normalise`, in a report with this id of 16 bytes; of cells z is 1 in the one of each grid
+ * that the row is in, and 0 elsewhere.
  *
  * `drawn` are `REPORT_DRAWN_BYTES` fresh random bytes; `streams`, one for each of the keys of `report_share_keys`, are
  * overwritten. With proofs `seed` gets 32 bytes. Returns what a `report_result` says. */
@@ -486,7 +509,7 @@ API int report_begin(const struct report_plan *plan, const uint8_t *id, const do
                 work[i] -= streams[j * plan->words + i];
         return REPORT_DONE;
     }
-    const double high = (double)plan->scale, low = -high;
+    const double high = (double)plan->scale, low = has_cells(plan) ? 0 : -high;
     int64_t *integers = (int64_t *)(work + at.integers);
     if (plan->radius > 0)
         shrink(row, plan->columns, plan->radius);

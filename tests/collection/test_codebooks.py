@@ -1,5 +1,8 @@
 """Collections whose bounds file has a codebook: words, dates and missing values, from the task file to a release."""
 
+import csv
+import datetime
+import itertools
 import json
 
 import numpy as np
@@ -13,7 +16,8 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import verify
 from dpmpc.contributions import CellCounts
 from dpmpc.data import Schema, read_cells
-from dpmpc.estimators import TableOne
+from dpmpc.encoding import FixedPoint
+from support.node import node, run_node
 from support.release_processes import close_and_release
 from support.task_files import write_task_file
 
@@ -67,18 +71,36 @@ def people(folder, count=PEOPLE):
     return path
 
 
-def collect(folder, **options):
-    """Let three servers collect the file's rows by a door, and release them; return the servers and the rows."""
+def answers_of(path, count):
+    """Return the answers of the file's first people as the client of pages takes them."""
+    with path.open() as file:
+        for line in itertools.islice(csv.DictReader(file), count):
+            day = datetime.datetime.strptime(line["admitted"], "%d.%m.%Y").date()
+            yield {
+                "age": float(line["age"]) if line["age"] else None,
+                "ward": None if line["ward"] == "NA" else line["ward"],
+                "admitted": day.isoformat(),
+                "smokes": line["smokes"] == "yes",
+                "dose": float(line["dose"]),
+            }
+
+
+def collect(folder, by_page=0, **options):
+    """Let three servers collect the file's rows by a door, and release them; return the servers and the rows.
+
+    The first `by_page` people answer by the client of pages, the others by `dpmpc submit`.
+    """
     schema = schema_of(folder)
     chosen = {"sketch": "auto", "rows": None, "copies": "auto", "minimum_batch": 500, "largest_batch": 2000, **options}
-    if chosen.pop("describe", False):
-        chosen |= TableOne("ward").task_choices(schema)
     path = people(folder)
     servers = Servers.make(folder, "--rate", "100000", sealed=True, bounds=schema, columns=schema.names, **chosen)
     with servers:
         servers.start()
-        argv = ["submit", str(servers.task_file), str(path), "--state", str(folder / "state"), "--batch", "50"]
-        assert main([*argv, "--door", servers.door(1)]) == 0
+        if by_page:
+            doors = [servers.door(server) for server in range(3)]
+            run_node("contribute", servers.collection, rows=list(answers_of(path, by_page)), doors=doors)
+        argv = ["submit", str(servers.task_file), str(path), "--state", str(folder / "state"), "--batch", "20"]
+        assert main([*argv, "--door", servers.door(1), "--rows", str(by_page + 1), str(PEOPLE)]) == 0
         for server in range(3):
             servers.stop(server)
         close_and_release(servers)
@@ -98,32 +120,32 @@ def test_rows_of_words_are_encoded_submitted_with_proofs_and_released(tmp_path):
     assert released.columns == schema.names
 
 
+@node
 @pytest.mark.long("three servers, six hundred reports and a release")
-@pytest.mark.parametrize("how", [PLAIN, PROVED], ids=["plain", "proved"])
-def test_a_table_1_is_collected_released_and_read(tmp_path, capsys, how):
-    servers, rows = collect(tmp_path, describe=True, **how)
-    assert isinstance(servers.collection.plan.statistic, CellCounts)
+@pytest.mark.parametrize(("options", "by_page"), [(PROVED, 60), (PLAIN, 0)], ids=["proved, also by pages", "plain"])
+def test_a_table_1_is_collected_released_and_read(tmp_path, capsys, options, by_page):
+    counts = CellCounts.of(schema_of(tmp_path), "ward")
+    servers, rows = collect(tmp_path, by_page, contribution=counts, **options)
     capsys.readouterr()
     path = str(tmp_path / "release-0.dpmpc")
     assert main(["verify", path, "--collection", str(servers.task_file)]) == 0
+    released = verify(path, servers.collection).release
+    assert released.clients == PEOPLE
+    z = released.task.schema.normalise(rows)
+    true = counts.encode(z, FixedPoint(10)).sum(axis=0) / 2**10
+    # fails by chance in 2 of 10^6 runs: about 900 sums, each at most 6 deviations of noise off
+    assert np.abs(released.sketch[0] - true).max() < 6 * np.sqrt(released.noise_variance.max())
     capsys.readouterr()
     assert main(["read", path, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    schema = servers.collection.plan.schema
-    known = np.count_nonzero(rows[:, schema.index("age=missing")] == 0)
-    text = json.dumps(told)
-    counts = told["result"]["people"]
-    for ward in ("south", "west", "missing"):  # three of 9 draws beyond five deviations: by chance in 2 of 10^6 runs
-        exact = np.count_nonzero(rows[:, schema.index(f"ward={ward}")] == 1)
-        found = counts[f"ward = {ward}"]
+    people_of = json.loads(capsys.readouterr().out)["result"]["people"]
+    for ward in ("south", "west", "missing"):  # one of 6 draws beyond five deviations: by chance in 4 of 10^6 runs
+        exact = np.count_nonzero(rows[:, released.task.schema.index(f"ward={ward}")] == 1)
+        found = people_of[f"ward = {ward}"]
         assert abs(found["people"] - exact) <= 5 * found["std. error"], ward
-    assert "smokes" in text
-    assert "missing" in text
     assert main(["read", path]) == 0
     shown = capsys.readouterr().out
-    assert "north" in shown
-    assert "median" in shown
-    assert known < PEOPLE
+    for words in ("ward = north", "ward = missing", "median", "smokes", "admitted"):
+        assert words in shown, words
 
 
 @pytest.mark.parametrize("options", [[], ["--no-proved"], ["--no-proved", "--describe", "--by", "ward"]])

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
+from dpmpc.contributions import CellCounts
 from dpmpc.network.identity import write_identity
 from dpmpc.proved_reports import circuit_of
 from dpmpc.proving.circuit import P
@@ -21,7 +22,7 @@ from support.remade_reports import CASES, design, remade
 pytestmark = pytest.mark.skipif(not shutil.which("gcc"), reason="needs GCC")
 
 SOURCE = Path(__file__).parents[2] / "csrc" / "report.c"
-KINDS = ["rows", "second-moments", "proved-rows", "proved-second-moments"]
+KINDS = ["rows", "second-moments", "proved-rows", "proved-second-moments", "proved-cell-counts"]
 DONE, OUTSIDE, DRAW_AGAIN = range(3)
 WORK, DRAWN, STREAM, SEED_STREAM, KEYED_PAYLOAD, LAST_PAYLOAD = range(1, 7)
 ARGUMENTS = {
@@ -75,9 +76,16 @@ def key_stream(key, length):
     return encryptor.update(bytes(length)) + encryptor.finalize()
 
 
+def is_counted(collection):
+    return isinstance(collection.plan.statistic, CellCounts)
+
+
 def facts(collection):
     """What a plan is made of."""
     plan = collection.plan
+    if is_counted(collection):
+        digits = circuit_of(plan).digits
+        return (4, digits, plan.encoding.fractional_bits, plan.trust.servers, 0.0, -1)
     ball = circuit_of(plan).squared_radius if collection.proved else None
     return (
         KINDS.index(plan.statistic.name),
@@ -94,12 +102,19 @@ def words(length):
     return (ctypes.c_uint64 * -(-length // 8))()
 
 
+def coded(collection):
+    """What makes a digit for each cell of a normalised row, as a double."""
+    statistic = collection.plan.statistic
+    return lambda z: circuit_of(collection.plan).witness(statistic.plain.cells_of(z[None])).astype(np.float64)[0]
+
+
 class Reporter:
     """A client of the library, for one collection."""
 
     def __init__(self, library, collection):
         self.library, self.servers = library, collection.plan.trust.servers
         self.columns = collection.plan.schema.columns
+        self.shared = coded(collection) if is_counted(collection) else lambda z: z
         self.plan = words(library.report_plan_bytes(*facts(collection)))
         assert library.report_plan(*facts(collection), collection.digest, self.plan) == 0
 
@@ -119,6 +134,7 @@ class Reporter:
         z, result = self.normalised(row)
         assert result == DONE
         assert len(drawn) == self.size(DRAWN)
+        z = self.shared(z)
         share_keys, seed = ctypes.create_string_buffer(16 * keyed), ctypes.create_string_buffer(32)
         library.report_share_keys(self.plan, drawn, share_keys)
         for server in range(keyed):
@@ -154,11 +170,13 @@ def test_what_is_no_finite_number_is_refused(library, certificates, value):
     assert reporter.normalised([1.0, 1.0])[1] == DONE
 
 
-@pytest.mark.parametrize("case", ["plain", "proved", "plain, rows in a ball", "proved, rows in a ball"])
+@pytest.mark.parametrize(
+    "case", ["plain", "proved", "plain, rows in a ball", "proved, rows in a ball", "proved, cells"]
+)
 def test_a_row_that_was_not_normalised_is_refused_or_clipped(library, certificates, case):
     """`report_begin` shares no NaN and nothing outside the box, whatever it is given for z."""
     collection = design(certificates, case)
-    reporter, columns = Reporter(library, collection), len(collection.plan.schema)
+    reporter, columns = Reporter(library, collection), facts(collection)[1]
     drawn, masks = bytes(reporter.size(DRAWN)), words(2 * reporter.size(STREAM))
     z = np.full(columns, math.nan)
     begin = library.report_begin
@@ -201,7 +219,10 @@ def test_elements_of_the_joint_randomness_pass_over_p(library, certificates):
 @pytest.mark.parametrize(
     "changed",
     [
-        {"kind": 4},
+        {"kind": 5},
+        {"kind": 4, "columns": 8193},
+        {"kind": 4, "radius": 1.0},
+        {"kind": 4, "ball": 5, "radius": 1.0},
         {"columns": 0},
         {"columns": 257},
         {"bits": 0},

@@ -374,7 +374,7 @@ def test_types_are_given_for_everything_that_is_exported():
 
 def test_the_client_loads_no_file_but_that_of_codebooks():
     client, book = ((WEB / name).read_text() for name in ("client.mjs", "codebook.mjs"))
-    assert re.findall(r"\bimport\b.*", client) == ["import { Codebook } from './codebook.mjs';"]
+    assert re.findall(r"\bimport\b.*", client) == ["import { Cells, Codebook } from './codebook.mjs';"]
     assert not re.search(r"\bimport\b", book)
     assert not re.search(r"https?://", client + book)
 

@@ -100,6 +100,13 @@ class Shape:
     """Section 5, "Shape"."""
 
     def __init__(self, task):
+        self.ball, self.slack = None, []
+        self.moments = False
+        if task["statistic"]["name"] == "proved-cell-counts":
+            self.d = self.products = self.roots = 0
+            self.digits = sum(size_of(grid) for grid in task["statistic"]["grids"])
+            self.lay_out()
+            return
         self.scale = scale = 2 ** task["encoding"]["fractional_bits"] - 1
         self.moments = task["statistic"]["name"] == "proved-second-moments"
         self.d = d = len(task["schema"]["columns"])
@@ -109,7 +116,6 @@ class Shape:
             self.weights.append(4 ** len(self.weights))
         rest = span - 3 * sum(self.weights)
         self.weights += [rest // 3] if rest else []
-        self.ball, self.slack = None, []
         if "radius" in task["statistic"]:
             half = Fraction(math.isqrt(d << 120) + 1, 1 << 61)
             reach = scale * Fraction(task["statistic"]["radius"]) * (1 + Fraction(1, 2**40)) + half
@@ -121,12 +127,34 @@ class Shape:
         self.digits = d * len(self.weights) + len(self.slack)
         self.products = d * (d + 1) // 2 if self.moments else d if self.ball is not None else 0
         self.roots = 2 if self.moments else self.products
+        self.lay_out()
+
+    def lay_out(self):
         self.n = min(range(1, 2 + math.isqrt(self.digits)), key=lambda n: 2 * self.wires_with(n) + 2 * (3 * n + 1))
         self.wires, self.witness = self.wires_with(self.n), self.digits + self.products
         self.words = self.witness + self.wires + 2 * (3 * self.n + 1)
 
     def wires_with(self, n):
         return -(-self.digits // n) + -(-self.roots // n)
+
+
+def groups_of(grid):
+    return math.prod(count + 1 for _, count in grid.get("groups", []))
+
+
+def size_of(grid):
+    return groups_of(grid) * (len(grid.get("edges", [])) + 1 + ("missing" in grid))
+
+
+def cell_of(grid, z):
+    """Section 5, "Cells"."""
+    group, edges = 0, grid.get("edges", [])
+    for first, count in grid.get("groups", []):
+        shown = z[first : first + count]
+        group = group * (count + 1) + (1 + shown.index(max(shown)) if max(shown) > 0.5 else 0)
+    if "missing" in grid and z[grid["missing"]] > 0.5:
+        return groups_of(grid) * (len(edges) + 1) + group
+    return group * (len(edges) + 1) + (sum(edge < z[grid["column"]] for edge in edges) if "column" in grid else 0)
 
 
 def digits_of(value, weights):
@@ -155,8 +183,13 @@ def dot(a, b):
 def proved_payloads(task, digest, name, z, draw):
     """Section 5."""
     shape, servers = Shape(task), task["trust"]["servers"]
-    x = [min(shape.scale, max(-shape.scale, rint(one * shape.scale))) for one in z]
-    digits = [digit for one in x for digit in digits_of(one - shape.low, shape.weights)]
+    if task["statistic"]["name"] == "proved-cell-counts":
+        x, digits = [], []
+        for grid in task["statistic"]["grids"]:
+            digits += [int(place == cell_of(grid, z)) for place in range(size_of(grid))]
+    else:
+        x = [min(shape.scale, max(-shape.scale, rint(one * shape.scale))) for one in z]
+        digits = [digit for one in x for digit in digits_of(one - shape.low, shape.weights)]
     if shape.ball is not None:
         digits += digits_of(shape.ball - sum(one * one for one in x), shape.slack)
     pairs = [(a, b) for a in range(shape.d) for b in range(a, shape.d)] if shape.moments else []

@@ -11,7 +11,8 @@ from dpmpc.collection.reports import HEADER_BYTES, make_reports
 from dpmpc.collection.sealing import SECRET_BYTES, report_id
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.task_file import Collection
-from dpmpc.data import Column, Schema
+from dpmpc.contributions import CellCounts
+from dpmpc.data import Codebook, Column, Schema, Variable
 from dpmpc.proved_reports import circuit_of, unpacked
 from dpmpc.proving.circuit import FIELD
 from dpmpc.randomness import KEY_BYTES, Stream
@@ -30,6 +31,16 @@ COLUMNS = {
     "ten": {f"x{place}": (-place - 0.25, 3.0 * place + 1) for place in range(10)},
     "categories": {"age": (18.0, 80.0), **{f"region={name}": (0.0, 1.0) for name in "NESW"}},
 }
+COUNTED = Schema.of_codebook(
+    Codebook(
+        (
+            Variable("age", 18.0, 80.0, step=1.0, if_missing="indicator"),
+            Variable("ward", values=("north", "south", "west"), if_missing="indicator"),
+            Variable("dose", 1.0, 1000.0, transform="log", edges=(10.0, 100.0)),
+            Variable("smokes", yes=("yes",), no=("no",)),
+        )
+    )
+)
 CASES = {
     "plain": ("two", PLAIN),
     "plain, a ball": ("two", PLAIN | {"radius": 0.75}),
@@ -43,6 +54,8 @@ CASES = {
     "proved, a ball that holds the box": ("two", PROVED | {"radius": 3.0}),
     "proved, rows": ("ten", PROVED_ROWS),
     "proved, rows in a ball": ("two", PROVED_ROWS | {"radius": 1.0}),
+    "proved, cells": ("two", PROVED | {"schema": COUNTED, "contribution": CellCounts.of(COUNTED)}),
+    "proved, cells by group": ("two", PROVED | {"schema": COUNTED, "contribution": CellCounts.of(COUNTED, "ward")}),
 }
 """Columns and options of collections of each kind that clients in C can contribute to."""
 

@@ -7,10 +7,10 @@
 // Promised: a report only for the collection whose digest was given; refusals are errors that name what was expected; a row
 // is in no address, no header and no storage. Not promised: that whoever serves this file serves what was published.
 
-import { Codebook } from './codebook.mjs';
+import { Cells, Codebook } from './codebook.mjs';
 
 const subtle = globalThis.crypto.subtle;
-const KINDS = ['rows', 'second-moments', 'proved-rows', 'proved-second-moments'];
+const KINDS = ['rows', 'second-moments', 'proved-rows', 'proved-second-moments', 'proved-cell-counts'];
 const [WORK, DRAWN, STREAM, SEED_STREAM, KEYED_PAYLOAD, LAST_PAYLOAD] = [1, 2, 3, 4, 5, 6]; // of report_size
 const [DONE, DRAW_AGAIN] = [0, 2]; // of report_begin and report_end
 const [KEY, ID, DIGEST, SECRET, TICKET] = [16, 16, 32, 32, 32];
@@ -225,6 +225,7 @@ export class Client {
   #w;
   #plan;
   #codebook;
+  #cells; // where people are counted
   #at = {}; // where things lie that one report is made of, by their names
   #lengths;
   #start;
@@ -260,7 +261,8 @@ export class Client {
     requireEqual('noise', noising.by, ['servers']);
     requireEqual('copies', noising.copies ?? 'one', ['one']);
     requireEqual('outside', schema.outside ?? 'clip', ['clip']);
-    const unknown = Object.keys(statistic).filter(field => !['name', 'radius'].includes(field));
+    const counted = statistic.name === 'proved-cell-counts', fields = counted ? ['name', 'grids', 'digest'] : ['name', 'radius'];
+    const unknown = Object.keys(statistic).filter(field => !fields.includes(field));
     if (unknown.length) throw new CollectionError(`statistic: ${unknown} received, which this client does not know`);
     this.name = file.name;
     this.opens = new Date(file.opens);
@@ -275,6 +277,7 @@ export class Client {
       throw new CollectionError(`codebook: ${error.message}`);
     }
     this.variables = this.#codebook.variables;
+    if (counted) this.#cells = new Cells(statistic.grids);
     this.task = file;
     this.keys = file.servers.map(({ keys }, server) => {
       const last = keys.at(-1);
@@ -291,14 +294,15 @@ export class Client {
 
   #prepare(kind, bits, radius) {
     const d = this.columns.length, w = this.#w;
+    const size = this.#cells?.count ?? d; // of what is shared of a row
     const ball = this.proved && radius ? widenedBall(bits, radius, d) : -1n;
-    const facts = [kind, d, bits, this.keys.length, radius, ball], length = w.calls.report_plan_bytes(...facts);
+    const facts = [kind, size, bits, this.keys.length, radius, ball], length = w.calls.report_plan_bytes(...facts);
     if (!length) throw new CollectionError(`task: ${facts.slice(0, 5)} received, for which there are no reports`);
     this.#plan = w.take(length);
     w.scoped(() => w.calls.report_plan(...facts, w.put(this.digest), this.#plan));
     const last = this.keys.length - 1;
     this.#lengths = {
-      row: 8 * d, lower: 8 * d, upper: 8 * d, z: 8 * d, id: ID, drawn: this.#size(DRAWN), keys: KEY * last, seed: DIGEST,
+      row: 8 * d, lower: 8 * d, upper: 8 * d, z: 8 * d, shared: 8 * size, id: ID, drawn: this.#size(DRAWN), keys: KEY * last, seed: DIGEST,
       streams: last * this.#size(STREAM), seedStream: this.#size(SEED_STREAM), work: this.#size(WORK),
       payloads: this.#payloadLengths().reduce((sum, one) => sum + one, 0),
     };
@@ -420,6 +424,8 @@ export class Client {
       this.#put('row', row), this.#put('lower', bounds('lower')), this.#put('upper', bounds('upper')), this.#put('id', id);
       const at = this.#at;
       let result = this.#w.calls.report_normalise(this.columns.length, at.row, at.lower, at.upper, at.z);
+      const z = new Float64Array(this.#get('z').slice().buffer);
+      this.#put('shared', this.#cells?.digits(z) ?? z);
       if (result === DONE) do result = await this.#share(); while (result === DRAW_AGAIN);
       if (result !== DONE) throw new RangeError('row: numbers received of which no report can be made');
       let from = 0;
@@ -437,7 +443,7 @@ export class Client {
     for (let from = 0; from < keys.length; from += KEY) {
       this.#put('streams', await keyStream(keys.subarray(from, from + KEY), length), from / KEY * length);
     }
-    const result = report_begin(plan, at.id, at.z, at.drawn, at.streams, at.work, at.seed);
+    const result = report_begin(plan, at.id, at.shared, at.drawn, at.streams, at.work, at.seed);
     if (result !== DONE) return result;
     if (this.proved) this.#put('seedStream', await keyStream(this.#get('seed').slice(), this.#size(SEED_STREAM)));
     return report_end(plan, at.drawn, at.streams, at.seedStream, at.work, at.payloads);

@@ -1,4 +1,5 @@
-// What people are asked for, and the numbers that their answers become: `dpmpc.data.codebook` and `dpmpc.data.columns`.
+// What people are asked for, the numbers that their answers become, and the cells that these are counted in:
+// `dpmpc.data.codebook`, `dpmpc.data.columns` and `dpmpc.contributions.cells`.
 //
 // Promised: the columns of `Codebook.encode`, up to the last bits of logarithms and splines; an answer that is none is a
 // RangeError that names the variable. Not promised: that the bounds of the columns follow from the variables, which the
@@ -146,5 +147,38 @@ export class Codebook {
   #clipped(name, value) {
     const { lower, upper } = this.#bounds.get(name) ?? { lower: value, upper: value };
     return Math.min(upper, Math.max(lower, value));
+  }
+}
+
+const SET = 0.5; // an indicator above this is set
+
+/** Where a normalised row is counted: one cell of each grid (`dpmpc.contributions.cells.CellGrid`). */
+export class Cells {
+  #grids;
+
+  constructor(grids) {
+    this.#grids = grids.map(({ column, edges = [], missing, groups = [] }) => {
+      const groupCount = groups.reduce((product, [, count]) => product * (count + 1), 1), cells = edges.length + 1;
+      return { column, edges, missing, groups, groupCount, cells, size: groupCount * (cells + (missing === undefined ? 0 : 1)) };
+    });
+    this.count = this.#grids.reduce((sum, { size }) => sum + size, 0);
+  }
+
+  /** 1 in the cell of each grid that the row is in, and 0 elsewhere. */
+  digits(z) {
+    const found = new Float64Array(this.count);
+    let start = 0;
+    for (const { column, edges, missing, groups, groupCount, cells, size } of this.#grids) {
+      let group = 0;
+      for (const [first, count] of groups) {
+        const shown = z.subarray(first, first + count), largest = Math.max(...shown);
+        group = group * (count + 1) + (largest > SET ? 1 + shown.indexOf(largest) : 0);
+      }
+      const cell = column === undefined ? 0 : edges.reduce((below, edge) => below + (edge < z[column]), 0);
+      const lacks = missing !== undefined && z[missing] > SET;
+      found[start + (lacks ? groupCount * cells + group : group * cells + cell)] = 1;
+      start += size;
+    }
+    return found;
   }
 }
