@@ -60,6 +60,7 @@ def test_units_start_commands_that_exist(unit, monkeypatch):
 
 def test_the_container_is_watched_and_started_by_commands_that_exist():
     values = {"SERVER": "2", "FOLDER": "./server-2", "TASK": "./survey.toml", "BASE": "python@sha256:00"}
+    values |= {"WHEEL": "dist/dpmpc.whl", "WHEEL_SHA256": "00"}
     text = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: values[found[1]], COMPOSE.read_text())
     (service,) = yaml.safe_load(text)["services"].values()
     started = parser().parse_args(service["command"])

@@ -161,10 +161,14 @@ def _uncounted(found: Verified) -> Iterator[str]:
     """Yield how many reports do not count, and why."""
     manifest = found.certificate.statement.manifest
     for cause, count in manifest.refused.items():
-        yield f"{_reports(count)} refused by all servers: they {_WHY.get(cause, f'were off ({printable(cause)})')}."
+        yield f"{_reports(count)} refused by all servers: they {_why(cause)}."
     for server, counts in manifest.left_out.items():
         for cause, count in counts.items():
-            yield f"{_reports(count)} left out by server {server}: they {_WHY[cause]}."
+            yield f"{_reports(count)} left out by server {server}: they {_why(cause)}."
+
+
+def _why(cause: str) -> str:
+    return _WHY.get(cause, f"were off ({printable(cause)})")
 
 
 def _reports(count: int) -> str:

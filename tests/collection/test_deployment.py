@@ -1,5 +1,6 @@
 """What a deployment installs is pinned by hashes and fits what the package asks for; the units give it its files."""
 
+import itertools
 import re
 import subprocess
 import sys
@@ -56,15 +57,49 @@ def test_versions_of_aiohttp_that_queue_requests_without_limit_are_refused():
     assert Version("3.14.0") not in specifier
 
 
+def stages():
+    """The instructions of the Containerfile, by stage: names and what follows, continued lines joined."""
+    text = re.sub(r"^#.*\n", "", (DEPLOY / "Containerfile").read_text(), flags=re.MULTILINE).replace("\\\n", " ")
+    lines = [line.split(maxsplit=1) for line in text.splitlines() if line]
+    begins = [place for place, (name, _) in enumerate(lines) if name == "FROM"]
+    return lines[: begins[0]], *(lines[a:b] for a, b in itertools.pairwise([*begins, len(lines)]))
+
+
 def test_the_container_installs_nothing_without_a_hash():
-    text = (DEPLOY / "Containerfile").read_text()
-    installs = re.findall(
-        r"pip install ([^&\n\\]*)", "\n".join(re.sub(r"^#.*", "", line) for line in text.splitlines())
-    )
-    assert len(installs) == 3
-    assert all("--require-hashes" in each or "--no-deps --no-build-isolation" in each for each in installs)
-    assert re.findall(r"^FROM (\S+)", text, re.MULTILINE) == ["${BASE}", "${BASE}"]
-    assert "@sha256:" in text
+    arguments, build, run = stages()
+    installs = [part for name, what in build if name == "RUN" for part in what.split("&&") if "pip install" in part]
+    assert len(installs) == 2
+    assert all("--require-hashes -r /" in each for each in installs)
+    assert "--hash=sha256:${WHEEL_SHA256}" in dict(build)["RUN"]
+    assert [name for name, _ in arguments] == ["ARG"]  # of the base, whose digest is given at the build
+    assert [what.split()[0] for name, what in build + run if name == "FROM"] == ["${BASE}", "${BASE}"]
+    assert "@sha256:" in (DEPLOY / "Containerfile").read_text()
+    assert not [what for name, what in run if name == "RUN" and ("pip" in what or "apt" in what)]
+    for name, what in build:  # what is copied from the sources is there
+        if name == "COPY" and not what.startswith("${"):
+            assert (ROOT / what.split()[0]).exists()
+
+
+def test_the_container_runs_as_nobody_that_can_write_to_it():
+    _, _, run = stages()
+    names = dict(run)
+    assert names["USER"] == "65532:65532"
+    assert names["VOLUME"] == "/var/lib/dpmpc"
+    assert [what for name, what in run if name == "RUN"] == [
+        "mkdir -m 0700 /var/lib/dpmpc && chown 65532:65532 /var/lib/dpmpc"
+    ]
+    assert {name for name, _ in run} == {
+        "FROM",
+        "COPY",
+        "RUN",
+        "ENV",
+        "USER",
+        "VOLUME",
+        "EXPOSE",
+        "STOPSIGNAL",
+        "ENTRYPOINT",
+    }
+    assert names["STOPSIGNAL"] == "SIGTERM"
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
