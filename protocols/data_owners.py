@@ -2,7 +2,7 @@
 
 Data: M organisations, each with many rows of the same columns, about people of its own. Wanted: one logistic, Poisson
 or linear regression over all rows, while all rounds together give each row (epsilon, delta)-differential privacy, also
-against the other organisations if they collude.
+against the other organisations if they collude. Or a Table 1, which takes one round, of cells.
 
 The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 
@@ -122,7 +122,7 @@ async def take_part(party: Party) -> dict[str, Any]:
             return release
 
         releases = AgreedReleases(plan, ask)
-        await asyncio.to_thread(plan.estimator().fit_rounds, releases)
+        await asyncio.to_thread(plan.fitted, releases)
         await settle(party)
         await party.runtime.shutdown()
     return {"sums": len(releases.made)}

@@ -1,4 +1,4 @@
-"""`dpmpc owners`: organisations that hold many rows each fit one regression over all of them, in rounds."""
+"""`dpmpc owners`: one regression in rounds, or one Table 1, over the rows of organisations that hold many each."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.forms import PLANNED, PREPARE, SIMULATE, Forms, take_part, write_folders
 from dpmpc.cli.options import rounds_option
-from dpmpc.cli.output import new_path
+from dpmpc.cli.output import RELEASE_FILE, new_path
 from dpmpc.errors import InputError
 from dpmpc.specification import MODELS_IN_ROUNDS
 
@@ -32,7 +32,7 @@ _STOPPED = (
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parser's."""
-    owners = commands.add_parser("owners", help="one regression over the rows of several organisations, in rounds")
+    owners = commands.add_parser("owners", help="one regression, or a Table 1, over the rows of several organisations")
     finish = "read what the rounds so far have released from an owner's folder, when another owner has left"
     forms = Forms(owners, OWNER, "owners", {FINISH: finish})
     forms.add(
@@ -57,8 +57,15 @@ def add_commands(commands: Any) -> None:
         metavar="FILE",
         help="TOML with all columns and their public bounds, categories and dates too",
     )
-    forms.add("--target", needed=PLANNED, metavar="COL", help="the column to predict")
-    forms.add("--model", needed=PLANNED, choices=MODELS_IN_ROUNDS, help="what to fit")
+    forms.add("--target", used=PLANNED, metavar="COL", help="the column to predict")
+    forms.add("--model", used=PLANNED, choices=MODELS_IN_ROUNDS, help="what to fit")
+    forms.add(
+        "--describe",
+        used=PLANNED,
+        action="store_true",
+        help="a Table 1 in place of a regression, in one sum: people, medians, quartiles, means and shares",
+    )
+    forms.add("--by", used=PLANNED, metavar="COL", help="with --describe, by the values of this column")
     forms.add(
         "--rounds",
         used=PLANNED,
@@ -90,7 +97,7 @@ def _simulate(options: argparse.Namespace) -> None:
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)
     public = _schema(options)
-    rows = [len(read_rows(path, public)) for path in options.simulate]
+    rows = [len(read_rows(path, public, options.target)) for path in options.simulate]
     plan = _plan(options, rows)
     sources = [OwnerSource(str(Path(path).resolve())) for path in options.simulate]
     done = run(
@@ -129,7 +136,7 @@ def _owner(options: argparse.Namespace) -> None:
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
     source = OwnerSource(str(Path(options.data).resolve()), ledger)
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
-    print(f"{options.data}: answers for a {plan.model} regression of {plan.schema.names[-1]!r}", file=sys.stderr)
+    print(f"{options.data}: answers for {plan.answered}", file=sys.stderr)
     print(f"{plan.price()}\n{plan.require_possible()}", file=sys.stderr)
     outcome = take_part(options, options.owner, PROGRAM, source, has_sent)
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
@@ -153,10 +160,22 @@ def _finish(options: argparse.Namespace) -> None:
 
 
 def _schema(options: argparse.Namespace) -> Any:
-    """Return the columns with their bounds, the target last."""
+    """Return the columns with their bounds, the target of a regression last."""
     from dpmpc.data import Schema, position_of
 
+    if options.describe:
+        for name in ("target", "model", "rounds", "predict_only"):
+            if given := getattr(options, name):
+                raise InputError(f"{name}: {given!r} given, none expected with --describe, which is one sum")
+    else:
+        for name in ("target", "model"):
+            if getattr(options, name) is None:
+                raise InputError(f"{name}: none given, one expected of a regression; --describe makes a Table 1")
+        if options.by is not None:
+            raise InputError(f"by: {options.by!r} given, which belongs with --describe")
     schema = Schema.from_toml(options.bounds)
+    if options.describe:
+        return schema
     if schema.weighted:
         raise InputError(
             "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
@@ -168,22 +187,23 @@ def _schema(options: argparse.Namespace) -> Any:
 
 def _plan(options: argparse.Namespace, rows: Sequence[int]) -> OwnersPlan:
     """Return what all owners agree on."""
-    from dpmpc.data_owners import OwnersPlan
+    from dpmpc.data_owners.owners_plan import TABLE, OwnersPlan
     from dpmpc.rounds import AUTO, rounds_of
 
-    intervals = not options.predict_only
+    intervals = not options.predict_only and not options.describe
     rounds = AUTO if options.rounds is None else options.rounds
     plan = OwnersPlan(
         owners=tuple(options.names or (f"owner {number}" for number in range(len(rows)))),
         rows=tuple(rows),
         schema=_schema(options),
-        model=options.model,
-        rounds=rounds_of(rounds, sum(rows), intervals=intervals),
+        model=TABLE if options.describe else options.model,
+        rounds=0 if options.describe else rounds_of(rounds, sum(rows), intervals=intervals),
         intervals=intervals,
         epsilon=options.epsilon,
         delta=options.delta,
         corrupt=options.corrupt,
         simulation_seed=options.simulation_seed,
+        by=options.by,
     )
     plan.require_possible()
     return plan
@@ -206,17 +226,19 @@ def _tell(
     from dpmpc.results.page import command_line
     from dpmpc.rounds import SavedReleases
 
-    model = plan.estimator().fit_rounds(SavedReleases(releases, plan.epsilon))
-    files = {release_file(number): release for number, release in enumerate(releases)}
+    saved = SavedReleases(releases, plan.epsilon)
+    model, in_rounds = plan.fitted(saved), plan.cells is None
+    files = {release_file(number) if in_rounds else RELEASE_FILE: one for number, one in enumerate(releases)}
     named = [f"{name}, {rows:,} rows" for name, rows in zip(plan.owners, plan.rows, strict=True)]
     about = About("release", f"Release of {releases[0].clients:,} rows of {plan.pooling}", [("Owners", named)])
-    report = report_of(releases, model.result(), about, files=list(files), in_rounds=True, guarantee=model.guarantee_)
+    promised = saved.guarantee
+    report = report_of(releases, model.result(), about, files=list(files), in_rounds=in_rounds, guarantee=promised)
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
     opened, planned = len(releases), len(plan.shares)
     said = [
         *([f"{opened} of {planned} sums were opened. {_STOPPED}."] if options.finish and opened < planned else []),
         f"{plan.price()}. The guarantee is for a row, not for a person with several rows.",
-        f"{owners_spent_text(model.guarantee_)}.",
+        f"{owners_spent_text(promised)}.",
     ]
     whole = float(math.ceil(wall_s))  # how long an owner's own rows took is told in whole seconds
     cost = RunCost(

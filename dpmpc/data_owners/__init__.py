@@ -1,4 +1,4 @@
-"""Regressions between data owners: organisations that hold many rows each, stay online and answer every round.
+"""Regressions and tables between data owners: organisations that hold many rows each, and answer every round.
 
 Each owner adds up what its own rows contribute to a round, adds noise that suffices alone, and splits the result among
 all owners, who add up and open the sum over everybody's rows, and nothing else. `plan` is what all agree on,

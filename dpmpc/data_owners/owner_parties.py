@@ -52,18 +52,18 @@ def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
 
 def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
     """Return the rows of an owner: the columns and the number that the plan expects."""
-    table = read_rows(source.data, plan.schema)
+    table = read_rows(source.data, plan.schema, plan.target)
     if len(table) != plan.rows[number]:
         raise InputError(f"rows: {plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has")
     return table.values
 
 
-def read_rows(path: str, public: Schema) -> Table:
-    """Return the columns of a file, coded by the codebook where there is one."""
+def read_rows(path: str, public: Schema, target: str | None) -> Table:
+    """Return the columns of a file, coded by the codebook where there is one; a regression has a target."""
     if not isinstance(public.codebook, Codebook):
         return read_table(path, public.names)
     cells = read_cells(path, public.codebook.sources)
-    return public.codebook.encode(cells, target=public.names[-1]).select(public.names)
+    return public.codebook.encode(cells, target=target).select(public.names)
 
 
 def ledger_of(folder: Path, source: OwnerSource) -> Path:

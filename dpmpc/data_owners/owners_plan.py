@@ -7,10 +7,12 @@ from typing import ClassVar
 import msgspec
 
 from dpmpc.arguments import require_choice, require_whole
+from dpmpc.contributions import CellCounts
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
+from dpmpc.estimators.in_rounds import FitInRounds, LogisticFit, PoissonFit
 from dpmpc.estimators.ridge import RidgeFit
+from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
 from dpmpc.rounds import Releases, shares_of
@@ -20,10 +22,11 @@ from dpmpc.storage import Record
 from dpmpc.task import Task
 
 LEAST_OWNERS = 2
+TABLE = TableOneFit.kind
 
 
 class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
-    """The public facts of a regression between data owners; its digest is in every message.
+    """The public facts of a regression, or of a Table 1, between data owners; its digest is in every message.
 
     Parameters
     ----------
@@ -32,11 +35,12 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
     rows : tuple of int
         How many rows each has; public.
     schema : Schema
-        Columns and public bounds, the target last.
-    model : {"logistic", "poisson", "ridge"}
-        What is fitted.
+        Columns and public bounds, the target of a regression last.
+    model : {"logistic", "poisson", "ridge", "table-one"}
+        What is fitted. A Table 1 is one sum, of cells.
     rounds : int
-        Steering rounds after the first sum, 1 to 64 (`dpmpc.rounds.rounds_of` says how many suit so many rows).
+        Steering rounds after the first sum, 1 to 64 (`dpmpc.rounds.rounds_of` says how many suit so many rows); 0 for a
+        Table 1.
     intervals : bool
         Whether a part of the budget goes into last rounds, for errors and intervals.
     epsilon, delta : float
@@ -46,6 +50,8 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         noise in a sum has M/(M - t) times the variance that protects a row.
     simulation_seed : int, optional
         Repeatable noise, which protects nobody.
+    by : str, optional
+        The column by whose values a Table 1 counts.
     """
 
     called: ClassVar[str] = "plan"
@@ -60,6 +66,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
     delta: float
     corrupt: int | None = None
     simulation_seed: int | None = None
+    by: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.owners) < LEAST_OWNERS:
@@ -72,8 +79,13 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
             )
         for count in self.rows:
             require_whole("rows", count, 1)
-        require_choice("model", self.model, MODELS_IN_ROUNDS)
-        require_whole("rounds", self.rounds, 1, MOST_ROUNDS)
+        require_choice("model", self.model, (*MODELS_IN_ROUNDS, TABLE))
+        table = self.model == TABLE
+        require_whole("rounds", self.rounds, 0 if table else 1, 0 if table else MOST_ROUNDS)
+        if table and self.intervals:
+            raise InputError("intervals: true given, false expected of a Table 1, which is one sum with all intervals")
+        if self.by is not None and not table:
+            raise InputError(f"by: {self.by!r} given, none expected of a {self.model} regression")
         if self.corrupt is not None:
             require_whole("corrupt", self.corrupt)
             if not 1 <= self.corrupt < len(self.owners):
@@ -94,13 +106,22 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         GuaranteeError, OverflowRisk, InputError
             If the budget, the columns or the rounds do not allow a fit.
         """
-        require_words(len(self.schema), intervals=self.intervals)
+        cells = self.cells
+        if cells is None:
+            require_words(len(self.schema), intervals=self.intervals)
         releases = Releases(self.specification(), _nobody)
-        return releases.promise([releases.task(share) for share in self.shares])
+        return releases.promise([releases.task(share, cells) for share in self.shares])
+
+    @property
+    def cells(self) -> CellCounts | None:
+        """What the one sum of a Table 1 is of; None of a regression."""
+        return CellCounts.of(self.schema, self.by) if self.model == TABLE else None
 
     @property
     def shares(self) -> tuple[float, ...]:
         """The parts of mu^2 that the sums take, in order."""
+        if self.model == TABLE:
+            return (1.0,)
         model = self.estimator().round_model(self.schema.columns[-1])
         return shares_of(model, self.rounds, intervals=self.intervals).all
 
@@ -121,12 +142,26 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         """Say what it costs in noise that so many owners may pool what they see, and how many sums there are."""
         trust, sums = self.specification().trust, len(self.shares)
         factor, last = len(self.owners) / trust.honest_servers, sums - 1 - self.rounds
+        several = "s" if self.rounds > 1 else ""
+        of = f"{sums} sums, an entry of the ledger each: second moments, {self.rounds} steering round"
         follow = f" and {last} last round{'s' if last > 1 else ''} for errors and intervals" if last else ""
         return (
             f"{self.pooling}: the noise in a sum has {factor:.3g} times the variance that protects a row, "
-            f"M/(M - t) with M = {len(self.owners)} and t = {trust.colluding_servers}. {sums} sums, an entry of the "
-            f"ledger each: second moments, {self.rounds} steering round{'s' if self.rounds > 1 else ''}{follow}"
+            f"M/(M - t) with M = {len(self.owners)} and t = {trust.colluding_servers}. "
+            + ("One sum, one entry of the ledger: cells" if self.model == TABLE else f"{of}{several}{follow}")
         )
+
+    @property
+    def target(self) -> str | None:
+        """The column that a regression predicts."""
+        return None if self.model == TABLE else self.schema.names[-1]
+
+    @property
+    def answered(self) -> str:
+        """What the rows answer for."""
+        if self.model == TABLE:
+            return "a Table 1" if self.by is None else f"a Table 1 by {self.by!r}"
+        return f"a {self.model} regression of {self.target!r}"
 
     def specification(self) -> ReleaseSpec:
         """Return the sums that are wanted: the owners are the servers, and the noise of those who do not pool suffices.
@@ -145,8 +180,15 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
             simulation_seed=self.simulation_seed,
         )
 
+    def fitted(self, releases: Releases) -> FitInRounds | RidgeFit | TableOneFit:
+        """Have the sums made by whoever answers them, owners or files, and return what is read from them."""
+        cells = self.cells
+        if cells is None:
+            return self.estimator().fit_rounds(releases)
+        return TableOneFit().fit_release(releases.make(self.shares[0], cells))
+
     def estimator(self) -> LogisticFit | PoissonFit | RidgeFit:
-        """Return what reads the sums."""
+        """Return what reads the sums of a regression."""
         if self.model == "ridge":
             return RidgeFit(rounds=self.rounds, intervals=self.intervals)
         if self.model == "logistic":

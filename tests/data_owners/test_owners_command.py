@@ -309,3 +309,90 @@ def test_bounds_that_owners_would_not_apply_or_that_tell_of_rows_are_refused(fil
     status, printed, told = run(capsys, "owners", "--simulate", *data, *options(files))
     assert (status, printed) == (2, "")
     assert message in told
+
+
+WARDS = """
+[columns.age]
+lower = 18
+upper = 90
+cells = 24
+if_missing = "indicator"
+[columns.ward]
+values = ["A", "B", "C"]
+[columns.smoker]
+yes = ["y"]
+no = ["n"]
+"""
+
+
+@pytest.fixture
+def wards(tmp_path):
+    """Three owners' files of words, some ages missing; and how many of all are in each ward, and smoke there."""
+    rng, counts = np.random.default_rng(9), dict.fromkeys(["A", "B", "C", "A, y"], 0)
+    (tmp_path / "wards.toml").write_text(WARDS)
+    for number in range(3):
+        lines = ["smoker,age,ward"]
+        for _ in range(1500):
+            ward, smokes = rng.choice(["A", "B", "C"], p=[0.5, 0.3, 0.2]), rng.choice(["y", "n"])
+            age = "" if rng.random() < 0.1 else f"{rng.normal(40 if ward == 'A' else 60, 6):.0f}"
+            lines.append(f"{smokes},{age},{ward}")
+            counts[ward] += 1
+            counts["A, y"] += (ward, smokes) == ("A", "y")
+        (tmp_path / f"ward{number}.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path, [tmp_path / f"ward{number}.csv" for number in range(3)], counts
+
+
+def test_owners_describe_their_people_in_one_sum(wards, capsys):
+    """Each adds its cells and noise; the error law counts all: 5 deviations fail by chance in 1 of 4 10^5 runs."""
+    folder, data, exact = wards
+    plan = ["--describe", "--by", "ward", "--bounds", folder / "wards.toml", *BUDGET]
+    out = folder / "result"
+    status, printed, told = run(capsys, "owners", "--simulate", *data, *plan, "--out", out, "--json")
+    assert status == 0, told
+    fields = json.loads(printed)
+    assert fields["sums"] == {"opened": 1, "planned": 1}
+    assert fields["sketch"]["statistic"] == "cell-counts"
+    assert fields["privacy"]["epsilon"] == 3
+    assert sorted(path.name for path in out.iterdir()) == ["release.dpmpc", "report.html", "report.txt", "result.json"]
+    people = fields["result"]["people"]
+    for ward in "ABC":
+        row = people[f"ward = {ward}"]
+        assert abs(row["people"] - exact[ward]) < 5 * row["std. error"]
+    row = fields["result"]["categories"]["smoker = yes, ward = A"]
+    assert abs(row["people"] - exact["A, y"]) < 5 * row["std. error"]
+    median = fields["result"]["numbers"]["age, ward = A"]
+    assert median["median from"] - 3 < 40 < median["to"] + 3
+    text = " ".join((out / "report.txt").read_text().split())
+    assert "Release of 4,500 rows of 3 owners, of whom any 2 may pool what they see" in text
+    assert "3 times the variance that protects a row" in text
+    assert "One sum, one entry of the ledger: cells" in text
+    assert "Description of age, smoker by ward" in Page((out / "report.html").read_text(encoding="utf-8")).text
+    status, again, told = run(capsys, "read", out, "--json")
+    assert status == 0, told
+    assert json.loads(again)["result"]["people"] == people
+    alone = ["--corrupt", "1", "--simulation-seed", "3", "--json"]
+    status, printed, told = run(capsys, "owners", "--simulate", *data, *plan, *alone)
+    assert status == 0, told
+    error = json.loads(printed)["result"]["people"]["ward = A"]["std. error"]
+    assert error == pytest.approx(people["ward = A"]["std. error"] / 2**0.5, rel=1e-3)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--describe", "--target", "age"], "target: 'age' given, none expected with --describe"),
+        (["--describe", "--rounds", "3"], "rounds: 3 given, none expected with --describe"),
+        (["--describe", "--by", "age"], "by: 'age' given, a number, a column expected whose values the bounds list"),
+        (["--describe", "--by", "floor"], "by: 'floor' given, a column of the bounds expected"),
+        (["--by", "ward", "--target", "smoker", "--model", "logistic"], "by: 'ward' given, which belongs with"),
+        (["--model", "logistic"], "target: none given, one expected of a regression; --describe makes a Table 1"),
+        (["--target", "smoker"], "model: none given, one expected of a regression"),
+    ],
+)
+def test_a_table_of_owners_that_makes_no_sense_is_one_sentence(wards, capsys, options, message):
+    folder, data, _ = wards
+    command = ["owners", "--simulate", *data, "--bounds", folder / "wards.toml", *BUDGET, "--out", folder / "result"]
+    status, _, told = run(capsys, *command, *options)
+    assert status == 2
+    assert message in told
+    assert not (folder / "result").exists()
