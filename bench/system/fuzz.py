@@ -196,10 +196,9 @@ async def _feed_http(
 ) -> dict[str, Any]:
     """Send mutated uploads and heads to the application; any answer but a refusal must be to valid records."""
     from dpmpc.collection.admission import Limits
-    from dpmpc.collection.connections import IdleTimeout
+    from dpmpc.collection.connections import IdleTimeout, start_http
     from dpmpc.collection.server_folder import open_spool
     from dpmpc.collection.service import Service
-    from dpmpc.collection.serving import start_http
 
     print("fuzz: requests", file=sys.stderr)
     path = f"/v1/collections/{collection.digest.hex()}/reports"
@@ -208,7 +207,7 @@ async def _feed_http(
     with open_spool(folder / "spool", collection, 0, writer=True) as spool:
         limits = Limits(rate=1e9, read_seconds=0.3)
         service, guard = Service(collection, 0, spool, limits=limits), IdleTimeout(limits)
-        runner = await start_http(service, guard, service.application())
+        runner = await start_http(guard, service.application(), limits)
         listener = await asyncio.get_running_loop().create_server(guard.protocol, HOST, 0)
         sweeping = asyncio.create_task(guard.sweep())
         port = listener.sockets[0].getsockname()[1]

@@ -40,8 +40,11 @@ except ImportError as error:
 HANDSHAKE_SECONDS = 10.0
 GRACE_SECONDS = 2.0  # after which a connection makes way that the server waits for
 LINGER_SECONDS = 1.0  # that the rest of a refused body is read, so that its sender sees the answer
+SHUTDOWN_SECONDS = 10.0  # for the requests that have begun when a server stops
 BACKLOG = 1024
 NAMED = web.RequestKey("named by a proxy", bool)  # of a request whose address is not that of its connection
+_SILENT = logging.getLogger("dpmpc.collection.http")
+_SILENT.disabled = True  # aiohttp quotes what clients send
 OTHER_FILES = 128  # that a server has open beside its connections: spool, segments, listeners, logs
 
 
@@ -268,3 +271,20 @@ def connections_allowed(connections: int) -> int:
             f"open files: a limit of {soft} given, more than {OTHER_FILES} expected (ulimit -n, LimitNOFILE)"
         )
     return allowed
+
+
+async def start_http(idle: IdleTimeout, application: Any, limits: Limits) -> Any:
+    """Return aiohttp's runner of an application, set up; ``idle.protocol`` handles connections now."""
+    application.middlewares.append(idle.middleware)
+    runner = web.AppRunner(
+        application,
+        access_log=None,
+        logger=_SILENT,
+        auto_decompress=False,  # a body is as long as its header says
+        keepalive_timeout=limits.read_seconds,
+        lingering_time=LINGER_SECONDS,
+        shutdown_timeout=SHUTDOWN_SECONDS,
+    )
+    await runner.setup()
+    idle.http = runner.server
+    return runner

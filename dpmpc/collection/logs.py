@@ -69,6 +69,13 @@ def configure(level: str = "info", form: str = "text", stream: TextIO | None = N
     logger.propagate = False
 
 
+def configuration() -> tuple[str, str]:
+    """Return level and form of what is logged, for another process of the same server."""
+    logger = logging.getLogger(ROOT)
+    as_json = any(isinstance(handler.formatter, JsonFormatter) for handler in logger.handlers)
+    return logging.getLevelName(logger.getEffectiveLevel()).lower(), "json" if as_json else "text"
+
+
 class RateLimitedLogger:
     """Logs a message once in `REPEAT_SECONDS`, with the number of times that it was kept back meanwhile."""
 

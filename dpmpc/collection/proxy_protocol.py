@@ -39,6 +39,11 @@ class Proxies:
     def __init__(self, networks: Sequence[str] = ()):
         self._networks = tuple(map(_network, networks))
 
+    @property
+    def networks(self) -> list[str]:
+        """Return them as they were given."""
+        return [str(network) for network in self._networks]
+
     def has(self, address: str | None) -> bool:
         """Return whether a connection from an address begins with a header."""
         try:

@@ -28,14 +28,18 @@ whose connection failed knows whether its upload was stored. It sends the same b
 
 from __future__ import annotations
 
+import asyncio
 import json
+import logging
 import math
+from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from aiohttp import web
 
 from dpmpc.collection.admission import Refusal
 from dpmpc.collection.group_commit import NoRoom
+from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 
 LONGEST_RETRY_S = 86400.0  # at a very low rate the wait for the next report may be longer than a float can hold
@@ -71,6 +75,27 @@ class Reply(NamedTuple):
 def refusal(status: int, name: str, message: str, retry_after: float | None = None) -> Reply:
     """Return the answer to something that was not done."""
     return Reply(status, {"error": name, "message": message}, retry_after)
+
+
+def answer_errors(log: RateLimitedLogger) -> Any:
+    """Return a middleware that answers every failure in JSON, and logs unexpected ones."""
+
+    @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
+    async def answer(request: Any, handler: Callable[[Any], Awaitable[Any]]) -> Any:
+        try:
+            return await handler(request)
+        except web.HTTPException as error:
+            return refusal(error.status, type(error).__name__, error.reason).response()
+        except Refusal as error:
+            return reply_to(error).response()
+        except (ConnectionError, asyncio.CancelledError):
+            raise
+        except Exception:
+            log.log(logging.ERROR, "an upload failed", traceback=True)
+            message = "it is not known whether this upload was stored; try again later"
+            return refusal(500, "InternalError", message).response()
+
+    return answer
 
 
 def reply_to(error: Exception) -> Reply:

@@ -14,10 +14,11 @@
 ``GET /metrics``                                 to loopback addresses, unless an option says otherwise
 ===============================================  ==========================================================
 
-There are two applications. The *pinned* port has all of these. The *door* (``dpmpc serve --web``) is for browsers and
-whoever else reaches only an ordinary web address: it has no ``/healthz``, no ``/metrics`` and no upload of format 1,
-its answers may be read by pages of any origin, and it hands on what it takes to the other servers (`doors`). What
-another server hands on comes to the pinned port, under that server's certificate, and is not handed on again.
+The *pinned* port has all of these. The *door* (``dpmpc serve --web``) is for browsers and whoever else reaches only an
+ordinary web address. A process of its own parses what comes there and forwards it (`door_link`): it has no
+``/healthz``, no ``/metrics`` and no upload of format 1, its answers may be read by pages of any origin, and what it
+takes is handed on to the other servers (`doors`). What another server hands on comes to the pinned port, under that
+server's certificate, and is not handed on again.
 
 What is answered to uploads is in `replies`, what is counted and logged in `metrics`; `Service.close` logs the totals.
 
@@ -28,9 +29,10 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import ipaddress
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -42,11 +44,12 @@ from dpmpc.collection import doors, front_page
 from dpmpc.collection.added_keys import ADDED_KEYS
 from dpmpc.collection.admission import Admission, Limits, Refusal
 from dpmpc.collection.connections import NAMED
+from dpmpc.collection.door_link import DoorRequest, Handler
 from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.metrics import Metrics
-from dpmpc.collection.replies import Reply, refusal, reply_to
+from dpmpc.collection.replies import Reply, answer_errors, refusal
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.report_store import Added, ReportStore
 from dpmpc.collection.reports import ReportFormat
@@ -64,8 +67,6 @@ LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; with less a server is not hea
 LOGGER = logging.getLogger("dpmpc.collection")
 UPLOADS = "/v1/collections/{digest}/reports"
 _BEARER = "Bearer "
-
-Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Service:
@@ -94,7 +95,6 @@ class Service:
         self.log = RateLimitedLogger(LOGGER)
         self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
         self._form, self._spool = ReportFormat(collection, server), spool
-        self._web: Any = None  # the application of the door
         self._hourly = HourlyCount(now())
         self._released = released  # the release file, once there is one
         self._reader = StateReader(collection, spool, ledger, released, now)
@@ -112,36 +112,38 @@ class Service:
         self._front: dict[bool, tuple[Status, bytes]] = {}
 
     def application(self) -> Any:
-        """Return the aiohttp application."""
-        application = self._application()
-        application.router.add_post(UPLOADS, self._upload)
-        application.router.add_get("/healthz", self._health)
-        application.router.add_get("/metrics", self._measure)
+        """Return the aiohttp application of the pinned port."""
+        application = web.Application(client_max_size=self.longest, middlewares=[answer_errors(self.log)])
+        own = {("POST", UPLOADS): self._upload, ("GET", "/healthz"): self._health, ("GET", "/metrics"): self._measure}
+        for (method, path), handler in (self._routes() | own).items():
+            application.router.add_route(method, path, handler)
         return application
 
-    def web_application(self) -> Any:
-        """Return the aiohttp application of the door."""
-        application = self._web = self._application()
-        application.router.add_options(doors.SEALED_UPLOADS, self._allow)
-        for path in front_page.form_files():
-            application.router.add_get(path, self._hand_out_form)
-        application.on_response_prepare.append(_for_any_origin)
-        return application
+    def door_routes(self) -> dict[tuple[str, str], Handler]:
+        """Return what answers the requests of the door, by method and path."""
+        own: dict[tuple[str, str], Handler] = {("OPTIONS", doors.SEALED_UPLOADS): self._allow}
+        own |= {("GET", path): self._hand_out_form for path in front_page.form_files()}
+        answer = answer_errors(self.log)
+        return {place: functools.partial(answer, handler=handler) for place, handler in (self._routes() | own).items()}
 
-    def _application(self) -> Any:
-        """Return an application with what the pinned port and the door have both."""
+    @property
+    def longest(self) -> int:
+        """The length of the longest body."""
         longest = self._admission.longest
+        return longest if self._sealed is None else max(longest, self._admission.longest_of(self._sealed.report_bytes))
+
+    def _routes(self) -> dict[tuple[str, str], Handler]:
+        """Return what the pinned port and the door have both."""
+        routes: dict[tuple[str, str], Handler] = {
+            ("GET", "/v1/collection"): self._describe,
+            ("GET", "/"): self._welcome,
+            ("GET", PATH): self._tell_status,
+            ("GET", RELEASE_PATH): self._hand_out_release,
+        }
         if self._sealed is not None:
-            longest = max(longest, self._admission.longest_of(self._sealed.report_bytes))
-        application = web.Application(client_max_size=longest, middlewares=[self._answer_errors])
-        if self._sealed is not None:
-            application.router.add_post(doors.SEALED_UPLOADS, self._upload_sealed)
-            application.router.add_get(ADDED_KEYS, self._hand_out_keys)
-        application.router.add_get("/v1/collection", self._describe)
-        application.router.add_get("/", self._welcome)
-        application.router.add_get(PATH, self._tell_status)
-        application.router.add_get(RELEASE_PATH, self._hand_out_release)
-        return application
+            routes[("POST", doors.SEALED_UPLOADS)] = self._upload_sealed
+            routes[("GET", ADDED_KEYS)] = self._hand_out_keys
+        return routes
 
     async def close(self) -> None:
         """Store the uploads that are waiting, then accept no more."""
@@ -186,28 +188,6 @@ class Service:
                 self.log.log(logging.ERROR, "%s", error)
         return state
 
-    @property
-    def _answer_errors(self) -> Any:
-        """A middleware that answers every failure in JSON, and logs unexpected ones."""
-
-        @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
-        async def answer(request: Any, handler: Handler) -> Any:
-            try:
-                return await handler(request)
-            except web.HTTPException as error:
-                return refusal(error.status, type(error).__name__, error.reason).response()
-            except Refusal as error:
-                return reply_to(error).response()
-            except (ConnectionError, asyncio.CancelledError):
-                raise
-            except Exception:
-                self.log.log(logging.ERROR, "an upload failed", traceback=True)
-                return refusal(
-                    500, "InternalError", "it is not known whether this upload was stored; try again later"
-                ).response()
-
-        return answer
-
     async def _upload(self, request: Any) -> Any:
         try:
             added, length = await self._take(request)
@@ -226,7 +206,7 @@ class Service:
     async def _take_sealed(self, request: Any) -> Reply:
         assert self._sealed is not None
         size = self._sealed.report_bytes
-        door = self._server if request.app is self._web else self._caller(request)
+        door = self._server if isinstance(request, DoorRequest) else self._caller(request)
         length = self._admit(request, size, limited=door in (None, self._server))
         with self._admission.room(request.remote, length, size):
             return await self._sealed.take(await self._read(request), request.remote, door)
@@ -332,7 +312,7 @@ class Service:
 
     async def _welcome(self, request: Any) -> Any:
         status = await self._status_for(request)
-        form = request.app is self._web
+        form = isinstance(request, DoorRequest)
         if form not in self._front or self._front[form][0] != status:
             self._front[form] = status, front_page.page(self.collection, status, form=form).encode()
         return web.Response(
@@ -350,22 +330,13 @@ class Service:
 
     def _may_see_figures(self, request: Any) -> bool:
         """Say whether a request is by the operator: through the door come strangers, from a proxy's address."""
-        stranger = request.app is self._web or NAMED in request  # what a proxy calls loopback is not ours
+        stranger = isinstance(request, DoorRequest) or NAMED in request  # what a proxy calls loopback is not ours
         return self._metrics_for_all or (not stranger and _is_loopback(request.remote))
 
     async def _measure(self, request: Any) -> Any:
         if not self._may_see_figures(request):
             return refusal(403, "Forbidden", "metrics: only for loopback addresses").response()
         return web.Response(body=self.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
-
-
-async def _for_any_origin(request: Any, response: Any) -> None:
-    """Let pages of any origin read what the door answers: it asks for no credentials, and says nothing secret."""
-    response.headers["Access-Control-Allow-Origin"] = "*"
-    if request.method == "OPTIONS":
-        response.headers["Access-Control-Allow-Methods"] = "POST"
-        response.headers["Access-Control-Allow-Headers"] = "Content-Type"
-        response.headers["Access-Control-Max-Age"] = "86400"
 
 
 def _token(header: str) -> bytes:

@@ -1,11 +1,12 @@
 """Run one server of a collection as a process: sockets, TLS, signals.
 
 Beside the port that the collection names, a server of a collection of format 2 may have a *door*: plain HTTP on the
-loopback interface, for a proxy that ends TLS with an ordinary web certificate.
+loopback interface, for a proxy that ends TLS with an ordinary web certificate. A process of its own answers there
+(`door_link`), which this one starts and ends.
 
 Promised: TLS 1.3 with the certificate that the collection pins, and nothing else on the port; connections and
 handshakes are bounded in number and time (`dpmpc.collection.connections`); SIGTERM and SIGINT stop the server within
-`GRACE_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
+`connections.SHUTDOWN_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
 loses nothing that it has acknowledged either.
 """
 
@@ -15,14 +16,15 @@ import asyncio
 import contextlib
 import dataclasses
 import itertools
-import logging
 import signal
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.connections import LINGER_SECONDS, IdleTimeout, LimitedListener, connections_allowed, listen
+from dpmpc.collection.confinement import program_folders
+from dpmpc.collection.connections import IdleTimeout, LimitedListener, connections_allowed, listen, start_http
+from dpmpc.collection.door_link import START_SECONDS, DoorLink, require_apart
 from dpmpc.collection.doors import Door, Outbox
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.proxy_protocol import Proxies
@@ -38,15 +40,7 @@ from dpmpc.errors import InputError
 from dpmpc.network.identity import public_context
 from dpmpc.network.sockets import TrackedSocket
 
-try:
-    from aiohttp import web
-except ImportError as error:
-    raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
-
-GRACE_SECONDS = 10.0
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
-_SILENT = logging.getLogger("dpmpc.collection.http")
-_SILENT.disabled = True  # aiohttp quotes what clients send
 
 
 def serve(
@@ -98,6 +92,8 @@ def serve(
         raise InputError("web: a door given for a collection of format 1, whose reports no door can take; 2 expected")
     if web is not None and web[0] not in _LOOPBACK:
         raise InputError(f"web: {web[0]} given, one of {', '.join(_LOOPBACK)} expected: a proxy before it ends TLS")
+    if web is not None:
+        require_apart(folder.path, program_folders())
     others = [entry.certificate.encode() for number, entry in enumerate(collection.servers) if number != server]
     context = public_context(folder.identity, others if collection.format == 2 else ())
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
@@ -121,11 +117,10 @@ def serve(
                     ledger=ledger,
                     released=folder.released(collection),
                 )
-                entrances = [_Entrance(service.application(), context, host, port)]
-                if web is not None:
-                    entrances.append(_Entrance(service.web_application(), None, *web))
                 try:
-                    await _listen(service, entrances, door, proxies or Proxies(), on_listening)
+                    await _listen(
+                        service, _Entrance(context, host, port), web, door, proxies or Proxies(), on_listening
+                    )
                 finally:
                     await service.close()
 
@@ -152,17 +147,17 @@ def _sealed(
 
 
 class _Entrance(NamedTuple):
-    """A place to listen at, and what answers there; without TLS where there is no context."""
+    """The pinned port."""
 
-    application: Any
-    context: ssl.SSLContext | None
+    context: ssl.SSLContext
     host: str
     port: int
 
 
 async def _listen(
     service: Service,
-    entrances: Sequence[_Entrance],
+    pinned: _Entrance,
+    web: tuple[str, int] | None,
     door: Door | None,
     proxies: Proxies,
     on_listening: Callable[[int], None],
@@ -173,42 +168,41 @@ async def _listen(
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     limits = _within_open_files(service.limits)
-    behind_proxy = dataclasses.replace(limits, address_connections=limits.connections)  # which is one address for all
-    idles = [IdleTimeout(limits) for _ in entrances]
-    runners = [
-        await start_http(service, idle, entrance.application) for entrance, idle in zip(entrances, idles, strict=True)
-    ]
-    limited = [
-        LimitedListener(
-            idle,
-            behind_proxy if entrance.context is None and not any(map(proxies.has, _LOOPBACK)) else limits,
-            entrance.context,
-            service.log,
-            service.metrics.count_refused_connection,
-            proxies,
-        )
-        for entrance, idle in zip(entrances, idles, strict=True)
-    ]
-    service.connections = lambda: sum(map(len, limited))
+    # a proxy that names nobody is one address for all
+    behind_proxy = dataclasses.replace(limits, address_connections=limits.connections)
+    at_door = limits if any(map(proxies.has, _LOOPBACK)) else behind_proxy
+    idle = IdleTimeout(limits)
+    runner = await start_http(idle, service.application(), limits)
+    refused = service.metrics.count_refused_connection
+    limited = LimitedListener(idle, limits, pinned.context, service.log, refused, proxies)
     listeners: list[list[TrackedSocket]] = []
     try:
         try:
-            for entrance in entrances:
-                listeners.append(await listen(entrance.host, entrance.port))
-            running = [own.accept(found) for own, found in zip(limited, listeners, strict=True)]
-            running += [
+            for place in ((pinned.host, pinned.port), *([] if web is None else [web])):
+                listeners.append(await listen(*place))
+            links = [
+                DoorLink(found, service.door_routes(), service.longest, at_door, refused, proxies)
+                for found in listeners[1:]
+            ]
+            service.connections = lambda: len(limited) + sum(link.connections for link in links)
+            running = [
+                limited.accept(listeners[0]),
+                idle.sweep(),
                 service.tell_times(),
-                *(idle.sweep() for idle in idles),
                 *([] if door is None else [door.run()]),
+                *(link.run() for link in links),
             ]
             tasks = [asyncio.create_task(each) for each in running]
-            for entrance, found in zip(entrances, listeners, strict=True):
-                LOGGER.info("listening on %s:%d", entrance.host, found[0].getsockname()[1])
-            on_listening(listeners[0][0].getsockname()[1])
             stopping = asyncio.create_task(stop.wait())
-            await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            ready = asyncio.create_task(_tell_listening(listeners, links, on_listening))
+            await asyncio.wait([stopping, ready, *tasks], return_when=asyncio.FIRST_COMPLETED)
+            if not stopping.done() and not any(task.done() for task in tasks):
+                await ready
+                await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
             LOGGER.info("stopping")
-            for task in (stopping, *tasks):
+            for link in links:
+                await link.stop()
+            for task in (stopping, ready, *tasks):
                 task.cancel()
             for ended in await asyncio.gather(*tasks, return_exceptions=True):
                 if isinstance(ended, Exception):
@@ -217,8 +211,22 @@ async def _listen(
             for listener in itertools.chain(*listeners):
                 listener.close()
     finally:
-        for runner in runners:
-            await runner.cleanup()
+        await runner.cleanup()
+
+
+async def _tell_listening(
+    listeners: Sequence[Sequence[TrackedSocket]], links: Sequence[DoorLink], on_listening: Callable[[int], None]
+) -> None:
+    """Say where this server listens once its door answers, too."""
+    for link in links:
+        try:
+            await asyncio.wait_for(link.ready.wait(), 2 * START_SECONDS)
+        except TimeoutError:
+            raise InputError("web: the door's process does not start; the log says why") from None
+    ports = [found[0].getsockname() for found in listeners]
+    for host, port, *_ in ports:
+        LOGGER.info("listening on %s:%d", host, port)
+    on_listening(ports[0][1])
 
 
 def _within_open_files(limits: Limits) -> Limits:
@@ -229,20 +237,3 @@ def _within_open_files(limits: Limits) -> Limits:
             "open files: the system's limit allows %d connections, not %d (LimitNOFILE)", allowed, limits.connections
         )
     return dataclasses.replace(limits, connections=allowed)
-
-
-async def start_http(service: Service, idle: IdleTimeout, application: Any) -> Any:
-    """Return aiohttp's runner of an application, set up; ``idle.protocol`` handles connections now."""
-    application.middlewares.append(idle.middleware)
-    runner = web.AppRunner(
-        application,
-        access_log=None,
-        logger=_SILENT,
-        auto_decompress=False,  # a body is as long as its header says
-        keepalive_timeout=service.limits.read_seconds,
-        lingering_time=LINGER_SECONDS,
-        shutdown_timeout=GRACE_SECONDS,
-    )
-    await runner.setup()
-    idle.http = runner.server
-    return runner
