@@ -13,7 +13,7 @@ from dpmpc.errors import InputError
 if TYPE_CHECKING:
     from dpmpc.data import Schema
 
-PLANNED = ("ridge", "low-rank", "logistic", "poisson", "compare")
+PLANNED = ("ridge", "low-rank", "logistic", "poisson", "compare", "survival")
 _OF_ROUNDS = {"mean": ("logistic", "poisson"), "effect": ("logistic", "poisson"), "most": ("poisson",)}
 MOST_COLUMNS = 1 << 20
 
@@ -30,6 +30,15 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--by", metavar="COL", help="as in `dpmpc fit`: by the values of this column")
     plan.add_argument(
         "--describe", action="store_true", help="plan the table of `dpmpc describe`, by --by, in place of a model"
+    )
+    survival = plan.section("--model survival, with --bounds")
+    survival.add_argument("--time", metavar="COL", help="as in `dpmpc fit`")
+    survival.add_argument("--event", metavar="COL", help="as in `dpmpc fit`")
+    survival.add_argument(
+        "--events",
+        type=float,
+        metavar="SHARE",
+        help="assumed share of people with the event before the upper bound of the time (default 0.5)",
     )
     plan.add_argument("--components", type=int, metavar="R", help="rank of --model low-rank (default 3)")
     plan.add_argument(
@@ -84,8 +93,14 @@ def _plan(options: argparse.Namespace) -> None:
         if options.bounds is None
         else Schema.from_toml(options.bounds)
     )
+    for name in ("time", "event", "events"):
+        if getattr(options, name) is not None and (options.describe or options.model != "survival"):
+            raise InputError(f"{name}: {getattr(options, name)!r} given, but that is for --model survival")
     if options.describe:
         _plan_table(options, schema)
+        return
+    if options.model == "survival":
+        _plan_survival(options, schema)
         return
     for name, models in _OF_ROUNDS.items():
         if getattr(options, name) is not None and options.model not in models:
@@ -126,6 +141,29 @@ def _plan_table(options: argparse.Namespace, schema: Schema) -> None:
     choices = {**task_choices(options), "contribution": CellCounts.of(schema, options.by), "proved": options.proved}
     task = design(ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices))
     fields, parts = table_plan_fields(task, prices=_prices(options), days=options.days)
+    print_result(fields if options.json else parts)
+
+
+def _plan_survival(options: argparse.Namespace, schema: Schema) -> None:
+    """Plan curves and a log-rank test."""
+    from dpmpc.estimators.survival_cells import survival_contribution, survival_schema
+    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.render.plan_survival import EVENTS, survival_plan_fields
+
+    if options.bounds is None:
+        raise InputError("model: survival given with columns, a bounds file expected, which says what cells there are")
+    for name in ("time", "event"):
+        if getattr(options, name) is None:
+            raise InputError(f"{name}: none given, a column of the bounds expected (--{name})")
+    for name in ("components", "explained", "rounds", "mean", "effect", "most", "plot"):
+        if getattr(options, name) is not None:
+            raise InputError(f"{name}: {getattr(options, name)!r} given, but the plan of survival curves has no such")
+    groups = [] if options.by is None else [options.by]
+    public = survival_schema(schema, options.time, options.event, groups, called="by")
+    choices = {**task_choices(options), "contribution": survival_contribution(public), "proved": options.proved}
+    task = design(ReleaseSpec.of(public, options.clients, options.epsilon, options.delta, **choices))
+    events = EVENTS if options.events is None else options.events
+    fields, parts = survival_plan_fields(task, options.by, events, prices=_prices(options), days=options.days)
     print_result(fields if options.json else parts)
 
 

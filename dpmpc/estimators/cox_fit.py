@@ -18,6 +18,7 @@ import numpy as np
 from dpmpc.arguments import require_fraction
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import chi2_tail, normal_quantile, stands_out
+from dpmpc.estimators.scikit import OfRelease
 from dpmpc.estimators.survival_cells import Members, Reals, SurvivalCells, require_patterns
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result
@@ -28,7 +29,7 @@ _FARTHEST = 5.0  # a log hazard ratio beyond is the noise's, or that of a catego
 _SINGULAR = 1e-9  # of the largest eigenvalue: information below is none
 
 
-class CoxFit:
+class CoxFit(OfRelease):
     """Cox regression as it is read from a release; `dpmpc.CoxRegression` says what attributes are."""
 
     kind: ClassVar[str] = "cox"  # as in the JSON of `dpmpc fit --model survival --features`

@@ -10,6 +10,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -160,28 +161,14 @@ class LogRank:
         )
 
 
-def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
-    """Compare events with those expected if all groups had the hazards of all, or say why that cannot be.
+def score_law(cells: SurvivalCells, members: Sequence[Members], end: int) -> tuple[Reals, Reals, Reals]:
+    """Return the scores U_a of all groups but the first, and their covariance of sampling and of noise.
 
-    Under one survival function an event of group a moves U_a by 1{a = b} - p_b, and being at risk by minus the hazard
+    Under one survival function an event of group b moves U_a by 1{a = b} - p_a, and being at risk by minus the hazard
     times that.
     """
-    known = {name: own for name, own in groups.items() if Curve(cells, own).end}
-    if len(known) < 2:
-        return f"{len(known)} of {len(groups)} groups with enough people at risk, two expected"
-    members = list(known.values())
-    pooled = np.logical_or.reduce(members)
     at_risk, events = (np.array(one) for one in zip(*(cells.hazards(own) for own in members), strict=True))
     n, d = at_risk.sum(axis=0), events.sum(axis=0)
-    ends = [
-        cells.ends(row, own, errors=_ARM_ERRORS, least=_ARM_LEAST) for row, own in zip(at_risk, members, strict=True)
-    ]
-    end = min(cells.ends(n, pooled), *ends)
-    if not end:
-        return "the noise hides the number at risk of a group from the start"
-    total, error = cells.events(pooled, end)
-    if total <= max(4 * error, 0.5):
-        return f"too few events to tell from none: {round(total):,}, standard error {error:,.0f}"
     used = np.arange(len(n)) < end
     shares = np.where(used, at_risk / np.maximum(n, 1.0), 0.0)
     hazard = np.where(used, np.clip(d / np.maximum(n, 1.0), 0.0, 1.0), 0.0)
@@ -190,7 +177,28 @@ def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
     gradients = cells.gradient(members, apart[1:], -hazard * apart[1:])
     weight = np.where(used, np.maximum(d, 0.0) * np.maximum(n - d, 0.0) / np.maximum(n - 1, 1.0), 0.0)
     sampling = np.diag(shares @ weight) - (shares * weight) @ shares.T
-    covariance = sampling[1:, 1:] + cells.estimates.noise_covariance(cells.grid, gradients)
+    return score, sampling[1:, 1:], cells.estimates.noise_covariance(cells.grid, gradients)
+
+
+def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
+    """Compare events with those expected if all groups had the hazards of all, or say why that cannot be."""
+    known = {name: own for name, own in groups.items() if Curve(cells, own).end}
+    if len(known) < 2:
+        return f"{len(known)} of {len(groups)} groups with enough people at risk, two expected"
+    members = list(known.values())
+    pooled = np.logical_or.reduce(members)
+    at_risk = [cells.hazards(own)[0] for own in members]
+    ends = [
+        cells.ends(row, own, errors=_ARM_ERRORS, least=_ARM_LEAST) for row, own in zip(at_risk, members, strict=True)
+    ]
+    end = min(cells.ends(np.sum(at_risk, axis=0), pooled), *ends)
+    if not end:
+        return "the noise hides the number at risk of a group from the start"
+    total, error = cells.events(pooled, end)
+    if total <= max(4 * error, 0.5):
+        return f"too few events to tell from none: {round(total):,}, standard error {error:,.0f}"
+    score, sampling, noise = score_law(cells, members, end)
+    covariance = sampling + noise
     try:
         statistic = float(score @ np.linalg.solve(covariance, score))
     except np.linalg.LinAlgError:

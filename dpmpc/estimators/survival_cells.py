@@ -7,6 +7,7 @@ people for a statement is decided from the release, never from rows. Not promise
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import functools
 import itertools
@@ -233,6 +234,22 @@ class SurvivalCells:
         """Return the first cell at whose number at risk nothing can be told any more."""
         few = np.flatnonzero(at_risk <= errors * self._risk_error(members, away=self._away)[:-1] + least)
         return int(few[0]) if len(few) else len(at_risk)
+
+    def expected(self, events: float) -> SurvivalCells:
+        """Return the cells of as many people in groups of one size, with the noise of these.
+
+        A share of them has the event by the last time, at a constant rate, and nobody leaves before.
+        """
+        ends = self.times - self.start + (self.time.step or 0.0)
+        alive = (1 - events) ** (ends / ends[-1])
+        everybody = self.members([])[()]
+        counts = np.zeros(self.estimates.counts[self.grid].shape)
+        size = self.estimates.people / np.count_nonzero(everybody & self._died)
+        counts[everybody & self._died, : len(alive)] = -size * np.diff(alive, prepend=1.0)
+        counts[everybody & self._left, len(alive)] = size * alive[-1]
+        estimates = copy.copy(self.estimates)
+        estimates.counts = [counts if grid == self.grid else one for grid, one in enumerate(estimates.counts)]
+        return dataclasses.replace(self, estimates=estimates)
 
     def gradient(self, members: Sequence[Members], by_events: Reals, by_risk: Reals, *, halved: bool = False) -> Reals:
         """Return gradients (K, G, C) by counts, from those by events and by numbers at risk (K, A, J) of A groups."""

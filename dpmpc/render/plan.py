@@ -55,7 +55,7 @@ def plan_fields(
     return {
         **task_fields(task, len(task.schema) - (metric.purpose == "ridge")),
         "model": metric.purpose,
-        **_release_fields(task, prices or Prices(), days),
+        **release_fields(task, prices or Prices(), days),
         f"expected_{metric.symbol}": {
             "this_release": found.expected,
             "sum": finite_or_none(metric.sum(scenario)),
@@ -78,7 +78,7 @@ def plan_parts(
     advice = fields["recommendation"]
     chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
     return [
-        _release_grid(fields),
+        release_grid(fields),
         _errors_grid(fields, metric),
         _assumed_text(metric, population),
         _options_grid(fields, metric),
@@ -97,7 +97,7 @@ def groups_plan_fields(
         **task_fields(task, len(task.statistic.analysed(task.schema)) - 1),
         "model": "grouped-ridge",
         "by": by,
-        **_release_fields(task, prices or Prices(), days),
+        **release_fields(task, prices or Prices(), days),
         **{name: value for name, value in dataclasses.asdict(found).items() if name != "expected"},
         "expected_phi": {str(people): phi for people, phi in found.expected.items()},
     }
@@ -115,7 +115,7 @@ def groups_plan_parts(task: Task, fields: dict[str, Any], population: Population
         "people of a group are counted to": f"± {fields['size_error']:.3g} (standard error)",
     }
     return [
-        _release_grid(fields),
+        release_grid(fields),
         facts_grid(f"Expected phi (1 = optimal) of the regressions by {by}", facts),
         _assumed_text(metric, population),
         f"The guarantee is that of one release. If all that is wanted is an intercept for each {by} and slopes in "
@@ -166,7 +166,7 @@ def compare_plan_fields(
         **task_fields(task, len(public)),
         "model": GroupComparisonFit.kind,
         "by": by,
-        **_release_fields(task, prices or Prices(), days),
+        **release_fields(task, prices or Prices(), days),
         "groups": groups,
         "people_of_a_group": people,
         "smallest_group": least,
@@ -174,7 +174,7 @@ def compare_plan_fields(
     }
     said = f"A group has a mean from about {least:,} people on"
     verdict = f"{said}." if told else f"{said}: no group is expected to have one."
-    return fields, [_release_grid(fields), table, f"{verdict}\n", guarantee_text(task.guarantee)]
+    return fields, [release_grid(fields), table, f"{verdict}\n", guarantee_text(task.guarantee)]
 
 
 def table_of_nobody(task: Task) -> TableOneFit:
@@ -210,15 +210,15 @@ def table_plan_fields(
         **task_fields(task, len(found.variables_)),
         "model": found.kind,
         "by": found.by_,
-        **_release_fields(task, prices or Prices(), days),
+        **release_fields(task, prices or Prices(), days),
         "numbers": None if numbers is None else numbers.to_dict(),
         "categories": None if categories is None else categories.to_dict(),
     }
     tables = [table for table in (numbers, categories) if table is not None]
-    return fields, [_release_grid(fields), *tables, guarantee_text(task.guarantee)]
+    return fields, [release_grid(fields), *tables, guarantee_text(task.guarantee)]
 
 
-def _release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
+def release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
     """Describe the release of a task, whatever is read from it: noise, modulus, bytes and cost."""
     modulus = task.modulus_plan
     return {
@@ -289,7 +289,7 @@ def _as_fitted(model: str, options: str | None) -> str:
     return f"{told}\n"
 
 
-def _release_grid(fields: dict[str, Any]) -> Table:
+def release_grid(fields: dict[str, Any]) -> Table:
     """Return the facts of the release as it would be run."""
     noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
     other, share = size["client_to_other_servers"], size["client_to_last_server"]

@@ -190,3 +190,38 @@ def test_without_bounds_nothing_is_fitted(fitted, capsys):
 
 def test_demonstrations_are_those_that_there_are():
     assert tuple(RELEASES) == DEMONSTRATED
+
+
+def test_a_plan_says_how_many_people_curves_and_a_test_need(fitted, capsys):
+    """A trial of 686 is too small at epsilon = 1: the noise more than doubles what a hazard ratio of 1.5 needs."""
+    words = ("plan", "--model", "survival", "--time", "months", "--event", "died", "--by", "arm", "--delta", "1e-6")
+    given = (*words, "--bounds", fitted / "bounds.toml", "--clients", 686, "--epsilon")
+    fields = json.loads(run(capsys, *given, 1, "--json").out)
+    assert (fields["model"], fields["by"], fields["assumed_events"]) == ("survival", "arm", 0.5)
+    test = fields["log_rank"]["hazard ratio 1.5"]
+    assert test["with this noise"] > 2 * test["without noise"] > 700
+    assert test["with this noise"] > 686
+    assert test["power of 686"] < 0.7
+    assert fields["curves"]["60"]["told from so many people on"] < 686
+    plenty = json.loads(run(capsys, *given, 100, "--json").out)["log_rank"]["hazard ratio 1.5"]
+    # without noise: (z_.975 + z_.8)^2 / log(1.5)^2 = 47.7 = n / 4 times half of the people
+    assert plenty["with this noise"] <= plenty["without noise"] + 2
+    assert plenty["without noise"] == pytest.approx(47.7 * 8, rel=0.03)
+    assert "People for a log-rank test of two of the groups" in run(capsys, *given, 1).out
+    alone = json.loads(run(capsys, *[w for w in given if w not in ("--by", "arm")], 1, "--json").out)
+    assert alone["log_rank"] is None
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--model", "survival", "--time", "months"), "event: none given, a column of the bounds expected"),
+        (("--model", "survival", *WORDS[2:], "--by", "age"), "by: 'age' given, a number, a column with listed values"),
+        (("--model", "survival", *WORDS[2:], "--events", "1"), "events: 1.0 given, a number strictly between 0 and 1"),
+        (("--model", "survival", *WORDS[2:], "--effect", "1"), "effect: 1.0 given, but the plan of survival curves"),
+        (("--time", "months"), "time: 'months' given, but that is for --model survival"),
+    ],
+)
+def test_plans_that_make_no_sense_are_one_sentence(fitted, capsys, words, message):
+    given = ("plan", "--clients", 500, "--bounds", fitted / "bounds.toml", *BUDGET)
+    assert message in run(capsys, *given, *words, status=2).err

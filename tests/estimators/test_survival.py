@@ -8,7 +8,9 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
+from scipy import stats
 
+from bench.system.survival_coverage import Setting, measure
 from dpmpc import KaplanMeier
 from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.encoding import FixedPoint
@@ -215,3 +217,37 @@ def test_what_does_not_belong_together_is_refused():
         KaplanMeier(bounds=(0, 40)).fit(frame.t, np.full(100, 2))
     with pytest.raises(InputError, match="until: 99 given, more than 0 and at most 40 expected"):
         KaplanMeier(bounds=(0, 40), until=99, **QUIET).fit(frame.t, frame.died == "y")
+
+
+SHORT = [Setting(2_000, 1.0), Setting(2_000, 3.0, parties=3, share=0.1)]
+LONG = [Setting(500, 3.0), Setting(2_000, 1.0, parties=3), Setting(10_000, 1.0), Setting(10_000, 1.0, parties=3)]
+
+
+def check_coverage(setting, runs):
+    """Fail where a share is beyond the 10^-6 quantile of so many runs at .94 (sizes: .055), one by one."""
+    found = measure(setting, runs, seed=31)
+    for name in ("pointwise", "band", "median", "mean"):
+        given = found["given"][name]
+        assert given >= 0.9 * runs
+        assert found["shares"][name] >= stats.binom.ppf(1e-6, given, 0.94) / given
+    given = found["given"]["size"]
+    assert found["shares"]["size"] <= stats.binom.ppf(1 - 1e-6, given, 0.055) / given
+    return found
+
+
+@pytest.mark.parametrize("setting", SHORT)
+def test_intervals_cover_and_tests_have_their_size_with_the_noise_that_parties_add(setting):
+    """100 runs."""
+    check_coverage(setting, 100)
+
+
+@pytest.mark.long("coverage of survival curves in 1,000 runs of four settings")
+@pytest.mark.parametrize("setting", LONG)
+def test_intervals_cover_in_many_runs(setting):
+    check_coverage(setting, 1000)
+
+
+@pytest.mark.long("power of the log-rank test in 1,000 runs")
+def test_power_at_two_thousand_people_and_epsilon_one():
+    """At least .75 is promised of one party's noise: fails below the 10^-6 quantile of as much."""
+    assert check_coverage(SHORT[0], 1000)["shares"]["power"] >= stats.binom.ppf(1e-6, 1000, 0.75) / 1000

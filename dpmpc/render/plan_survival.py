@@ -1,0 +1,105 @@
+"""What `dpmpc plan --model survival` says before any data: from how many people curves and a log-rank test are told."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from rich.console import RenderableType
+
+from dpmpc.arguments import require_fraction
+from dpmpc.estimators.inference import normal_quantile
+from dpmpc.estimators.kaplan_meier_fit import Curve, score_law
+from dpmpc.estimators.survival_cells import Members, SurvivalCells
+from dpmpc.planning.cost import DAYS_OF_A_MONTH, Prices
+from dpmpc.release import Release
+from dpmpc.render.guarantee_prose import guarantee_text
+from dpmpc.render.plan import release_fields, release_grid
+from dpmpc.render.released import task_fields
+from dpmpc.results import NumberTable
+from dpmpc.task import Task
+
+RATIOS = (1.25, 1.5, 2.0)
+POWER, LEVEL = 0.8, 0.05
+EVENTS = 0.5  # assumed share of people with the event before the upper bound
+
+
+def survival_plan_fields(
+    task: Task, by: str | None, events: float, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
+    """Return what the plan of survival curves says, as plain data and for a person."""
+    require_fraction("events", events)
+    # the noise is that of the task whatever is summed, so that a release of nobody has all of it
+    cells = SurvivalCells.of(Release(task, np.zeros((1, task.width), np.int64))).expected(events)
+    members = list(cells.members([] if by is None else [by]).values())
+    tables = {"curves": _curves(cells, members, task.clients), "log_rank": _tests(cells, members, task.clients)}
+    shown = {name: table for name, table in tables.items() if table is not None}
+    fields = {
+        **task_fields(task, len(task.schema.variables)),
+        "model": "survival",
+        "time": cells.time.name,
+        "event": cells.event.name,
+        "by": by,
+        "assumed_events": events,
+        **release_fields(task, prices or Prices(), days),
+        **{name: None if table is None else table.to_dict() for name, table in tables.items()},
+    }
+    assumed = (
+        f"Assumed: groups of one size; {events:.0%} of the people have the event by {cells.time.name} = "
+        f"{cells.times[-1]:g} (--events), at a constant rate, and nobody leaves before. Who leaves early has to be "
+        "made up for.\n"
+    )
+    return fields, [release_grid(fields), *shown.values(), assumed, guarantee_text(task.guarantee)]
+
+
+def _curves(cells: SurvivalCells, members: Sequence[Members], people: int) -> NumberTable:
+    """Return from how many people all curves are told until some times, and how far off a curve is there."""
+    curve, count = Curve(cells, members[0]), len(members)
+    left, errors = cells.at_risk(members[0])
+    rows = {}
+    for share in (0.25, 0.5, 0.75, 1.0):
+        place = max(math.ceil(share * len(cells.times)) - 1, 0)
+        fraction = left[place] / people
+        told = math.floor((4 * errors[place] + 5) / fraction) + 1
+        error = math.nan
+        if place < curve.end:
+            deviation = math.sqrt(cells.estimates.variance(cells.grid, curve.gradients[place]))
+            error = float(np.exp(curve.log_survival[place])) * deviation
+        rows[f"{cells.times[place]:g}"] = [told, error]
+    return NumberTable(
+        f"Survival curves{'' if count == 1 else f' of {count} groups'}",
+        {
+            "told from so many people on": [row[0] for row in rows.values()],
+            f"s.e. of survival, of {people:,}": [row[1] for row in rows.values()],
+        },
+        list(rows),
+        label=f"until {cells.time.name}",
+    )
+
+
+def _tests(cells: SurvivalCells, members: Sequence[Members], people: int) -> NumberTable | None:
+    """Return how many people a log-rank test of two groups needs, with the noise and without."""
+    if len(members) < 2:
+        return None
+    _, sampling, noise = score_law(cells, members[:2], len(cells.times))
+    each, variance = float(sampling[0, 0]) / people, float(noise[0, 0])
+    reach, extra = normal_quantile(1 - LEVEL / 2), normal_quantile(POWER)
+    rows = {}
+    for ratio in RATIOS:
+        effect2, z2 = math.log(ratio) ** 2, (reach + extra) ** 2
+        needed = [(z2 + math.sqrt(z2**2 + 4 * effect2 * z2 * one)) / (2 * effect2 * each) for one in (0.0, variance)]
+        mean = each * people * math.sqrt(effect2) / math.sqrt(each * people + variance)
+        power = 0.5 * math.erfc((reach - mean) / math.sqrt(2))
+        rows[f"hazard ratio {ratio:g}"] = [math.ceil(needed[0]), math.ceil(needed[1]), power]
+    return NumberTable(
+        f"People for a log-rank test of two of the groups, power {POWER:.0%} at the level {LEVEL:g}",
+        {
+            "without noise": [row[0] for row in rows.values()],
+            "with this noise": [row[1] for row in rows.values()],
+            f"power of {people:,}": [row[2] for row in rows.values()],
+        },
+        list(rows),
+        label="if there is a",
+    )
