@@ -52,6 +52,11 @@ class Proxies:
             return False  # a local socket
         return any(found in network for network in self._networks)
 
+    @property
+    def are_local(self) -> bool:
+        """Whether one of them is on this host, and so may stand before a door."""
+        return any(network.is_loopback for network in self._networks)
+
 
 def _network(text: str) -> Network:
     try:

@@ -170,7 +170,7 @@ async def _listen(
     limits = _within_open_files(service.limits)
     # a proxy that names nobody is one address for all
     behind_proxy = dataclasses.replace(limits, address_connections=limits.connections)
-    at_door = limits if any(map(proxies.has, _LOOPBACK)) else behind_proxy
+    at_door = limits if proxies.are_local else behind_proxy
     idle = IdleTimeout(limits)
     runner = await start_http(idle, service.application(), limits)
     refused = service.metrics.count_refused_connection

@@ -1,6 +1,7 @@
 """The PROXY protocol: who calls through a listed proxy is counted, and nobody else names an address."""
 
 import asyncio
+import contextlib
 import datetime
 import logging
 import os
@@ -237,6 +238,7 @@ def test_which_addresses_are_proxies():
     proxies = Proxies(["10.0.0.7/32", "2001:db8::/64", "192.0.2.0/24"])
     assert [proxies.has(one) for one in ("10.0.0.7", "2001:db8::9", "192.0.2.200")] == [True] * 3
     assert [proxies.has(one) for one in ("10.0.0.8", "2001:db9::9", "::1", None, "")] == [False] * 5
+    assert [Proxies([one]).are_local for one in ("10.0.0.7/32", "127.0.0.2/32", "::1/128")] == [False, True, True]
 
 
 def ask(servers, first, request):
@@ -268,3 +270,27 @@ def test_a_server_takes_reports_through_a_proxy_and_shows_its_callers_no_metrics
             head = f"POST {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: {len(record)}\r\n\r\n"
             statuses.append(ask(servers, header(source), head.encode() + bytes(record)))
         assert statuses == [200, 429, 200]  # each caller has a rate of its own
+
+
+def test_a_door_counts_callers_that_a_proxy_on_its_host_names(tmp_path):
+    """One connection an address: without the header all at a door would be the proxy's, which has no limit there."""
+    options = ("--proxied", "127.0.0.2/32", "--address-connections", "1")
+    with Servers.make(tmp_path, *options, sealed=True) as servers, contextlib.ExitStack() as links:
+        servers.start(0)
+        (port,) = servers.webs[:1]
+
+        def call(source, request):
+            link = socket.create_connection(("127.0.0.1", port), timeout=PATIENCE, source_address=("127.0.0.2", 0))
+            links.enter_context(link)
+            link.sendall(header(source) + request)
+            return link
+
+        held = call("203.0.113.7", GET.replace(b"Connection: close\r\n", b""))
+        assert held.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        held.sendall(b"GET")  # a request under way keeps the place for a time
+        with contextlib.suppress(ConnectionResetError):  # closed before what was sent was read
+            assert call("203.0.113.7", GET).recv(1) == b""
+        assert call("203.0.113.8", GET).recv(1 << 16).startswith(b"HTTP/1.1 200 ")
+        with socket.create_connection(("127.0.0.1", port), timeout=PATIENCE) as plain:  # from elsewhere, no header
+            plain.sendall(GET)
+            assert plain.recv(1 << 16).startswith(b"HTTP/1.1 200 ")
