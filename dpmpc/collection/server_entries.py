@@ -18,6 +18,7 @@ from dpmpc.untrusted import is_unicode
 
 HTTPS_PORT = 443
 MOST_KEYS = 256  # of a server: a number is one byte
+MOST_SERVERS = 256  # of format 2, where the number of a server is one byte, too
 LONGEST_NAME = 200  # characters of an organisation
 
 
@@ -82,6 +83,8 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
 def check_servers(version: int, servers: Sequence[ServerEntry]) -> None:
     """Refuse servers that nobody reaches, that share a place, a certificate or a key, or that do not fit the format."""
+    if version == 2 and len(servers) > MOST_SERVERS:
+        raise InputError(f"servers: {len(servers)} given, at most {MOST_SERVERS} expected in format 2")
     for server, entry in enumerate(servers):
         _check_server(server, entry)
     for what, places in (

@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
+from scipy.stats import chi2
 
 from bench.system.collection_servers import Servers
 from dpmpc.cli.main import main
@@ -17,7 +18,7 @@ from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import draw_tickets
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing import Opener, SealedReports, report_id
-from dpmpc.collection.server_entries import MOST_KEYS, SealKey
+from dpmpc.collection.server_entries import MOST_KEYS, SealKey, check_servers
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.randomness import Stream
@@ -189,6 +190,39 @@ def test_wrong_keys_are_named(servers, changed, told):
             entry["keys"] = msgspec.to_builtins(own)
     with pytest.raises(InputError, match=told):
         Collection.from_dict(fields)
+
+
+def test_more_servers_than_a_byte_can_number_are_refused(servers):
+    with pytest.raises(InputError, match="servers: 257 given, at most 256 expected in format 2"):
+        check_servers(2, [servers.collection.servers[0]] * 257)
+
+
+@pytest.mark.parametrize(
+    "count", [6000, pytest.param(100_000, marks=pytest.mark.long("seals a hundred thousand reports"))]
+)
+def test_sealed_reports_of_one_row_look_like_random_bytes(tmp_path, count):
+    """At each place the bytes of all reports of one row are uniform, but for the format and the numbers of the keys.
+
+    Chi-square at each place, with Bonferroni's bound over all: a false alarm in about 1e-6 of all runs, by the limit
+    distribution. The keys of the senders are numbers below 2^255 - 19: their top bit is 0.
+    """
+    collection = Servers.make(tmp_path, servers=2, columns=["a"], sealed=True).collection
+    form, stream = SealedReports(collection), Stream.from_os()
+    ids = [report_id(collection.digest, stream.bytes(32)) for _ in range(count)]
+    rows = np.full((count, 1), 3.25)
+    records = zip(*make_reports(Client(collection.plan), collection, rows, ids), strict=True)
+    reports = np.frombuffer(b"".join(map(form.seal, records)), np.uint8).reshape(count, form.report_bytes)
+    starts = [17, 17 + form.record_bytes[0]]
+    fixed, halved = {0, *starts}, {start + 32 for start in starts}
+    assert {tuple(np.unique(reports[:, place])) for place in fixed} == {(2,), (0,)}
+    worst = chi2.isf(1e-6 / (form.report_bytes - len(fixed)), [127, 255])
+    for place in set(range(form.report_bytes)) - fixed:
+        cells = 128 if place in halved else 256
+        found = np.bincount(reports[:, place], minlength=256)
+        assert not found[cells:].any()
+        distance = ((found[:cells] - count / cells) ** 2).sum() / (count / cells)
+        assert distance < worst[cells // 256], (place, distance)
+    assert len(set(ids)) == count
 
 
 def replaced(key, **fields):
