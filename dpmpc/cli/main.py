@@ -38,6 +38,7 @@ from dpmpc.cli import (
     release,
     status,
     submit,
+    withdraw,
 )
 from dpmpc.cli.parsing import TopParser
 from dpmpc.cli.waiting import told_while_waiting
@@ -164,7 +165,7 @@ def parser() -> TopParser:
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     for group in (
         *(demo, fit, describe, plan, bounds, read, predict, mix, owners, parties),
-        *(collection, submit, release, audit, doctor, completion, status),
+        *(collection, submit, withdraw, release, audit, doctor, completion, status),
     ):
         group.add_commands(top)
     return top

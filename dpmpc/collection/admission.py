@@ -115,9 +115,13 @@ class Admission:
             if state.state == "not open yet":
                 raise Refusal(425, "TooEarly", str(error)) from None
             raise
+        self.measure(address, length, self.longest_of(record), record, limited=limited)
+
+    def measure(self, address: str | None, length: int | None, longest: int, record: int, *, limited: bool) -> None:
+        """Refuse a request by its announced length or, if it is `limited`, by what its sender has sent until now."""
         if length is None:
             raise Refusal(411, "LengthRequired", "body: no Content-Length given, one expected")
-        if length > (longest := self.longest_of(record)):
+        if length > longest:
             raise Refusal(413, "TooLarge", f"body: {length} bytes given, at most {longest} expected")
         if not limited:
             return

@@ -35,10 +35,10 @@ from dpmpc.untrusted import ReadError, printable, read_json
 
 CERTIFICATE_MEMBER = "certificate.json"
 LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
-RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY = "released before", "damaged", "dealt wrongly"
+RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY, WITHDRAWN = "released before", "damaged", "dealt wrongly", "withdrawn"
 DIFFERENT_LISTS, FALSE_PROOF = "different lists", "false proof"
 REFUSED = (DIFFERENT_LISTS, FALSE_PROOF, INCONSISTENT)  # why all leave out reports, beside `wrong_hash` of a server
-LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY)  # why a server leaves out reports that it holds
+LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY, WITHDRAWN)  # why a server leaves out reports that it received
 
 
 def wrong_hash(server: int) -> str:

@@ -1,4 +1,4 @@
-"""Hand reports of format 2 on from the door that took them to the other servers, at once or later.
+"""Hand reports of format 2, and withdrawals, on from the door that took them to the other servers, at once or later.
 
 A door stores its own record of a report, and then gives the unchanged bytes to the others at their pinned ports, many
 reports in a request, where it shows its own certificate. What another server has neither stored nor refused for good by
@@ -17,17 +17,18 @@ import collections
 import contextlib
 import dataclasses
 import datetime
+import itertools
 import logging
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import msgspec
 
 from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
 from dpmpc.collection.logs import RateLimitedLogger
-from dpmpc.collection.sealing import SealedReports, id_of
+from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, id_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, SpoolError
 from dpmpc.network.identity import party_name, pinning_context
@@ -43,6 +44,8 @@ STORED = 200
 FINAL = frozenset({STORED, 400, 401, 403, 404, 409, 410})  # answers after which nobody tries again
 UNREACHABLE = "unreachable"
 SEALED_UPLOADS = "/v2/collections/{digest}/reports"
+WITHDRAWALS = "/v2/collections/{digest}/withdrawals"
+MOST_WITHDRAWALS = 16  # in one request
 GROUP_REPORTS = 256  # most that are handed to another server in one request
 GROUP_BYTES = 1 << 18
 HANDING_SECONDS = 5.0  # that a client waits for the other servers; what they have not answered then is for the outbox
@@ -69,8 +72,15 @@ class Answered(msgspec.Struct, frozen=True):
     reports: list[dict[str, Answer]]
 
 
+class Entry(NamedTuple):
+    """What waits for a server under the id of a report: the report, or the secret that takes it back."""
+
+    name: bytes
+    body: bytes
+
+
 class Outbox(Store):
-    """Reports that other servers have not acknowledged yet, by the server that lacks them."""
+    """Reports and withdrawals that other servers have not acknowledged yet, by the server that lacks them."""
 
     def __init__(self, folder: Path):
         self._folder, self._turns = folder, threading.Lock()
@@ -88,29 +98,42 @@ class Outbox(Store):
                 self._database.execute("INSERT OR IGNORE INTO reports VALUES (?, ?)", (name, body))
                 self._database.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(j, name) for j in servers])
 
-    def waiting(self, server: int, most: int, after: bytes = b"") -> list[bytes]:
-        """Return some of the reports that wait for a server, in the order of their ids, after one id."""
-        query = "SELECT body FROM waiting JOIN reports USING (id) WHERE server = ? AND id > ? ORDER BY id LIMIT ?"
-        with self._turns, typed_errors(self._folder):
-            return [body for (body,) in self._database.execute(query, (server, after, most))]
+    def withdraw(self, entries: Sequence[tuple[bytes, bytes, Sequence[int]]]) -> None:
+        """Keep secrets of withdrawals durably for these servers, in place of the reports that wait under their ids."""
+        with self._turns, typed_errors(self._folder), transaction(self._database):
+            for name, secret, servers in entries:
+                waiting = self._database.execute("SELECT server FROM waiting WHERE id = ?", (name,)).fetchall()
+                lacking = {*servers, *(server for (server,) in waiting)}
+                self._database.execute("DELETE FROM reports WHERE id = ?", (name,))
+                if lacking:
+                    self._database.execute("INSERT INTO reports VALUES (?, ?)", (name, secret))
+                self._database.executemany(
+                    "INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(server, name) for server in sorted(lacking)]
+                )
 
-    def end(self, server: int, reports: Sequence[bytes]) -> None:
-        """Forget that a server lacks these reports."""
-        names = [id_of(report) for report in reports]
+    def waiting(self, server: int, most: int, after: bytes = b"") -> list[Entry]:
+        """Return some of the reports and secrets that wait for a server, in the order of their ids, after one id."""
+        query = "SELECT id, body FROM waiting JOIN reports USING (id) WHERE server = ? AND id > ? ORDER BY id LIMIT ?"
+        with self._turns, typed_errors(self._folder):
+            return list(itertools.starmap(Entry, self._database.execute(query, (server, after, most))))
+
+    def end(self, server: int, entries: Sequence[Entry]) -> None:
+        """Forget that a server lacks these, but not a withdrawal that took the place of a report meanwhile."""
         with self._turns, typed_errors(self._folder), transaction(self._database):
             self._database.executemany(
-                "DELETE FROM waiting WHERE server = ? AND id = ?", [(server, name) for name in names]
+                "DELETE FROM waiting WHERE server = ? AND id = (SELECT id FROM reports WHERE id = ? AND body = ?)",
+                [(server, *entry) for entry in entries],
             )
             self._database.executemany(
                 "DELETE FROM reports WHERE id = ? AND NOT EXISTS (SELECT * FROM waiting WHERE waiting.id = reports.id)",
-                [(name,) for name in names],
+                [(entry.name,) for entry in entries],
             )
 
     def clear(self) -> None:
-        """Forget all: nobody takes reports any more."""
+        """Forget all reports: nobody takes them any more. Withdrawals stay."""
         with self._turns, typed_errors(self._folder), transaction(self._database):
-            self._database.execute("DELETE FROM waiting")
-            self._database.execute("DELETE FROM reports")
+            self._database.execute("DELETE FROM reports WHERE length(body) != ?", (SECRET_BYTES,))
+            self._database.execute("DELETE FROM waiting WHERE id NOT IN (SELECT id FROM reports)")
 
     def __len__(self) -> int:
         """Count the reports that some server lacks."""
@@ -159,19 +182,27 @@ class Door:
 
     async def hand_on(self, reports: Sequence[bytes]) -> list[dict[int, Status]]:
         """Return for each report what each other server answered, once all that is left is in the outbox."""
-        asked = [{number: courier.hand(report) for number, courier in self._couriers.items()} for report in reports]
-        futures = [future for one in asked for future in one.values()]
-        if futures:
-            await asyncio.wait(futures, timeout=HANDING_SECONDS)
-        found = [{number: _status_of(future) for number, future in one.items()} for one in asked]
+        found = await self._hand(reports)
         left = [
-            (report, lacking)
-            for report, statuses in zip(reports, found, strict=True)
-            if (lacking := [number for number, status in statuses.items() if status not in FINAL])
+            (report, lacking) for report, one in zip(reports, found, strict=True) if (lacking := _without_answer(one))
         ]
         if left:
             await asyncio.to_thread(self._outbox.put, left)
         return found
+
+    async def withdraw(self, secrets: Mapping[bytes, bytes]) -> list[dict[int, Status]]:
+        """Do as `hand_on` with secrets, by the ids of their reports, which nobody is handed any more."""
+        found = await self._hand(list(secrets.values()))
+        entries = [(*one, _without_answer(answers)) for one, answers in zip(secrets.items(), found, strict=True)]
+        await asyncio.to_thread(self._outbox.withdraw, entries)
+        return found
+
+    async def _hand(self, bodies: Sequence[bytes]) -> list[dict[int, Status]]:
+        asked = [{number: courier.hand(body) for number, courier in self._couriers.items()} for body in bodies]
+        futures = [future for one in asked for future in one.values()]
+        if futures:
+            await asyncio.wait(futures, timeout=HANDING_SECONDS)
+        return [{number: _status_of(future) for number, future in one.items()} for one in asked]
 
     async def _clear_at_the_end(self) -> None:
         while self._now() < self._collection.closes:
@@ -188,9 +219,9 @@ class Door:
 
 @dataclasses.dataclass(eq=False)
 class _Handed:
-    """A report on its way to one server."""
+    """A report, or a secret, on its way to one server."""
 
-    report: bytes
+    body: bytes
     status: asyncio.Future[Status]
 
 
@@ -201,6 +232,7 @@ class _Courier:
         entry = collection.servers[server]
         self._collection, self._server, self._outbox, self._log = collection, server, outbox, log
         self._url = entry.url + SEALED_UPLOADS.format(digest=collection.digest.hex())
+        self._withdrawals_url = entry.url + WITHDRAWALS.format(digest=collection.digest.hex())
         self._keys_url = entry.url + ADDED_KEYS.format(digest=collection.digest.hex())
         self.added: tuple[AddedKey, ...] = ()
         self._context = pinning_context(entry.certificate.encode(), identity)
@@ -210,13 +242,13 @@ class _Courier:
         self._down_until = 0.0
         self._http: aiohttp.ClientSession | None = None
 
-    def hand(self, report: bytes) -> asyncio.Future[Status]:
-        """Take a report that waits for its turn; return where its status will be.
+    def hand(self, body: bytes) -> asyncio.Future[Status]:
+        """Take what waits for its turn; return where its status will be.
 
         While the server does not answer, clients do not wait for it: what they sent is for the outbox.
         """
         loop = asyncio.get_running_loop()
-        handed = _Handed(report, loop.create_future())
+        handed = _Handed(body, loop.create_future())
         if loop.time() < self._down_until:
             handed.status.set_result(UNREACHABLE)
         else:
@@ -244,7 +276,7 @@ class _Courier:
                 due = loop.time() + pause
 
     async def ask_for_keys(self) -> None:
-        """Learn at times which keys the server has added; a list that it has not signed changes nothing."""
+        """Ask at times which keys the server has added; a list that it has not signed changes nothing."""
         name = party_name(self._server)
         while True:
             try:
@@ -270,7 +302,7 @@ class _Courier:
         group = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
         group = [handed for handed in group if not handed.status.cancelled()]
         if group:
-            statuses = await self._send([handed.report for handed in group])
+            statuses = await self._send([handed.body for handed in group])
             for handed, status in zip(group, statuses, strict=True):
                 if not handed.status.done():
                     handed.status.set_result(status)
@@ -279,13 +311,13 @@ class _Courier:
         """Send each report in the outbox for this server once; return whether something had to stay."""
         left, last = False, b""
         while kept := await asyncio.to_thread(self._outbox.waiting, self._server, self._most, last):
-            statuses = await self._send(kept)
-            ended = [report for report, status in zip(kept, statuses, strict=True) if status in FINAL]
+            statuses = await self._send([entry.body for entry in kept])
+            ended = [entry for entry, status in zip(kept, statuses, strict=True) if status in FINAL]
             await asyncio.to_thread(self._outbox.end, self._server, ended)
             left = left or len(ended) < len(kept)
             if UNREACHABLE in statuses:
                 break
-            last = id_of(kept[-1])
+            last = kept[-1].name
             await self._hand_queued()  # who waits for an answer goes first
         return left
 
@@ -299,38 +331,53 @@ class _Courier:
         )
         return self._http
 
-    async def _send(self, reports: Sequence[bytes]) -> Sequence[Status]:
-        """Send reports in one request; return the status of each at this server."""
+    async def _send(self, bodies: Sequence[bytes]) -> Sequence[Status]:
+        """Send reports in one request, and secrets in others; return the status of each at this server."""
+        secrets = [body for body in bodies if len(body) == SECRET_BYTES]
+        reports = [body for body in bodies if len(body) != SECRET_BYTES]
+        statuses = dict(zip(reports, await self._post(self._url, reports), strict=True)) if reports else {}
+        for first in range(0, len(secrets), MOST_WITHDRAWALS):
+            group = secrets[first : first + MOST_WITHDRAWALS]
+            statuses |= zip(group, await self._post(self._withdrawals_url, group), strict=True)
+        return [statuses[body] for body in bodies]
+
+    async def _post(self, url: str, bodies: Sequence[bytes]) -> Sequence[Status]:
+        """Send bodies in one request; return the status of each."""
         name = party_name(self._server)
         try:
             async with self._session().post(
-                self._url, data=b"".join(reports), server_hostname=name, allow_redirects=False
+                url, data=b"".join(bodies), server_hostname=name, allow_redirects=False
             ) as response:
                 content, status = await read_beginning(response.content, _ANSWER_BYTES), response.status
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             self._log.log(logging.WARNING, f"server {self._server} took no reports: {type(error).__name__}")
             self._down_until = asyncio.get_running_loop().time() + DOWN_SECONDS
-            return [UNREACHABLE] * len(reports)
+            return [UNREACHABLE] * len(bodies)
         self._down_until = 0.0
-        if status == 413 and len(reports) > 1:
+        if status == 413 and len(bodies) > 1:
             self._most = max(1, self._most // 2)
         if status not in (200, 202):
-            return [status] * len(reports)
+            return [status] * len(bodies)
         try:
             answered = [
                 found[str(self._server)] for found in read_json(content, Answered, largest=_ANSWER_BYTES).reports
             ]
-            if len(answered) != len(reports):
+            if len(answered) != len(bodies):
                 raise ReadError(f"statuses of {len(answered)} reports")
         except (ReadError, LookupError):
             self._log.log(logging.WARNING, f"server {self._server} gave an answer that is none")
-            return [UNREACHABLE] * len(reports)
+            return [UNREACHABLE] * len(bodies)
         return answered
 
 
 def _longer(known: tuple[AddedKey, ...], found: tuple[AddedKey, ...]) -> tuple[AddedKey, ...]:
     """Return the list with more keys: a server that was put back may have lost some."""
     return found if len(found) > len(known) else known
+
+
+def _without_answer(answers: Mapping[int, Status]) -> list[int]:
+    """Return the servers that have not given a final answer."""
+    return [number for number, status in answers.items() if status not in FINAL]
 
 
 def _status_of(future: asyncio.Future[Status]) -> Status:

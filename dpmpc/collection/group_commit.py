@@ -94,6 +94,10 @@ class GroupCommit:
             self._wake.notify()
         return await future
 
+    def forget(self, reports: int) -> None:
+        """Count reports that were taken back."""
+        self.stored -= reports
+
     async def close(self) -> None:
         """Store the uploads that wait, then stop."""
         with self._wake:

@@ -26,6 +26,7 @@ import itertools
 import os
 import secrets
 import sqlite3
+import urllib.parse
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
@@ -216,3 +217,14 @@ def _overwrite(unlinked: int) -> None:
     while left > 0:
         left -= os.write(unlinked, _ZEROS[:left])
     os.fsync(unlinked)
+
+
+def secrets_in(path: str | os.PathLike[str]) -> list[bytes]:
+    """Return the secrets of the ids of a submission of format 2, from its file, which is only read."""
+    place = f"file:{urllib.parse.quote(os.path.realpath(path))}?mode=ro"
+    try:
+        with contextlib.closing(sqlite3.connect(place, uri=True, timeout=_PATIENCE_S)) as database:
+            rows = database.execute("SELECT secret FROM secrets ORDER BY position").fetchall()
+    except sqlite3.Error as error:
+        raise InputError(f"state: {path} given, the file of a submission of format 2 expected: {error}") from error
+    return [secret for (secret,) in rows]

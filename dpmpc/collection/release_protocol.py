@@ -65,6 +65,7 @@ from dpmpc.collection.certificate import (
     DAMAGED,
     DEALT_WRONGLY,
     RELEASED_BEFORE,
+    WITHDRAWN,
     Certificate,
     Manifest,
     Statement,
@@ -91,7 +92,7 @@ from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_json
 
-LEFT_OUT_ALONE = (RELEASED_BEFORE, DAMAGED)  # why a server leaves out reports by itself
+LEFT_OUT_ALONE = (RELEASED_BEFORE, DAMAGED, WITHDRAWN)  # why a server leaves out reports by itself
 Wrong = dict[int, tuple[int, ...]]
 
 SLACK_BYTES = 1 << 12  # how much the lengths of statements may differ that differ in rounding alone

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.collection.agreement import Batch
-from dpmpc.collection.certificate import DAMAGED, DEALT_WRONGLY, RELEASED_BEFORE, Certificate, Manifest, save
+from dpmpc.collection.certificate import DAMAGED, DEALT_WRONGLY, RELEASED_BEFORE, WITHDRAWN, Certificate, Manifest, save
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
@@ -131,7 +131,8 @@ class ReleasingServer:
         ids = np.ascontiguousarray(intact.ids[~begun])
         if len(ids) < self.collection.minimum_batch <= len(intact.ids):
             self.ledger.require_unreleased(intact.ids)
-        counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged}
+        withdrawn = self.spool.tally().withdrawn
+        counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged, WITHDRAWN: withdrawn}
         return Available(ids, {reason: count for reason, count in counts.items() if count})
 
     def take_back_announcement(self) -> None:

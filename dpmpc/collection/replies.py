@@ -11,7 +11,8 @@ but by a door whose disk failed when it had stored its own part and kept the res
 401   Unauthenticated: a token is needed
 403   Unknown: the roster does not know this token with this report
 404   no such collection, or no such page
-409   ReportConflict: a report id was used for another report
+409   ReportConflict: a report id was used for another report; Withdrawn: its report was taken back; TooLate: a
+      report can no longer be taken back
 410   CollectionClosed: after closing
 411   LengthRequired
 413   TooLarge
@@ -40,7 +41,7 @@ from aiohttp import web
 from dpmpc.collection.admission import Refusal
 from dpmpc.collection.group_commit import NoRoom
 from dpmpc.collection.logs import RateLimitedLogger
-from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
+from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError, TooLate
 
 LONGEST_RETRY_S = 86400.0  # at a very low rate the wait for the next report may be longer than a float can hold
 _RETRY_SECONDS = 30.0  # a full disk takes a while to clear
@@ -48,6 +49,7 @@ _STATUS: tuple[tuple[type[InputError], int], ...] = (
     (ReportConflict, 409),
     (ReportRejected, 400),
     (CollectionClosed, 410),
+    (TooLate, 409),
 )
 
 
@@ -102,7 +104,7 @@ def reply_to(error: Exception) -> Reply:
     """Return what the sender of a refused upload or report is told; errors that refuse none are raised again."""
     if isinstance(error, Refusal):
         return refusal(error.status, error.reason, str(error), error.retry_after)
-    if isinstance(error, ReportRejected | CollectionClosed):
+    if isinstance(error, ReportRejected | CollectionClosed | TooLate):
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
         return refusal(status, type(error).__name__, str(error))
     if isinstance(error, NoRoom):

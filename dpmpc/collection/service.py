@@ -5,6 +5,7 @@
                                                  TOKEN`` where the collection asks for it
 ``POST /v2/collections/DIGEST/reports``          body: reports of format 2 (`sealing`), in collections of that format
 ``GET /v2/collections/DIGEST/keys``              keys that servers have added since it began (`added_keys`)
+``POST /v2/collections/DIGEST/withdrawals``      secrets of reports that are taken back (`withdrawals`)
 ``GET /``                                        a page for people (`front_page`)
 ``GET /contribute``                              a form for people, and its files (`front_page`); at doors alone
 ``GET /v1/status``                               how this server stands (`status`), as JSON
@@ -55,11 +56,12 @@ from dpmpc.collection.report_store import Added, ReportStore
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealed_uploads import SealedUploads
-from dpmpc.collection.sealing import Opener
+from dpmpc.collection.sealing import SECRET_BYTES, Opener
 from dpmpc.collection.state import CLOCK_SECONDS, RELEASE_PATH, CollectionState, StateReader
 from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
 from dpmpc.collection.task_file import Collection
-from dpmpc.errors import CollectionClosed, InputError, ReportRejected, SpoolError
+from dpmpc.collection.withdrawals import Withdrawals
+from dpmpc.errors import CollectionClosed, InputError, ReportRejected, SpoolError, TooLate
 from dpmpc.network.callers import network_of
 from dpmpc.network.identity import certified_names, party_name
 
@@ -104,10 +106,12 @@ class Service:
         )
         self._commits = GroupCommit(self._form, spool, self.metrics.observe_group)
         self._sealed: SealedUploads | None = None
+        self._withdrawals: Withdrawals | None = None
         if collection.format == 2:
             self._sealed = SealedUploads(
                 collection, server, self._commits, self.metrics, opener=opener, roster=roster, door=door
             )
+            self._withdrawals = Withdrawals(collection, server, spool, self._commits, roster=roster, door=door)
         self._guarantee = str(collection.plan.guarantee)
         self._front: dict[bool, tuple[Status, bytes]] = {}
 
@@ -142,6 +146,7 @@ class Service:
         }
         if self._sealed is not None:
             routes[("POST", doors.SEALED_UPLOADS)] = self._upload_sealed
+            routes[("POST", doors.WITHDRAWALS)] = self._withdraw
             routes[("GET", ADDED_KEYS)] = self._hand_out_keys
         return routes
 
@@ -200,6 +205,23 @@ class Service:
         try:
             answer = await self._take_sealed(request)
         except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
+            answer = self.metrics.refuse(error)
+        return answer.response()
+
+    async def _withdraw(self, request: Any) -> Any:
+        through_door = isinstance(request, DoorRequest)
+        try:
+            self._require_collection(request)
+            state = await self._state()
+            if state.state in ("not open yet", "expired"):
+                raise CollectionClosed(f"withdrawal: the collection is {state.state}; nothing was changed")
+            assert self._withdrawals is not None
+            length, limited = request.content_length, through_door or self._caller(request) is None
+            self._admission.measure(request.remote, length, self._withdrawals.longest, SECRET_BYTES, limited=limited)
+            token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
+            with self._admission.room(request.remote, length, length):
+                answer = await self._withdrawals.take(await self._read(request), token, through_door=through_door)
+        except (Refusal, ReportRejected, CollectionClosed, TooLate, SpoolError) as error:
             answer = self.metrics.refuse(error)
         return answer.response()
 

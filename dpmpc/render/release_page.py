@@ -20,6 +20,7 @@ from dpmpc.collection.certificate import (
     DIFFERENT_LISTS,
     FALSE_PROOF,
     RELEASED_BEFORE,
+    WITHDRAWN,
 )
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import Collection
@@ -53,6 +54,7 @@ _WHY = {
     RELEASED_BEFORE: "had counted in an earlier release",
     DAMAGED: "could not be read any more",
     DEALT_WRONGLY: "had parts that did not fit together",
+    WITHDRAWN: "had been withdrawn by who sent them",
     DIFFERENT_LISTS: "were not the same at all servers",
     FALSE_PROOF: "were not shown to be well formed",
     INCONSISTENT: "had parts that did not fit together",

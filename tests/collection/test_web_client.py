@@ -366,6 +366,28 @@ def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(design
         assert (sent["error"], sent["status"], sent["final"]) == ("SendError", status, final)
 
 
+@node
+@pytest.mark.parametrize(
+    ("answers", "count", "outcome"),
+    [
+        ([{"status": 200, "said": {"reports": [ALL]}}], 1, ALL),
+        ([None, {"status": 202, "said": {"reports": [SOME]}}], 2, SOME),
+        ([{"status": 409, "said": {"error": "TooLate", "message": "late"}}], 1, (409, True)),
+        ([FULL, FULL], 2, (503, False)),
+        ([None, None], 2, (0, False)),
+    ],
+)
+def test_a_secret_is_sent_to_one_door_after_another_until_one_takes_it(designed, answers, count, outcome):
+    collection, doors = designed("plain"), ["https://a.example/", "https://b.example"]
+    sent = run_node("send", collection, answers=answers, withdraw=True, doors=doors)
+    path = f"/v2/collections/{collection.digest.hex()}/withdrawals"
+    assert sent["asked"] == [[doors[place].rstrip("/") + path, "00" * 32] for place in range(count)]
+    if isinstance(outcome, dict):
+        assert sent["answer"] == outcome
+    else:
+        assert (sent["error"], sent["status"], sent["final"]) == ("SendError", *outcome)
+
+
 def test_types_are_given_for_everything_that_is_exported():
     pattern = r"^export (?:async )?(?:class|const|function) (\w+)"
     in_code = re.findall(pattern, (WEB / "client.mjs").read_text(), re.MULTILINE)

@@ -75,7 +75,8 @@ const jobs = {
       return { status: next.status, json: async () => next.said };
     };
     const report = { id: new Uint8Array(16), secret: new Uint8Array(32), body: Uint8Array.of(2, 7) };
-    answers.push(await told(() => client.send(report, { doors: given.doors, attempts: given.attempts, pause: 1 })));
+    answers.push(await told(() => given.withdraw ? client.withdraw(report.secret, { doors: given.doors })
+      : client.send(report, { doors: given.doors, attempts: given.attempts, pause: 1 })));
     return { asked, ...answers[0] };
   },
   async keys() {

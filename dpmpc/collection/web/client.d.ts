@@ -81,6 +81,8 @@ export class Client {
   row(answers: Record<string, Answer>): Record<string, number>;
   /** A number for each column, by its name; RangeError names the one that is none. */
   report(row: Record<string, number>, options?: { ticket?: Ticket }): Promise<Report>;
+  /** Takes a report back by its secret until the release; the status at each server, 200 where it is never released. */
+  withdraw(secret: Uint8Array, options: { doors: string[]; signal?: AbortSignal }): Promise<Record<string, number | string>>;
   /** Sends the same bytes until all servers have them; SendError where that fails. */
   send(report: Report, options: SendOptions): Promise<{ everywhere: true; servers: Record<string, number> }>;
 }

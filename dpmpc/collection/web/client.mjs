@@ -450,6 +450,33 @@ export class Client {
   }
 
   /**
+   * Take a report back by its secret, until the release, at the first of the `doors` that answers; return the status at each
+   * server: 200 where it is never released. A SendError is final if every server has announced its reports for the release.
+   */
+  async withdraw(secret, { doors, signal } = {}) {
+    if (!doors?.length) throw new TypeError('doors: none received, at least one address expected');
+    if (secret.length !== SECRET) throw new TypeError(`secret: ${secret.length} bytes received, ${SECRET} expected`);
+    let failure;
+    for (const door of doors.map(each => each.replace(/\/$/, ''))) {
+      let answer, said;
+      try {
+        const options = { method: 'POST', body: secret, signal, credentials: 'omit', referrerPolicy: 'no-referrer' };
+        answer = await fetch(`${door}/v2/collections/${hex(this.digest)}/withdrawals`, options);
+        said = await answer.json();
+      } catch (error) {
+        if (signal?.aborted) throw error;
+        failure = new SendError(`${door}: no answer (${error.message})`, answer?.status ?? 0);
+        continue;
+      }
+      if (answer.status === 200 || answer.status === 202) return said.reports[0];
+      failure = new SendError(`${door}: ${answer.status}, ${said.message}`, answer.status);
+      failure.final = answer.status === 409 || answer.status === 410;
+      if (failure.final) break;
+    }
+    throw failure;
+  }
+
+  /**
    * Send a report to one of the `doors`, addresses of servers, each in its turn, until all servers
    * have it: always the same bytes, with pauses in between. A refusal that is final is a SendError.
    */

@@ -73,6 +73,8 @@ function receipt(client, report) {
   const secret = report.secret ? hex(report.secret) : 'that of your ticket';
   at('report-id').textContent = hex(report.id);
   at('report-secret').textContent = secret;
+  at('back').hidden = !report.secret;
+  at('withdraw').onclick = () => takeBack(client, report);
   at('save').onclick = () => {
     const lines = [visible(client.name), `digest ${hex(client.digest)}`, `report ${hex(report.id)}`, `secret ${secret}`];
     const address = URL.createObjectURL(new Blob([`${lines.join('\n')}\n`], { type: 'text/plain' }));
@@ -82,6 +84,22 @@ function receipt(client, report) {
   show('receipt');
   say('Your report is stored.');
   at('receipt-title').focus();
+}
+
+/** Withdraw a report; a server that is too late, or not there, is named. */
+async function takeBack(client, report) {
+  at('withdraw').disabled = true;
+  try {
+    const answers = Object.entries(await client.withdraw(report.secret, { doors: [location.origin] }));
+    const left = answers.filter(([, status]) => status !== 200).map(([server]) => `server ${server}`);
+    const most = left.length < answers.length;
+    say(most ? `Your report is withdrawn.${left.length ? ` Not confirmed by ${left.join(', ')}.` : ''}` : 'No server has withdrawn it. Try again later.', !most);
+    at('back').hidden = most;
+  } catch (error) {
+    say(error.final ? 'It is too late: the servers are opening the sums, or the collection is over.' : `Not withdrawn: ${error.message}. Try again later.`, true);
+  } finally {
+    at('withdraw').disabled = false;
+  }
 }
 
 /** Say that there was a report, and let who is another person contribute. */
