@@ -25,9 +25,10 @@ from dpmpc.collection.certificate import (
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import Verified
-from dpmpc.contributions import SecondMoments
+from dpmpc.contributions import CellCounts, SecondMoments
 from dpmpc.data import Variable
 from dpmpc.errors import VerificationFailed
+from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.network.identity import fingerprint
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
@@ -102,7 +103,7 @@ def release_page(found: Verified | VerificationFailed) -> str:
         uncounted=list(_uncounted(found)),
         promise=_promise(guarantee, authenticated=collection.authenticated),
         seen=list(_seen(found)),
-        sentences=list(_means(release)),
+        sentences=list(_sentences(release)),
         notes=result.notes,
         tables=[layout(table) for table in result.tables],
         terms=guarantee_items(guarantee),
@@ -283,21 +284,46 @@ def _measured(variable: Variable) -> Iterator[_Measured]:
         yield _Measured(f"{called}: not answered", columns[-1].name, " %")
 
 
+def _sentences(release: Release) -> Iterator[tuple[str, str]]:
+    """Yield what can be told in words of each question; intervals are of noise and of sampling."""
+    if isinstance(release.task.statistic, SecondMoments):
+        yield from _means(release)
+    if isinstance(release.task.statistic, CellCounts):
+        yield from _medians_and_shares(release)
+
+
 def _means(release: Release) -> Iterator[tuple[str, str]]:
-    """Yield a sentence on each mean that the release has; the interval is of noise and of sampling."""
-    if not isinstance(release.task.statistic, SecondMoments):
-        return
     found = release.describe()
     known = dict(zip(found.names, zip(found.means.tolist(), found.mean_errors.tolist(), strict=True), strict=True))
     for one in (one for variable in release.schema.variables for one in _measured(variable) if one.column in known):
         (mean, error), (lower, upper) = known[one.column], one.ends
         low, high = max(lower, mean - _NORMAL_95 * error), min(upper, mean + _NORMAL_95 * error)
-        if low > high or (low, high) == (lower, upper):  # it lies off what can be, or may be anything
-            yield one.called, "the noise is larger than what it hides, so nothing is known."
-            continue
-        middle, first, last = (figures(one.factor * value, 4) for value in (min(upper, max(lower, mean)), low, high))
-        yield (
-            one.called,
-            f"about {middle}{one.unit}{one.of}; between {first} and {last}{one.unit} for all people of whom these "
-            f"reports are a fair sample.{one.missing}",
-        )
+        hidden = low > high or (low, high) == (lower, upper)  # it lies off what can be, or may be anything
+        middle, first, last = (one.factor * value for value in (min(upper, max(lower, mean)), low, high))
+        told = math.nan if hidden else middle
+        yield one.called, _told("about {}" + one.of, told, first, last, one.unit) + (not hidden) * one.missing
+
+
+def _medians_and_shares(release: Release) -> Iterator[tuple[str, str]]:
+    fit = TableOneFit().fit_release(release)
+    shares = fit.shares()
+    rows = {} if shares is None else dict(shares.rows())
+    for name, (_, variable) in fit.variables_.items():
+        called = _said(variable.label or name)
+        for value in variable.categories:
+            _, _, share, _, low, high = rows[fit.label(None, f"{name} = {value}")]
+            yield f"{called}: {_said(value)}", _told("about {} of the reports", share, low, high, " %")
+        if not variable.categories:
+            unit = variable.unit if variable.kind == "number" else f"days after {variable.lower}"
+            yield (
+                called,
+                _told("half of the reports say at most {}", *fit.quantile(name, 0.5), unit and f" {_said(unit)}"),
+            )
+
+
+def _told(said: str, middle: float, low: float, high: float, unit: str) -> str:
+    """Put an estimate and its interval into a sentence; one that is no number is hidden by the noise."""
+    if not math.isfinite(middle + low + high):
+        return "the noise is larger than what it hides, so nothing is known."
+    ends = f"between {figures(low, 4)} and {figures(high, 4)}{unit}"
+    return f"{said.format(figures(middle, 4) + unit)}; {ends} for all people of whom these reports are a fair sample."

@@ -15,8 +15,10 @@ from dpmpc.cli.main import main
 from dpmpc.collection.verifying import verify
 from dpmpc.data import read_cells
 from dpmpc.errors import VerificationFailed
+from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.randomness import Stream
-from dpmpc.render.release_page import _means, _promise, release_page
+from dpmpc.release import Release
+from dpmpc.render.release_page import _promise, _sentences, _told, release_page
 from dpmpc.simulation import run
 from support.certified_releases import certify
 from support.html_page import Page
@@ -239,7 +241,7 @@ def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, ve
     values = schema.codebook.encode(read_cells(tmp_path / "people.csv", schema.codebook.sources)).values
     spec = ReleaseSpec.of(schema, len(values), 4.0, 1e-6, simulation_seed=1)
     release = run(design(spec), values, stream=Stream.from_seed(1))
-    told = dict(_means(release))
+    told = dict(_sentences(release))
     assert list(told) == [
         "Do you <b>smoke</b>?: yes",
         "Age",
@@ -270,3 +272,19 @@ def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, ve
     read = text_of(named)
     assert "Age , from 18 to 98 years. On the day of the visit." in read
     assert "ward , one of north, south, west" in read
+
+
+def test_medians_and_shares_of_cells_are_told_with_the_intervals_of_the_table(verified):
+    release = Release.load(ROOT / "tests/vectors/cells_release.dpmpc", longest=60)
+    told, fit = dict(_sentences(release)), TableOneFit().fit_release(release)
+    assert list(told) == ["age", "crp", "seen", "ward: north", "ward: south", "ward: isle"]
+    median = fit.quantile("crp", 0.5)
+    found = re.match(r"half of the reports say at most (\S+); between (\S+) and (\S+) for all people", told["crp"])
+    assert [float(number) for number in found.groups()] == pytest.approx(list(median), rel=1e-3)
+    row = dict(fit.shares().rows())["ward = north, all"]
+    found = re.match(r"about (\S+) % of the reports; between (\S+) and (\S+) % for all", told["ward: north"])
+    assert [float(number) for number in found.groups()] == pytest.approx([row[2], *row[4:]], rel=1e-3)
+    read = text_of(dataclasses.replace(verified, release=release))
+    assert "Where a table says people, it counts reports." in read
+    assert told["seen"] in read
+    assert _told("{}", math.nan, 0.0, 1.0, "") == "the noise is larger than what it hides, so nothing is known."
