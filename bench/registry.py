@@ -107,6 +107,11 @@ BENCHES = {
         ("--runs", "3"),
     ),
     "system.zero_rounds": Bench("the logistic fit without rounds: its bias, and its error with noise", "the best fit"),
+    "system.cells": Bench(
+        "intervals and tests of Table 1 and two-way tables, with servers' noise; medians of flights",
+        "the nominal level; tests without privacy",
+        ("--runs", "3"),
+    ),
     "system.penalties": Bench(
         "ridge penalties from a noisy sum, on real data", "lifting, the SURE rule of version 0.2"
     ),
