@@ -130,15 +130,31 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
         if getattr(requested, name) is not None:
             given = getattr(requested, name)
             raise InputError(f"{name}: {given!r} given, but that is for the public files of dpmpc mix")
-    if kind == "collection":
-        verified = verify(path, longest=requested.longest)
-        release, about = verified.release, About.of_collection(verified.collection, verified.certificate)
-        checks = [f"dpmpc verify {file} --collection TASKFILE checks whose keys these are."]
-    else:
-        release, checks = Release.load(path, longest=requested.longest), []
-        about = About.of_release(release)
+    release, about, checks = _opened(path, kind, requested.longest)
     result = result_of(release, requested)
     return report_of([release], dataclasses.replace(result, notes=[*result.notes, *checks]), about, files=[file])
+
+
+def release_of(path: str | os.PathLike[str], longest: float = LONGEST_CHECK) -> Release:
+    """Return the release of a file, or the first of a fit's folder, checked as `read` checks it."""
+    if Path(path).is_dir():
+        folder = FitFolder.open(Path(path))
+        path = folder.path / folder.files[0]
+    kind = _kind(path)
+    if kind == "mixed":
+        raise InputError(f"file: {os.fspath(path)!r} given, a release expected, not the public files of dpmpc mix")
+    return _opened(path, kind, longest)[0]
+
+
+def _opened(path: str | os.PathLike[str], kind: str, longest: float) -> tuple[Release, About, list[str]]:
+    """Return a checked release, what is known of it, and what the file alone cannot tell."""
+    if kind == "collection":
+        verified = verify(path, longest=longest)
+        about = About.of_collection(verified.collection, verified.certificate)
+        left = [f"dpmpc verify {Path(path).name} --collection TASKFILE checks whose keys these are."]
+        return verified.release, about, left
+    release = Release.load(path, longest=longest)
+    return release, About.of_release(release), []
 
 
 def _kind(path: str | os.PathLike[str]) -> str:

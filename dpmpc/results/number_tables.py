@@ -29,7 +29,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
 }
-_SPREADSHEET_FORMULA = re.compile(r"^[=+\-@\t\r]")
+SPREADSHEET_FORMULA = re.compile(r"^[=+\-@\t\r]")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -122,7 +122,7 @@ class NumberTable:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow([self.label, *self.columns])
         for name, values in self.rows():
-            text = f"'{name}" if _SPREADSHEET_FORMULA.match(name) else name
+            text = f"'{name}" if SPREADSHEET_FORMULA.match(name) else name
             writer.writerow([text, *(repr(value) if math.isfinite(value) else "" for value in values)])
         return file.getvalue()
 
