@@ -55,7 +55,7 @@ _WHY = {
     RELEASED_BEFORE: "had counted in an earlier release",
     DAMAGED: "could not be read any more",
     DEALT_WRONGLY: "had parts that did not fit together",
-    WITHDRAWN: "had been withdrawn by who sent them",
+    WITHDRAWN: "were withdrawn by whoever had sent them",
     DIFFERENT_LISTS: "were not the same at all servers",
     FALSE_PROOF: "were not shown to be well formed",
     INCONSISTENT: "had parts that did not fit together",
@@ -165,8 +165,14 @@ def _uncounted(found: Verified) -> Iterator[str]:
     manifest = found.certificate.statement.manifest
     for cause, count in manifest.refused.items():
         yield f"{_reports(count)} refused by all servers: they {_why(cause)}."
+    withdrawn = [counts.get(WITHDRAWN, 0) for counts in manifest.left_out.values()]
+    agreed = len(withdrawn) == len(found.collection.servers) and len(set(withdrawn)) == 1 and withdrawn[0]
+    if agreed:
+        yield f"{_reports(agreed)} withdrawn by whoever had sent {'it' if agreed == 1 else 'them'}, say all servers."
     for server, counts in manifest.left_out.items():
         for cause, count in counts.items():
+            if cause == WITHDRAWN and agreed:
+                continue
             yield f"{_reports(count)} left out by server {server}: they {_why(cause)}."
 
 

@@ -156,6 +156,13 @@ def test_reports_that_do_not_count_are_told_by_cause_and_server(verified):
     ):
         assert told in read
     assert "No server says" not in read
+    gone = {str(server): {"withdrawn": 2} for server in range(3)}
+    read = text_of(changed(verified, manifest={"left_out": gone}))
+    assert read.count("2 reports were withdrawn by whoever had sent them, say all servers.") == 1
+    assert "left out by server" not in read
+    read = text_of(changed(verified, manifest={"left_out": gone | {"1": {"withdrawn": 3}}}))
+    assert "3 reports were left out by server 1: they were withdrawn by whoever had sent them." in read
+    assert "say all servers" not in read
 
 
 def test_who_could_have_seen_what_follows_from_the_sharing(verified):
