@@ -9,8 +9,10 @@ Not promised: Windows, which has no ``fcntl``.
 
 from __future__ import annotations
 
+import ctypes
 import os
 import resource
+import signal
 import socket
 import struct
 import sys
@@ -18,6 +20,7 @@ from pathlib import Path
 
 _STATUS = Path("/proc/self/status")
 _PEAK = "VmHWM:"
+_PR_SET_PDEATHSIG = 1
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
@@ -39,6 +42,14 @@ def drop_from_cache(descriptor: int, start: int, count: int) -> None:
     """Advise the system to drop these bytes of a file from its cache, where that is possible."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, start, count, os.POSIX_FADV_DONTNEED)
+
+
+def end_with_parent(parent: int) -> None:
+    """Have this process ended by SIGTERM when the process that began it dies, where the system can."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it has died before that
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def usable_cores() -> int:

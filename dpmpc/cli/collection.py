@@ -179,6 +179,14 @@ def _add_serve(commands: Any) -> None:
         help="addresses of proxies, such as 10.0.0.7/32, that say who calls: their connections begin with the header "
         "of the PROXY protocol, version 2, and limits count the callers",
     )
+    serve.add_argument(
+        "--store",
+        metavar="ADDRESS",
+        help="keep the reports in a PostgreSQL database, postgresql:///NAME; the folder remembers it for all commands",
+    )
+    serve.add_argument(
+        "--workers", type=int, default=1, metavar="N", help="processes that take requests; several need --store"
+    )
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
@@ -496,6 +504,8 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
         metrics_for_all=options.metrics_for_all,
         web=options.web,
         proxies=Proxies(options.proxied),
+        store=options.store,
+        workers=options.workers,
         on_listening=tell,
     )
 

@@ -57,6 +57,14 @@ class Limits:
         for field in dataclasses.fields(self):
             require_positive(field.name, getattr(self, field.name))
 
+    def for_one_of(self, workers: int) -> Limits:
+        """Return what one of several processes takes, so that all of them keep to the limits of a server."""
+        if workers == 1:
+            return self
+        shared = ("waiting_bytes", "connections", "address_connections", "handshakes", "address_handshakes")
+        parts = {name: max(1, getattr(self, name) // workers) for name in shared}
+        return dataclasses.replace(self, rate=self.rate / workers, **parts)
+
 
 class Buckets:
     """A token bucket for each address."""

@@ -66,10 +66,11 @@ class GroupCommit:
     ):
         self._form, self._spool, self._on_group = form, spool, on_group
         self.stored = len(spool)
+        self._storing = threading.Lock()  # held while a group is stored and counted
         self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
         self._stored_through: collections.Counter[int | None] = collections.Counter()  # by door
         free = max(0, spool.room(0))  # of what came before a restart the door is not known
-        self._entrance_room = min(form.collection.entrance_room, free // form.collection.entrances)
+        self._entrance_room = min(form.collection.entrance_room // spool.workers, free // form.collection.entrances)
         self.failing = False  # whether the last group found the disk full or failing
         self._row_bytes = 8 * math.prod(form.stored_shape)
         self._waiting: collections.deque[_Request] = collections.deque()
@@ -94,9 +95,10 @@ class GroupCommit:
             self._wake.notify()
         return await future
 
-    def forget(self, reports: int) -> None:
-        """Count reports that were taken back."""
-        self.stored -= reports
+    def count_anew(self) -> None:
+        """Count what is stored: other processes store too, and withdraw."""
+        with self._storing:
+            self.stored = len(self._spool)
 
     async def close(self) -> None:
         """Store the uploads that wait, then stop."""
@@ -145,11 +147,12 @@ class GroupCommit:
             del uploads[index]
             outcomes[index] = refused
         if uploads:
-            added = self._spool.add_all(list(uploads.values()))
-            for index, one in zip(uploads, added, strict=True):
-                outcomes[index] = one
-                if isinstance(one, Added):
-                    self._count(senders[index], one.stored)
+            with self._storing:
+                added = self._spool.add_all(list(uploads.values()))
+                for index, one in zip(uploads, added, strict=True):
+                    outcomes[index] = one
+                    if isinstance(one, Added):
+                        self._count(senders[index], one.stored)
         return [outcomes[index] for index in range(len(bodies))]
 
     def _without_room(self, uploads: dict[int, Upload], senders: dict[int, Sender]) -> dict[int, NoRoom]:

@@ -48,7 +48,8 @@ KEYS = "keys"  # in place of the name of a ring: a key and two words of a share 
 MOST_REPORTS = 1 << 48
 TOMBSTONE = b""  # in place of a checksum
 UNKNOWN_PART = 100  # of `most_stored`, one such part may be tombstones of reports that never came
-_ANNOUNCED, _CLOSED, _FAILED, _POINT = "announced", "closed", "failed", "query point"
+_ANNOUNCED, _CLOSED, _COUNTED, _FAILED = "announced", "closed", "counted", "failed"
+_POINT = "query point"
 
 Upload = tuple[Sequence[bytes], Words]
 
@@ -240,6 +241,16 @@ class ReportStore(Store):
         """Keep something about the collection as a whole durably, in place of what is there."""
         with self._turn(alone=True):
             self._put(name, value)
+
+    def count_at(self, hour: str) -> int:
+        """Count the reports once for an hour: all processes that ask give the number that the first one found."""
+        count = len(self)
+        with self._turn(alone=True):
+            kept = (self._get(_COUNTED) or b"").decode().split()
+            if kept[:1] == [hour]:
+                return int(kept[1])
+            self._put(_COUNTED, f"{hour} {count}".encode())
+        return count
 
     def point(self) -> SealedPoint | None:
         """Return the query point that `keep_point` has recorded, or None."""

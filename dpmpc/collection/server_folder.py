@@ -2,7 +2,8 @@
 
 ======================  ===============================================================
 ``identity/``           party.crt and party.key, as `dpmpc identity` writes them
-``spool/``              the shares of the reports
+``spool/``              the shares of the reports, unless there is a file ``store``
+``store``               address of the PostgreSQL database that has them, as `dpmpc serve --store` writes it
 ``seals/``              private keys that reports of format 2 are sealed to, as `dpmpc identity --seal` writes them
 ``ledger/``             what this server has ever opened; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
@@ -21,6 +22,7 @@ import fcntl
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from dpmpc.arguments import require_whole
 from dpmpc.collection.added_keys import AddedKey
@@ -34,8 +36,11 @@ from dpmpc.collection.state import state_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
-from dpmpc.storage import require_private
+from dpmpc.storage import require_private, write_private
+from dpmpc.storage.database import private_folder
 from dpmpc.untrusted import ReadError, printable, read_bytes
+
+STORE_FILE = "store"
 
 
 def refused_file(folder: Path, collection: Collection) -> Path:
@@ -48,18 +53,20 @@ def refused_file(folder: Path, collection: Collection) -> Path:
 
 def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> ReportStore:
     """Open the spool of a collection and a server, which keeps payloads as they were sent."""
+    return SqliteStore(folder, **_description(collection, server), writer=writer)
+
+
+def _description(collection: Collection, server: int) -> dict[str, Any]:
+    """Return what a store is told of what it keeps."""
     form = ReportFormat(collection, server)
-    shape, ring, keys = form.stored_shape, form.stored_ring, form.keeps_keys
-    return SqliteStore(
-        folder,
-        collection.digest,
-        server,
-        shape,
-        ring,
-        keys=keys,
-        writer=writer,
-        most_stored=collection.most_stored,
-    )
+    return {
+        "digest": collection.digest,
+        "server": server,
+        "shape": form.stored_shape,
+        "ring": form.stored_ring,
+        "keys": form.keeps_keys,
+        "most_stored": collection.most_stored,
+    }
 
 
 @dataclasses.dataclass(frozen=True)
@@ -129,7 +136,7 @@ class ServerFolder:
             raise InputError(f"folder: {self.identity} is of no server of collection {collection.digest.hex()[:16]}...")
         (number,) = numbers
         closing = None
-        if (self.spool / INDEX_FILE).exists():  # a release may have closed it before its time
+        if self.store is not None or (self.spool / INDEX_FILE).exists():  # a release may have closed it before its time
             with self.open_spool(collection, number, writer=False) as spool:
                 closing = spool.closing
         if state_of(collection, datetime.datetime.now(datetime.UTC), closing).state not in ("not open yet", "open"):
@@ -157,6 +164,40 @@ class ServerFolder:
         """Open the record of what this server has ever opened."""
         return ReleaseLedger(self.ledger, take_over=self.take_over)
 
-    def open_spool(self, collection: Collection, server: int, *, writer: bool) -> ReportStore:
+    @property
+    def store(self) -> str | None:
+        """Address of the database that has the shares; None if they are in the spool."""
+        try:
+            return read_bytes(self.path / STORE_FILE).decode().strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, ReadError, UnicodeDecodeError) as error:
+            raise InputError(f"folder: {self.path / STORE_FILE} cannot be read: {error}") from error
+
+    def use_store(self, address: str) -> None:
+        """Have the database of an address take the shares, for good: every command finds it in this folder."""
+        from dpmpc.collection.postgres_store import require_address  # needs an extra of the package
+
+        require_address(address)
+        if self.store not in (None, address):
+            raise InputError(f"store: {address} given, {self.store} expected, as {self.path / STORE_FILE} says")
+        if (self.spool / INDEX_FILE).exists():
+            raise InputError(
+                f"store: {address} given for a folder whose reports are in {self.spool}, none expected: finish this "
+                "collection without a database"
+            )
+        private_folder(self.spool)  # for the outbox
+        if self.store is None:
+            write_private(self.path / STORE_FILE, f"{address}\n".encode())
+
+    def open_spool(
+        self, collection: Collection, server: int, *, writer: bool, worker: int = 0, workers: int = 1
+    ) -> ReportStore:
         """Open the shares, which must be of this collection and server."""
-        return open_spool(self.spool, collection, server, writer=writer)
+        if self.store is None:
+            return open_spool(self.spool, collection, server, writer=writer)
+        from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
+
+        return PostgresStore(
+            self.store, **_description(collection, server), writer=writer, worker=worker, workers=workers
+        )

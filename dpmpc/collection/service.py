@@ -161,13 +161,20 @@ class Service:
         LOGGER.info("the collection is %s", told)
         while True:
             await asyncio.sleep(CLOCK_SECONDS)
-            self._hourly.tick(self._now(), self._commits.stored)
+            try:
+                await asyncio.to_thread(self._count_anew)
+            except SpoolError as error:
+                self.log.log(logging.ERROR, "SpoolError: %s", error)
             words = (await self._state()).words
             if words != told:
                 LOGGER.info("the collection is %s now; %d reports stored", words, self._commits.stored)
                 told = words
             if self._sealed is not None:
                 await self._refresh_keys(self._sealed)
+
+    def _count_anew(self) -> None:
+        self._commits.count_anew()
+        self._hourly.tick(self._now(), self._spool.count_at)
 
     async def _refresh_keys(self, sealed: SealedUploads) -> None:
         try:

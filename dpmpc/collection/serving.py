@@ -19,13 +19,14 @@ import itertools
 import signal
 import ssl
 from collections.abc import Callable, Iterator, Sequence
-from typing import NamedTuple
 
+from dpmpc.arguments import require_whole
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.confinement import program_folders
 from dpmpc.collection.connections import IdleTimeout, LimitedListener, connections_allowed, listen, start_http
 from dpmpc.collection.door_link import START_SECONDS, DoorLink, require_apart
 from dpmpc.collection.doors import Door, Outbox
+from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.proxy_protocol import Proxies
 from dpmpc.collection.query_points import PointKeeper
@@ -36,6 +37,7 @@ from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import LOGGER, Service
 from dpmpc.collection.state import StateReader
 from dpmpc.collection.task_file import Collection
+from dpmpc.collection.workers import MOST_WORKERS, supervise
 from dpmpc.errors import InputError
 from dpmpc.network.identity import public_context
 from dpmpc.network.sockets import TrackedSocket
@@ -54,6 +56,8 @@ def serve(
     metrics_for_all: bool = False,
     web: tuple[str, int] | None = None,
     proxies: Proxies | None = None,
+    store: str | None = None,
+    workers: int = 1,
     on_listening: Callable[[int], None] = lambda port: None,
 ) -> None:
     """Take reports until a signal says to stop.
@@ -76,6 +80,10 @@ def serve(
         Host and port of the door, on the loopback interface.
     proxies : Proxies, optional
         Whose connections begin with the header of the PROXY protocol, at the port and at the door.
+    store : str, optional
+        Address of the PostgreSQL database that takes the reports; the folder remembers it.
+    workers : int
+        How many processes take requests; several need such a database.
     on_listening : callable, optional
         Called with the port.
 
@@ -94,37 +102,69 @@ def serve(
         raise InputError(f"web: {web[0]} given, one of {', '.join(_LOOPBACK)} expected: a proxy before it ends TLS")
     if web is not None:
         require_apart(folder.path, program_folders())
+    if require_whole("workers", workers, 1, MOST_WORKERS) > 1 and store is None and folder.store is None:
+        raise InputError(f"workers: {workers} given, 1 expected without a store that several can write to (--store)")
     others = [entry.certificate.encode() for number, entry in enumerate(collection.servers) if number != server]
     context = public_context(folder.identity, others if collection.format == 2 else ())
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
-    with folder.open_spool(collection, server, writer=True) as spool, folder.open_ledger() as ledger:
-        if collection.proved:  # one store that was put back learns from the other
-            PointKeeper(collection.digest, spool, ledger).heal()
+    if store is not None:
+        folder.use_store(store)
 
-        LOGGER.info("server %d of collection %s, %d reports stored", server, collection.digest.hex(), len(spool))
+    async def open_all() -> list[list[TrackedSocket]]:
+        return [await listen(*place) for place in ((host, port), *([] if web is None else [web]))]
 
-        async def run() -> None:
-            with _sealed(collection, server, folder, spool) as (opener, door):
-                service = Service(
-                    collection,
-                    server,
-                    spool,
-                    roster=roster,
-                    limits=limits,
-                    metrics_for_all=metrics_for_all,
-                    opener=opener,
-                    door=door,
-                    ledger=ledger,
-                    released=folder.released(collection),
-                )
-                try:
-                    await _listen(
-                        service, _Entrance(context, host, port), web, door, proxies or Proxies(), on_listening
-                    )
-                finally:
-                    await service.close()
+    async def run(
+        spool: ReportStore,
+        ledger: ReleaseLedger,
+        listeners: list[list[TrackedSocket]] | None,
+        tell: Callable[[int], None],
+    ) -> None:
+        with _sealed(collection, server, folder, spool) as (opener, door):
+            service = Service(
+                collection,
+                server,
+                spool,
+                roster=roster,
+                limits=(limits or Limits()).for_one_of(workers),
+                metrics_for_all=metrics_for_all,
+                opener=opener,
+                door=door,
+                ledger=ledger,
+                released=folder.released(collection),
+            )
+            try:
+                await _listen(service, context, listeners or await open_all(), door, proxies or Proxies(), tell)
+            finally:
+                await service.close()
 
-        asyncio.run(run())
+    def work(worker: int, listeners: list[list[TrackedSocket]] | None, tell: Callable[[int], None]) -> None:
+        with (
+            folder.open_spool(collection, server, writer=True, worker=worker, workers=workers) as spool,
+            folder.open_ledger() as ledger,
+        ):
+            if collection.proved:  # one store that was put back learns from the other
+                PointKeeper(collection.digest, spool, ledger).heal()
+            of_several = f", worker {worker} of {workers}" if workers > 1 else ""
+            count = len(spool)
+            told = "server %d of collection %s%s, %d reports stored"
+            LOGGER.info(told, server, collection.digest.hex(), of_several, count)
+            asyncio.run(run(spool, ledger, listeners, tell))
+
+    if workers == 1:
+        work(0, None, on_listening)
+        return
+    with folder.open_spool(collection, server, writer=True, workers=workers):
+        pass  # what is wrong with the database is an error of this process, before any worker is there
+    listening = asyncio.run(open_all())
+    try:
+        supervise(
+            lambda worker: work(worker, listening, lambda port: None),
+            workers,
+            lambda: on_listening(listening[0][0].getsockname()[1]),
+        )
+    finally:
+        for listener in itertools.chain(*listening):
+            listener.close()
 
 
 @contextlib.contextmanager
@@ -146,23 +186,18 @@ def _sealed(
         yield opener, Door(collection, server, folder.identity, outbox, RateLimitedLogger(LOGGER))
 
 
-class _Entrance(NamedTuple):
-    """The pinned port."""
-
-    context: ssl.SSLContext
-    host: str
-    port: int
-
-
 async def _listen(
     service: Service,
-    pinned: _Entrance,
-    web: tuple[str, int] | None,
+    context: ssl.SSLContext,
+    listeners: Sequence[list[TrackedSocket]],
     door: Door | None,
     proxies: Proxies,
     on_listening: Callable[[int], None],
 ) -> None:
-    """Serve until a signal arrives, then finish the requests that have begun."""
+    """Serve until a signal arrives, then finish the requests that have begun.
+
+    The first of the listeners are those of the pinned port; a door has others.
+    """
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -174,12 +209,9 @@ async def _listen(
     idle = IdleTimeout(limits)
     runner = await start_http(idle, service.application(), limits)
     refused = service.metrics.count_refused_connection
-    limited = LimitedListener(idle, limits, pinned.context, service.log, refused, proxies)
-    listeners: list[list[TrackedSocket]] = []
+    limited = LimitedListener(idle, limits, context, service.log, refused, proxies)
     try:
         try:
-            for place in ((pinned.host, pinned.port), *([] if web is None else [web])):
-                listeners.append(await listen(*place))
             links = [
                 DoorLink(found, service.door_routes(), service.longest, at_door, refused, proxies)
                 for found in listeners[1:]

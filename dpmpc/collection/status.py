@@ -17,7 +17,7 @@ import contextlib
 import datetime
 import ssl
 import urllib.parse
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -79,10 +79,10 @@ class HourlyCount:
         """The hour at which it was counted, in ISO 8601."""
         return "" if self.stored is None else self._hour.isoformat(timespec="minutes")
 
-    def tick(self, now: datetime.datetime, stored: int) -> None:
-        """Note the time, several times a minute, and what is stored then."""
+    def tick(self, now: datetime.datetime, count: Callable[[str], int]) -> None:
+        """Note the time, several times a minute; `count` returns what is stored at an hour."""
         if _hour(now) > self._hour:  # a clock that is put back publishes nothing anew
-            self._hour, self.stored = _hour(now), rounded(stored)
+            self._hour, self.stored = _hour(now), rounded(count(_hour(now).isoformat(timespec="minutes")))
 
 
 def rounded(stored: int) -> int:

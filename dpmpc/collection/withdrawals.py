@@ -106,11 +106,8 @@ class Withdrawals:
         return found
 
     async def _bury(self, ids: Sequence[bytes]) -> list[bool]:
-        async with self._turn:
-            before = await asyncio.to_thread(self._store.tally)
-            found = await asyncio.to_thread(self._store.withdraw, ids)
-            after = await asyncio.to_thread(self._store.tally)
-        self._commits.forget(after.withdrawn - before.withdrawn)
+        found = await asyncio.to_thread(self._store.withdraw, ids)
+        await asyncio.to_thread(self._commits.count_anew)
         return found
 
 

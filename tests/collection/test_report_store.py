@@ -332,6 +332,15 @@ def test_facts_are_kept(place):
         assert store.fact("name") == b"two"
 
 
+def test_a_count_is_the_same_for_all_who_ask_within_an_hour(place):
+    with open_spool(place) as store, open_spool(place, writer=False) as other:
+        store.add(*upload_of(reports(3)))
+        assert store.count_at("2027-02-01T13:00+00:00") == 3
+        store.add(*upload_of(reports(2, seed=2)))
+        assert other.count_at("2027-02-01T13:00+00:00") == 3
+        assert other.count_at("2027-02-01T14:00+00:00") == 5
+
+
 def test_a_withdrawal_survives_a_kill(place):
     """Whoever withdraws is killed: what was acknowledged is gone, and all else is there."""
     draw = random.Random(7)
