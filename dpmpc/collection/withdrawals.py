@@ -62,7 +62,6 @@ class Withdrawals:
     ):
         self._digest, self._server, self._store, self._commits = collection.digest, server, store, commits
         self._roster, self._door = roster, door
-        self._turn = asyncio.Lock()  # so that each counts what it took back itself
         self.longest = MOST_WITHDRAWALS * SECRET_BYTES
 
     async def take(self, body: bytes, token: bytes | None, *, through_door: bool) -> Reply:
