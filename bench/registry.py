@@ -92,6 +92,11 @@ BENCHES = {
     "system.end_to_end": Bench(
         "stages of `dpmpc fit`", "pyarrow and scikit-learn's Ridge", ("--runs", "1", *_SAMPLE), brief=True
     ),
+    "system.cell_servers": Bench(
+        "a release of cells of a million people, and a proved one: what a server spends",
+        "the histograms of the rows",
+        ("--clients", "20000", "--proved", "2000"),
+    ),
     "system.intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", brief=True),
     "system.glm": Bench(
         "regressions in rounds: logistic, and linear on the household set", "the best fit; one release"
