@@ -9,6 +9,9 @@ Then reports of second moments of ten columns go to two collections in turn, one
 to the server that gets keys, and to the one that gets words. `PROVED_RATIO` is what uploads a CPU second of proved
 reports should be of those of unproved ones.
 
+Then sealed reports of the same columns, with proofs, go to the door of one of three servers, by plain HTTP as a proxy
+sends them. CPU time is told of the door's process, of its server's, and of a server that it hands them on to.
+
 The bytes on the wire are counted between TLS and TCP: of a connection, and of a request on it.
 """
 
@@ -19,6 +22,7 @@ import asyncio
 import contextlib
 import functools
 import os
+import re
 import ssl
 import subprocess
 import sys
@@ -34,7 +38,9 @@ from bench.harness import machine, markdown, summary, write
 from bench.system.collection_servers import Servers
 from bench.system.ports import HOST, free_ports
 from dpmpc.client import Client
+from dpmpc.collection.doors import SEALED_UPLOADS
 from dpmpc.collection.reports import make_reports
+from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.network.identity import pinning_context, public_context
@@ -42,6 +48,7 @@ from dpmpc.network.identity import pinning_context, public_context
 REPORTS, SHORT_REPORTS = 100_000, 10_000
 CONNECTIONS = 64
 ROUNDS = 4  # alternations between the servers
+DOOR_SHARE = 20  # of the reports, how many go through a door: sealing them takes longer than all else
 SECOND_MOMENTS: dict[str, Any] = {
     "noise_by": "servers",
     "sketch": "sum",
@@ -53,7 +60,7 @@ SECOND_MOMENTS: dict[str, Any] = {
 }
 PROVED_RATIO = 0.8
 BY_KEY, BY_WORDS = "keys", "words"
-_ANSWER_END = b"}"
+_LENGTH = re.compile(rb"\r\nContent-Length: (\d+)\r\n", re.IGNORECASE)
 _HZ = os.sysconf("SC_CLK_TCK")
 
 
@@ -66,13 +73,19 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--reports", type=int, default=REPORTS, help="uploads to each (default %(default)s)")
     parser.add_argument("--connections", type=int, default=CONNECTIONS, help="at once (default %(default)s)")
     parser.add_argument("--short", action="store_true", help=f"{SHORT_REPORTS} uploads; nothing is written")
+    parser.add_argument("--door", action="store_true", help="only through a door; nothing is written")
     chosen = parser.parse_args(arguments)
     reports = SHORT_REPORTS if chosen.short else chosen.reports
+    if chosen.door:
+        with tempfile.TemporaryDirectory(prefix="dpmpc-intake-") as folder:
+            print("\n".join(_door_lines(measure_door(Path(folder), reports // DOOR_SHARE, chosen.connections))))
+        return
     with tempfile.TemporaryDirectory(prefix="dpmpc-intake-") as folder:
         measured = measure(Path(folder), reports, chosen.connections)
         proofs = measure_proofs(Path(folder), reports // 2, chosen.connections)
+        door = measure_door(Path(folder), reports // DOOR_SHARE, chosen.connections)
     content = {"machine": machine(), "reports": reports, "connections": chosen.connections, **measured}
-    content["proofs"] = proofs
+    content |= {"proofs": proofs, "door": door}
     text = render(content)
     print(text)
     if reports == REPORTS:
@@ -86,7 +99,7 @@ class Way(NamedTuple):
     process: int
     party: str  # the name in its certificate
     path: str
-    context: ssl.SSLContext
+    context: ssl.SSLContext | None
     bodies: Callable[[int, int], list[bytes]]  # of so many reports, from a number on
 
 
@@ -152,6 +165,41 @@ def measure_proofs(folder: Path, reports: int, connections: int) -> dict[str, An
     return measured
 
 
+def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]:
+    """Send sealed reports to one door; return seconds of CPU time of each process, and of wall time, a report."""
+    (folder / "door").mkdir()
+    options = {"sealed": True, "proved": True, **SECOND_MOMENTS}
+    each = max(1, reports // ROUNDS)
+    with Servers.make(folder / "door", "--rate", "1000000000", **options) as servers:
+        servers.start()
+        collection = servers.collection
+        (door,) = re.findall(r"the door's process is (\d+)", servers.log(0))
+        processes = {"door": int(door), "server": servers.processes[0].pid, "other": servers.processes[1].pid}
+        found: dict[str, list[float]] = {name: [] for name in (*processes, "wall")}
+        path = SEALED_UPLOADS.format(digest=collection.digest.hex())
+        for number in range(ROUNDS):
+            print(f"intake: round {number + 1} of {ROUNDS}, through a door", file=sys.stderr)
+            bodies = _sealed(collection, each)
+            way = Way(servers.webs[0], int(door), "", path, None, lambda count, first: [])
+            before = {name: _cpu_seconds(process) for name, process in processes.items()}
+            start = time.perf_counter()
+            asyncio.run(_send_all(way, bodies, connections))
+            found["wall"].append((time.perf_counter() - start) / each)
+            for name, process in processes.items():
+                found[name].append((_cpu_seconds(process) - before[name]) / each)
+        _require_stored(servers, 0, each * ROUNDS)
+    seconds = {name: summary(values) for name, values in found.items()}
+    return {"reports": each * ROUNDS, "bytes": len(bodies[0]), "seconds": seconds}
+
+
+def _sealed(collection: Collection, count: int) -> list[bytes]:
+    """Make reports of format 2."""
+    ids = [report_id(collection.digest, os.urandom(SECRET_BYTES)) for _ in range(count)]
+    rows = np.full((count, len(collection.plan.schema)), 5.0)
+    records = zip(*make_reports(Client(collection.plan), collection, rows, ids), strict=True)
+    return list(map(SealedReports(collection).seal, records))
+
+
 def _way(servers: Servers, server: int) -> Way:
     """Return how to upload to one of our servers, which runs."""
     collection = servers.collection
@@ -208,7 +256,8 @@ async def _send_all(way: Way, bodies: Sequence[bytes], connections: int) -> None
 
 async def _connection(way: Way, bodies: Iterator[bytes]) -> None:
     """Send requests one after the other; a client that costs as little as possible."""
-    reader, writer = await asyncio.open_connection(HOST, way.port, ssl=way.context, server_hostname=way.party)
+    name = way.party or None  # none without TLS
+    reader, writer = await asyncio.open_connection(HOST, way.port, ssl=way.context, server_hostname=name)
     for body in bodies:
         writer.write(_request(way.path, body))
         await _answer(reader)
@@ -222,14 +271,16 @@ def _request(path: str, body: bytes) -> bytes:
 
 async def _answer(reader: asyncio.StreamReader) -> None:
     head = await reader.readuntil(b"\r\n\r\n")
-    if not head.startswith(b"HTTP/1.1 200"):
+    length = _LENGTH.search(head)
+    if not head.startswith((b"HTTP/1.1 200", b"HTTP/1.1 202")) or length is None:  # 202: durable, and handed on later
         raise ProtocolFailure(f"intake: answered {head[:60]!r}")
-    await reader.readuntil(_ANSWER_END)
+    await reader.readexactly(int(length[1]))
 
 
 async def _wire(way: Way, bodies: Sequence[bytes]) -> dict[str, int]:
     """Count what TLS hands to TCP, in both directions: of the connection, and of its last request."""
     incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    assert way.context is not None
     link = way.context.wrap_bio(incoming, outgoing, server_hostname=way.party)
     reader, writer = await asyncio.open_connection(HOST, way.port)
     sent = received = 0
@@ -352,8 +403,30 @@ def render(content: dict[str, Any]) -> str:
                 ],
                 [_proofs_row(kind, name, entry) for kind, entry in proofs.items() for name in entry["bytes"]],
             ),
+            "",
+            *_door_lines(content["door"]),
         ]
     )
+
+
+def _door_lines(door: dict[str, Any]) -> list[str]:
+    """Return what is told of a door."""
+    rows = [
+        [name, f"{1e6 * door['seconds'][key]['median']:.0f}", f"{1 / door['seconds'][key]['median']:,.0f}"]
+        for key, name in (
+            ("door", "the door's process, which parses HTTP"),
+            ("server", "its server, which opens, stores and hands on"),
+            ("other", "another server, which opens and stores"),
+        )
+    ]
+    return [
+        "## Through a door",
+        "",
+        f"{door['reports']:,} sealed reports with proofs for three servers, {door['bytes']:,} bytes each, one a "
+        f"request, plain HTTP to one door; {1 / door['seconds']['wall']['median']:,.0f} a second were answered.",
+        "",
+        markdown(["process", "CPU µs a report", "reports a CPU second"], rows),
+    ]
 
 
 def _proofs_row(kind: str, name: str, entry: dict[str, Any]) -> list[str]:

@@ -229,11 +229,12 @@ def _identity(options: argparse.Namespace) -> None:
         raise InputError(f"days: {options.days} given, 1 to {MOST_DAYS} expected")
     folder = Path(options.folder)
     if options.seal is not None:
-        from dpmpc.collection.seal_folder import SealFolder
+        from dpmpc.collection.seal_folder import SealFolder, read_public
 
-        public = SealFolder(folder).draw(options.seal, options.suite)
+        SealFolder(folder).draw(options.seal, options.suite)
         print(f"{folder / options.seal}.pub: public: give it to whoever writes the task file, and read out to them:")
-        print(public.strip())
+        key = read_public(folder / f"{options.seal}.pub")
+        print(f"{key.suite} {key.shown}")
         print(f"{folder / options.seal}.key: for one collection; keep no copy: it is deleted after the release")
         return
     if options.reseal is not None:
@@ -418,7 +419,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         certificate = server.certificate.encode()
         yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
         for key in server.keys:
-            yield f"  reports are sealed to key {key.number}: {key.suite} {key.public}"
+            yield f"  reports are sealed to key {key.number}: {key.suite} {key.shown}"
     yield from str(collection.plan.guarantee).split("\n")
     yield f"omission: {omission(collection)}"
     if collection.proved:

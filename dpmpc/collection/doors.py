@@ -278,6 +278,7 @@ class _Courier:
     async def ask_for_keys(self) -> None:
         """Ask at times which keys the server has added; a list that it has not signed changes nothing."""
         name = party_name(self._server)
+        await asyncio.sleep(FIRST_PAUSE)  # servers are often started together
         while True:
             try:
                 async with self._session().get(self._keys_url, server_hostname=name, allow_redirects=False) as response:

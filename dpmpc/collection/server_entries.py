@@ -6,6 +6,7 @@ can seal to, none of them shared. Not promised: that somebody answers there, or 
 
 from __future__ import annotations
 
+import hashlib
 import urllib.parse
 from collections.abc import Sequence
 
@@ -38,6 +39,12 @@ class SealKey(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     number: int
     suite: SuiteName
     public: str
+
+    @property
+    def shown(self) -> str:
+        """What people compare: the key, or SHA-256 of one that is too long to be read out."""
+        digest = hashlib.sha256(bytes.fromhex(self.public)).hexdigest()
+        return self.public if len(self.public) <= len(digest) else f"SHA-256 {digest}"
 
 
 class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):

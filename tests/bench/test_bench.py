@@ -347,8 +347,14 @@ def test_uploads_with_proofs_are_judged(ratio, told):
             ("body", "request", "request_sent", "request_received", "connection_sent", "connection_received"), 1
         ),
         "proofs": {intake.BY_KEY: entry, intake.BY_WORDS: entry},
+        "door": {
+            "reports": 100,
+            "bytes": 1756,
+            "seconds": {name: {"median": 1e-3} for name in ("door", "server", "other", "wall")},
+        },
     }
     lines = intake.render(content).splitlines()
+    assert "| another server, which opens and stores | 1000 | 1,000 |" in lines
     assert "| keys | unproved | 48 | 1,000 | 1000 |  |" in lines
     assert f"| words | proved | 144 | 1,000 | 1000 {told}" in lines
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import datetime
+import hashlib
 import json
 import urllib.request
 
@@ -247,6 +248,17 @@ def test_a_client_refuses_a_door_that_hands_out_a_key_of_its_own(servers, tmp_pa
     (body,) = posted
     assert opener(servers, 1).open(body)
     assert body[17 + SealedReports(collection).record_bytes[0]] == 1
+
+
+def test_a_long_key_is_compared_by_its_hash(tmp_path, capsys):
+    assert main(["identity", str(tmp_path / "seals"), "--seal", "own", "--suite", "x25519-mlkem768"]) == 0
+    key = read_public(tmp_path / "seals" / "own.pub")
+    digest = hashlib.sha256(bytes.fromhex(key.public)).hexdigest()
+    assert f"x25519-mlkem768 SHA-256 {digest}\n" in capsys.readouterr().out
+    servers = Servers.make(new(tmp_path / "servers"), sealed=True, suite="x25519-mlkem768")
+    assert main(["inspect", str(servers.task_file)]) == 0
+    shown, entries = capsys.readouterr().out, servers.collection.servers
+    assert all(f"sealed to key 0: x25519-mlkem768 {entry.keys[0].shown}" in shown for entry in entries)
 
 
 def test_the_hybrid_suite_seals_and_opens_and_a_file_names_it(tmp_path):
