@@ -42,7 +42,8 @@ class About:
         for number, server in enumerate(collection.servers):
             absent = ", took no part" if number in statement.without else ""
             key = fingerprint(server.certificate.encode())
-            operators.append(f"server {number}: {urlsplit(server.url).netloc or server.url}{absent}, key {key}")
+            name = f"{server.organisation}, " if server.organisation else ""
+            operators.append(f"server {number}: {name}{urlsplit(server.url).netloc or server.url}{absent}, key {key}")
         dates = [
             f"opened {manifest.time}",
             f"reports taken from {collection.opens.isoformat()} to {collection.closes.isoformat()}",

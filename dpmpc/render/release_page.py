@@ -46,7 +46,7 @@ _MEANING = {  # of a line of `verify`, by the word before its colon
     "time": "The servers say when they opened it, and that lies in the time that had been agreed on.",
     "proofs": "The servers say how many reports count and how many they refused, and these numbers fit together.",
     "noise": "The servers say which of them made noise. These are enough.",
-    "task": "It was computed by the rules that had been agreed on, and by no others.",
+    "task": "The rules of the computation are those that had been agreed on.",
     "guarantee": "The promise was computed anew, from public facts alone. It holds.",
     "noise variance": "The amount of noise is the one that the promise needs.",
     "sums": "The numbers below are those that the servers signed.",
@@ -204,10 +204,9 @@ def _promise(guarantee: Guarantee, *, authenticated: bool) -> list[str]:
     if guarantee.noise_by == "servers":
         rules = "made noise as agreed, and kept the parts of reports to themselves."
     else:
-        few = (
-            f"{guarantee.corrupt_clients:,} of the {guarantee.clients:,} reports are of people who work with the others"
-        )
-        rules = f"kept the parts of reports to themselves, and as long as at most {few}."
+        t = guarantee.corrupt_clients
+        few = f"at most {t:,} of the {guarantee.clients:,} reports are" if t else "none of the reports is"
+        rules = f"kept the parts of reports to themselves, and as long as {few} of people who work with the others."
     honest = guarantee.servers - guarantee.corrupt_servers
     said.append(f"It holds as long as at least {honest} of the {guarantee.servers} servers {rules}")
     if not authenticated:

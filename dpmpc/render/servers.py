@@ -133,24 +133,15 @@ class RunCost:
         return [servers_table([rounded(spent, hundredths) for spent in self.servers]), f"wall time: {seconds}"]
 
 
-def with_servers(report: Report, servers: Sequence[RunStatistics]) -> Report:
-    """Return a report that shows what each server spent, rounded as on a page that may be published."""
-    public = [rounded(spent, tenths) for spent in servers]
-    if not public:
-        return report
-    fields = [server_fields(spent) for spent in public]
-    return dataclasses.replace(
-        report,
-        costs=[servers_table(public), *report.costs],
-        cost_plots={"timeline of the servers": lambda: timeline(fields)},
-    )
-
-
 def with_run(report: Report, cost: RunCost, *, said: Sequence[str], command: str | None) -> Report:
     """Return a report that shows what the run has cost that made its releases, and the command that did."""
+    public = [rounded(spent, tenths) for spent in cost.servers]  # as on a page that may be published
+    fields = [server_fields(spent) for spent in public]
     whole = Fact("Whole run", tenths(cost.wall_s), "seconds", digits=3)
     return dataclasses.replace(
-        with_servers(report, cost.servers),
+        report,
+        costs=[servers_table(public), *report.costs] if public else report.costs,
+        cost_plots={"timeline of the servers": lambda: timeline(fields)} if public else report.cost_plots,
         facts=[*report.facts, whole],
         command=command,
         data={**report.data, **cost.proofs, "timing": cost.timing()},
