@@ -82,6 +82,15 @@ def test_one_command_gives_curves_and_a_test(fitted):
         assert point["at_risk"] > 4 * point["at_risk_std_error"]
 
 
+def test_curves_are_read_of_proved_cells(fitted, capsys):
+    words = (*WORDS, "--bounds", fitted / "bounds.toml", "--by", "arm", *BUDGET, "--proved", "--noise-by", "servers")
+    content = json.loads(run(capsys, "fit", fitted / "people.csv", *words, "--json").out)
+    assert content["proofs"]["accepted"] == PEOPLE
+    assert content["sketch"]["statistic"] == "proved-cell-counts"
+    assert content["result"]["people"]["standard"]["median"] == pytest.approx(24, abs=4)
+    assert content["result"]["log_rank"]["p_value"] < 1e-6
+
+
 def test_the_page_has_the_plot_and_says_that_numbers_at_risk_are_noisy(fitted):
     page = (fitted / "out" / "report.html").read_text()
     assert "Survival curves" in page

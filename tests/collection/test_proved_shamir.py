@@ -15,12 +15,12 @@ from dpmpc.collection.verifying import check_refused, verify
 from dpmpc.errors import DpmpcError, GuaranteeError, InconsistentShares, InputError, VerificationFailed
 from dpmpc.network.frames import Kind
 from support.hostile import shamir_servers
-from support.hostile.provers import DEEDS
+from support.hostile.provers import DEEDS, proved_anyway
 from support.hostile.servers import FIELD, accuse, agreed_lie, disregard_accusations, meddle
-from support.hostile.stage import VICTIM
+from support.hostile.stage import COLLECTED, COLUMNS, VICTIM
 from support.hostile.verifiers import other_seeds
 from support.proved_collections import points, rows_of_clients
-from support.release_processes import COUNT, deploy, run
+from support.release_processes import COUNT, deploy, filled, run
 from support.shamir_collections import SHAMIR, converse, dying, join, kept_noise, released
 
 FALSE = ["out of range", "wrong products", "wrap-around", "beyond the ball", "arbitrary words"]
@@ -62,6 +62,18 @@ def test_a_liar_is_left_out_and_the_release_is_that_of_the_honest_rows(deployed,
     join(deployment, *(DEEDS[deed](deployment.collection, os.urandom(16)) for _ in range(2)))
     verified = released(deployment, converse(deployment), {FALSE_PROOF: 2})
     assert any(f"2 refused ({FALSE_PROOF})" in check for check in verified.checks)
+
+
+def test_cells_are_proved_and_summed_with_shamir_shares(tmp_path, silent):
+    """The strategy is applied to each server's sums of digits; two people in one grid, and none in another, are out."""
+    deployment = filled(tmp_path / "trial", 3, columns=COLUMNS, **{**SHAMIR, **COLLECTED["cells"]})
+    collection, twice = deployment.collection, np.zeros((1, 13), np.uint64)
+    twice[0, 0] = 2
+    join(deployment, proved_anyway(collection, os.urandom(16), twice))
+    rows = rows_of_clients(COUNT, len(COLUMNS))
+    verified = released(deployment, converse(deployment), {FALSE_PROOF: 1}, rows)
+    assert verified.release.task.statistic.name == "proved-cell-counts"
+    assert verified.release.sums.shape == (1, 13)
 
 
 def test_different_lists_are_left_out(deployed, silent):
