@@ -156,8 +156,7 @@ import json, os, socket, sys
 with socket.socket(socket.AF_UNIX) as server:
     server.connect({path!r})
     socket.send_fds(server, [b"!"], [0, 1, 2])
-    server.sendall(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode())
-    server.shutdown(socket.SHUT_WR)
+    server.sendall(json.dumps([sys.argv[1:], os.getcwd(), dict(os.environ)]).encode() + b"\\n")
     status = server.recv(16)
 sys.exit(int(status) if status else {crashed})
 """
@@ -198,15 +197,17 @@ def _answer(path):
 
 
 def _take(call):
-    """Start the command as a fork of this one, tell how it ended, and end."""
+    """Start the command as a fork of this one, tell how it ended, and end; who calls may end it by ending itself."""
     try:
         _, descriptors, _, _ = socket.recv_fds(call, 1, len(_STANDARD))
         with call.makefile("rb") as said:
-            arguments, folder, environment = json.load(said)
+            arguments, folder, environment = json.loads(said.readline())
         ends = dict(zip(("stdin", "stdout", "stderr"), descriptors, strict=True))
         command = start(*arguments, cwd=folder, env=environment, **ends)
         for end in descriptors:  # whoever reads the output waits for its end
             os.close(end)
+        if call in select.select([call, os.pidfd_open(command.pid)], [], [])[0]:
+            command.terminate()
         call.sendall(str(command.wait()).encode())
     finally:
         os._exit(0)
