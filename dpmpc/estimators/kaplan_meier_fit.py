@@ -1,7 +1,7 @@
 """Kaplan-Meier curves, medians, restricted means and the log-rank test, as they are read from a release of cells.
 
 Promised: all of it is a function of the release, and errors cover sampling and the noise. They are those of the delta
-method, measured (docs/mathematics.md, section 15.5) and not proved; where too few people are at risk a curve ends, and
+method, measured (docs/mathematics.md, section 15.6) and not proved; where too few people are at risk a curve ends, and
 what would need more is left out. Not promised: anything about times beyond the end of a curve.
 """
 

@@ -39,19 +39,19 @@ class PrivateSurvival(PrivateEstimator):
 
     Parameters
     ----------
-    time : str
-        The column of times, from 0 on.
-    event : str
+    time : str, optional
+        The column of times, from 0 on: "time" by default, of a release its only number.
+    event : str, optional
         The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
-        until then and no longer.
+        until then and no longer. "event" by default, of a release the last column that people are counted by.
     **options
         The parameters of `PrivateEstimator`. `bounds` are needed: how times are cut into cells is never read off the
         data. A pair (lower, upper) is that of times.
     """
 
     counted_argument: ClassVar[str] = "features"  # what errors call `counted_by`
-    time: str | None = "time"
-    event: str | None = "event"
+    time: str | None = None
+    event: str | None = None
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the contribution that the clients send."""
@@ -66,7 +66,12 @@ class PrivateSurvival(PrivateEstimator):
         if self.bounds is None:
             raise InputError("bounds: none given, a bounds file or a pair (lower, upper) of times expected")
         called = self.counted_argument
-        return survival_schema(self._given(), self.time, self.event, self.counted_by(), called=called)
+        return survival_schema(self._given(), *self._time_and_event, self.counted_by(), called=called)
+
+    @property
+    def _time_and_event(self) -> tuple[str, str]:
+        """The columns of times and events."""
+        return self.time or "time", self.event or "event"
 
     def _given(self) -> Schema:
         """Return the bounds that were given, those of a pair for times beside an event of 1 or 0."""
@@ -76,7 +81,8 @@ class PrivateSurvival(PrivateEstimator):
                     f"bounds: {self.bounds} given beside {', '.join(self.counted_by())}, a bounds file or a Schema "
                     "expected, which lists the values"
                 )
-            both = (Variable(str(self.time), *self.bounds), Variable(str(self.event), 0, 1))
+            time, event = self._time_and_event
+            both = (Variable(time, *self.bounds), Variable(event, 0, 1))
             return Schema.of_codebook(Codebook(both))
         if isinstance(self.bounds, str | Path):
             return Schema.from_toml(self.bounds)
@@ -92,7 +98,7 @@ class PrivateSurvival(PrivateEstimator):
         """Make a release of a table, or of times, events and features that are handed in one by one."""
         public = self.public_schema()
         if event_observed is not None:
-            X = _Frame({str(self.time): X, str(self.event): event_observed, **features})
+            X = _Frame(dict(zip(self._time_and_event, (X, event_observed), strict=True)) | features)
         elif features:
             raise InputError("event_observed: none given beside groups, an array expected: 1 where the event happened")
         spec, ask = self._asked(observed(public, Cells.of(X)), public)
@@ -188,7 +194,7 @@ class KaplanMeier(KaplanMeierFit, PrivateSurvival):
         """Return what the base does, if means can be restricted as they are to be."""
         public = super().public_schema()
         if self.until is not None:
-            (time,) = (one for one in self._given().variables if one.name == self.time)
+            (time,) = (one for one in self._given().variables if one.name == self._time_and_event[0])
             require_until(self.until, float(time.upper or 0.0))
         return public
 
@@ -268,4 +274,4 @@ class CoxRegression(CoxFit, PrivateSurvival):
         """Return the features: all with listed values by default, but the event."""
         if self.features is not None or not isinstance(self.bounds, str | Path | Schema):
             return tuple(self.features or ())
-        return [one.name for one in self._given().variables if one.categories and one.name != self.event]
+        return [one.name for one in self._given().variables if one.categories and one.name != self._time_and_event[1]]

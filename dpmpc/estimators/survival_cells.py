@@ -36,11 +36,11 @@ _ANSWERS = (("1", "1.0", "true"), ("0", "0.0", "false"))  # of an event that is 
 
 
 def survival_schema(
-    given: Schema, time: str | None, event: str | None, features: Sequence[str] = (), *, called: str = "features"
+    given: Schema, time: str, event: str, features: Sequence[str] = (), *, called: str = "features"
 ) -> Schema:
     """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
     known = {variable.name: variable for variable in given.variables}
-    named = [("time", str(time)), ("event", str(event)), *((called, name) for name in features)]
+    named = [("time", time), ("event", event), *((called, name) for name in features)]
     for argument, name in named:
         if name not in known:
             raise InputError(
