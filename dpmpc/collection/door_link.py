@@ -28,7 +28,7 @@ import msgspec
 from aiohttp import web
 
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.confinement import landlock_version
+from dpmpc.collection.confinement import can_confine
 from dpmpc.collection.door_frames import (
     PIECE_BYTES,
     SMALL_BYTES,
@@ -205,9 +205,7 @@ class DoorLink:
         self.handlers, self.limits = list(routes.items()), limits
         self._listeners, self._on_refused = listeners, on_refused
         numbers = {name: float(value) for name, value in dataclasses.asdict(limits).items()}
-        self.facts = DoorFacts(
-            list(routes), longest, numbers, landlock_version() > 0, configuration(), proxies.networks
-        )
+        self.facts = DoorFacts(list(routes), longest, numbers, can_confine(), configuration(), proxies.networks)
         self._process: subprocess.Popen[bytes] | None = None
         self._stopping = False
         self.ready = asyncio.Event()
@@ -216,7 +214,9 @@ class DoorLink:
     async def run(self) -> None:
         """Keep a process running until `stop`, or until cancelled."""
         if not self.facts.confined:
-            LOGGER.warning("this system has no Landlock: whoever takes over the door's process reads this folder too")
+            LOGGER.warning(
+                "the door's process is not confined on this system: whoever takes it over reads this folder, too"
+            )
         loop, pause = asyncio.get_running_loop(), FIRST_PAUSE
         while not self._stopping:
             began, why = loop.time(), "it has ended"
