@@ -548,6 +548,7 @@ def test_an_answer_that_is_none_is_no_acknowledgement(running, tmp_path, monkeyp
             finally:
                 task.cancel()
                 await asyncio.gather(task, return_exceptions=True)
+                await asyncio.sleep(0.25)  # connections that were being made are closed by the loop
 
     with Outbox(folder) as outbox:
         assert asyncio.run(run(outbox)) == [{1: doors_module.UNREACHABLE, 2: doors_module.UNREACHABLE}]
