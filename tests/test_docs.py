@@ -136,13 +136,13 @@ VERBS = """
 accept add advise agree allow announce answer apply ask assemble attack await begin bind bound build call change check
 choose circle clip close code combine commit compare compile compute connect continue convert copy count cut deal
 decide deliver derive descend describe design discard divide do double draw drop encode end enter escape estimate
-exchange exit expand expect extend fail feed fill find fit force forget format forward generate give guess halve hand hash
-have hear hold import input join judge keep kill lay learn leave let link list load lock log look lower-bound make map mark
-measure minimise move multiply name note open overwrite pair parse pass pickle plan play plot predict print prove
-publish put raise randomize read rebuild receive recompute record refuse register regress release remove render
-replace report reserve return round run say scale select send serve set share shorten show shrink sign simulate sketch
-solve sort split spread start stop store suggest sum summarise take tell test time toss turn upload verify view wait
-warn watch write yield
+exchange exit expand expect extend fail feed fill find fit force forget format forward generate give guess halve hand
+hash have hear hold import input join judge keep kill lay learn leave let link list load lock log look lower-bound
+make map mark measure minimise move multiply name note open overwrite pair parse pass pickle plan play plot predict
+print prove publish put raise randomize read rebuild receive recompute record refuse register regress release remove
+render replace report reserve return round run say scale select send serve set share shorten show shrink sign simulate
+sketch solve sort split spread start stop store suggest sum summarise take tell test time toss turn upload verify view
+wait warn watch withdraw write yield
 """
 STEP = re.compile(r"Steps? [^:]*: ")  # of a protocol; what is done in it follows
 
