@@ -142,6 +142,8 @@ def _together(numbers: Iterable[Number]) -> tuple[Number, ...]:
 
 
 def _cell(heading: str, value: float, before: str) -> Number:
+    if value == math.inf and before == "to ":
+        return Number("or more")
     found = Number.of(value, 3 if before == "± " else _DIGITS, before)
     return found._replace(text=cell_text(heading, value, lambda _: found.text))
 

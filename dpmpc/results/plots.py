@@ -21,6 +21,7 @@ _TOLD, _DEEPEST = 2.0, 8.0  # standard errors from which a cell of a heat map ha
 _MOST_LETTERS = 30  # of names side by side under a plot
 _ROW, _MARGIN = 0.27, 0.8  # inches
 _CURVE_COLOURS = ("blue", "orange", "green", "purple", "sand", "sky")
+_RATIOS, _FEW_RATIOS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), 20.0  # marks of ratios that are near each other
 _AT_RISK = 6  # times under a survival curve
 PHASES = {"set-up": "setup_s", "verify": "verify_s", "read": "read_s", "transform": "transform_s", "open": "open_s"}
 _PHASE_COLOURS = {"verify": "green", "read": "sky", "transform": "blue", "open": "orange", "waiting": "line"}
@@ -67,6 +68,9 @@ class Effects:
             else:
                 axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
                 axis.xaxis.set_minor_formatter(lambda value, _: "")
+                low, high = axis.get_xlim()
+                if high / low < _FEW_RATIOS:  # powers of ten alone would leave one mark or two
+                    axis.set_xticks([mark for mark in _RATIOS if low <= mark <= high])
                 axis.grid(axis="x")
             drawn.supxlabel(unit if self.ratio is None else f"{unit}, log scale", fontsize=10)
             said = "; ".join(f"{name} {figures(self._of(name))}" for name in names)
@@ -300,9 +304,9 @@ def survival(name: str, curves: Sequence[Steps], ends: tuple[float, float], leve
 
 def _at_risk(curve: Steps, mark: float) -> str:
     """Return the number at risk at a time, rounded to what the noise leaves of it, or a dash beyond the curve."""
-    place = sum(time <= mark for time in curve.times)
-    if place >= len(curve.at_risk):
+    if mark > curve.times[-1]:
         return "–"
+    place = sum(time <= mark for time in curve.times)
     unit = 10 ** max(math.floor(math.log10(curve.error)), 0) if curve.error > 0 else 1
     return f"{max(round(curve.at_risk[place] / unit) * unit, 0):,}"
 

@@ -18,6 +18,9 @@ from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.kaplan_meier_fit import Curve, KaplanMeierFit, LogRank, log_rank
 from dpmpc.estimators.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema
+from dpmpc.results import NumberTable
+from dpmpc.results.page import layout
+from dpmpc.results.plots import Steps, _at_risk
 
 ARMS = ("a", "b")
 TIME = Variable("t", 0, 40, cells=20)
@@ -159,6 +162,19 @@ def test_people_with_one_time_end_the_curve_behind_it():
     assert curve.survival[:-1] == pytest.approx(np.ones(curve.end - 1))
     assert curve.survival[-1] < 0.9
     assert found.result().verdict is None
+
+
+def test_beyond_the_end_of_a_curve_the_page_tells_nothing():
+    """Neither people at risk nor an upper end of the median; within it, people at risk are rounded to the noise."""
+    found = of_frame(people(700, seed=11), noise=9.0)
+    curve = found.curves_["a"]
+    assert curve.times[-1] < 40
+    drawn = Steps("a", [10.0, 20.0], [0.8, 0.6], [[0.7, 0.5], [0.9, 0.7]], [312.0, 208.0, 104.0], 22.0)
+    assert [_at_risk(drawn, mark) for mark in (0, 10, 19.9, 20, 30)] == ["310", "210", "210", "100", "–"]
+    table = NumberTable("t", {"from": [23.0], "to": [math.inf]}, ["a"], intervals={"interval": ("from", "to")})
+    assert [part.text for part in layout(table).rows[0][1][0]] == ["23", "or more"]
+    for plot in found.result().plots.values():
+        assert "where the curve ends" in str(plot().svg)
 
 
 def test_too_few_people_are_a_verdict():
