@@ -36,6 +36,7 @@ from bench.system import (
     rounds_coverage,
     rounds_populations,
     scale,
+    stores,
 )
 from bench.system.rounds_populations import Population
 from dpmpc.contributions import Logistic, Scores
@@ -357,6 +358,13 @@ def test_uploads_with_proofs_are_judged(ratio, told):
     assert "| another server, which opens and stores | 1000 | 1,000 |" in lines
     assert "| keys | unproved | 48 | 1,000 | 1000 |  |" in lines
     assert f"| words | proved | 144 | 1,000 | 1000 {told}" in lines
+
+
+def test_reports_into_a_store_are_measured_and_told(tmp_path):
+    measured = stores.measure(str(tmp_path / "spool"), 1, 3, 0.05)
+    assert measured["rate"] > 0
+    content = {"machine": harness.machine(), "seconds": 1.0, "rows": [measured | {"rate": 1234.0, "cpu_s": 1e-5}]}
+    assert "| SQLite | 1 | 3 | 1,234 | 10 |" in stores.render(content).splitlines()
 
 
 def test_coverage_is_measured_and_told():
