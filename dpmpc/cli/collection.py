@@ -101,6 +101,10 @@ def add_commands(commands: Any) -> None:
         metavar=("J", "NAME"),
         help="who runs server J, for the servers' pages and the report",
     )
+    collection.add_argument(
+        "--epochs", type=int, metavar="N", help="the first of so many collections of the same people: --epsilon for all"
+    )
+    collection.add_argument("--series", metavar="FILE", help="the one after this task file, of the same series")
     for name, text in (
         ("opens", "when reports are taken, such as 2027-01-31T08:00+01:00"),
         ("closes", "when no more reports are taken"),
@@ -293,6 +297,7 @@ def _collection(options: argparse.Namespace) -> None:
         authenticated=options.authenticated,
         purpose=options.purpose.strip(),
         contact=options.contact.strip(),
+        series=_series(options, servers),
     )
     schema, choices = _collected(options)
     budget = Budget(options.epsilon, options.delta)
@@ -317,6 +322,25 @@ def _collection(options: argparse.Namespace) -> None:
         )
     if collection.plan.noising.by == "clients":
         print(f"dpmpc collection: {_of_clients_noise(collection)}", file=sys.stderr)
+
+
+def _series(options: argparse.Namespace, servers: Sequence[Any]) -> Any:
+    """Return the place of a new collection in its series, or None."""
+    from dpmpc.collection.series import Series
+    from dpmpc.collection.task_file import Collection
+
+    if options.epochs is not None and options.series is not None:
+        raise InputError("epochs, series: both given, --epochs for the first collection and --series for the others")
+    if options.epochs is not None:
+        return Series.of(options.name, options.epochs, options.epsilon, options.delta)
+    if options.series is None:
+        return None
+    previous = Collection.load(options.series)
+    if previous.series is None:
+        raise InputError(f"series: {options.series} given, a collection of a series expected (--epochs)")
+    if previous.series.identity([server.certificate for server in servers]) != previous.series_identity:
+        raise InputError("server: other certificates given than those of the series, the same in this order expected")
+    return previous.series.next
 
 
 def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:

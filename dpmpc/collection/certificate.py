@@ -21,6 +21,7 @@ from typing import Any, Literal
 import msgspec
 import numpy as np
 
+from dpmpc.collection.series import Epoch
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import ATTEMPTS, Collection
 from dpmpc.errors import GuaranteeError, InputError, VerificationFailed
@@ -85,6 +86,8 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         Where servers deal their noise, those whose noise is in the sums.
     noise : str
         The digest of what they dealt (`dpmpc.collection.noise_dealing`).
+    epoch : Epoch, optional
+        In a series, its place there, and which other epochs were begun before.
     """
 
     format: Literal[1]
@@ -101,6 +104,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     odd: dict[str, int] = {}
     dealers: list[int] = []
     noise: str = ""
+    epoch: Epoch | None = None
 
     @property
     def digest(self) -> bytes:
@@ -192,6 +196,7 @@ def manifest_of(
     odd: dict[str, int] | None = None,
     dealers: Sequence[int] = (),
     noise: bytes = b"",
+    earlier: Mapping[str, str] | None = None,
 ) -> Manifest:
     """Return the manifest of what is about to be opened; `task` is `Collection.task` of batch, toss and dealers."""
     early = closed < collection.closes.timestamp()
@@ -210,7 +215,15 @@ def manifest_of(
         odd=odd or {},
         dealers=list(dealers),
         noise=noise.hex(),
+        epoch=epoch_of(collection, earlier or {}),
     )
+
+
+def epoch_of(collection: Collection, earlier: Mapping[str, str]) -> Epoch | None:
+    """Return what the manifest of a collection says of its series, if it is of one."""
+    if collection.series is None:
+        return None
+    return Epoch(collection.series, collection.series_identity, dict(sorted(earlier.items())))
 
 
 def state(

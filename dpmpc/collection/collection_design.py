@@ -20,6 +20,7 @@ from typing import Any
 import msgspec
 
 from dpmpc.arguments import require_bool
+from dpmpc.collection.series import Series
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.task_file import Collection
 from dpmpc.data import Schema
@@ -42,7 +43,7 @@ class CollectionTerms(msgspec.Struct, frozen=True, kw_only=True):
 
     Parameters
     ----------
-    name, servers, opens, closes, expires, minimum_batch, largest_batch, authenticated, purpose, contact
+    name, servers, opens, closes, expires, minimum_batch, largest_batch, authenticated, purpose, contact, series
         See `Collection`.
     """
 
@@ -56,6 +57,7 @@ class CollectionTerms(msgspec.Struct, frozen=True, kw_only=True):
     authenticated: bool = False
     purpose: str = ""
     contact: str = ""
+    series: Series | None = None
 
 
 def design_collection(
@@ -77,7 +79,7 @@ def design_collection(
     schema : Schema
         Columns and public bounds.
     budget : Budget
-        Of the one release.
+        Of the one release; in a series the total of all its epochs.
     noise_by : {"servers", "clients"}, optional
         Who adds the noise; "servers" by default. With Shamir shares and no proofs "clients" has to be given explicitly.
     corrupt_clients : int
@@ -108,6 +110,14 @@ def design_collection(
         raise InputError(
             f"by: {options['by']!r} given, none expected: collections do not take groups yet; dpmpc fit --by does"
         )
+    if terms.series is not None:
+        total = Budget(terms.series.epsilon, terms.series.delta)
+        if budget != total:
+            raise InputError(
+                f"budget: epsilon {budget.epsilon:g} and delta {budget.delta:g} given, the total of the series "
+                f"expected: {total.epsilon:g} and {total.delta:g}"
+            )
+        budget = Budget(terms.series.epsilon_of_epoch, terms.series.delta)
     sharing = options.get("sharing", "additive")
     unproved_shamir = sharing == "shamir" and not proved
     noise_by, corrupt_clients = _noise_of(

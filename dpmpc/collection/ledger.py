@@ -48,6 +48,7 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_bytes
 from dpmpc.collection.ledger_tables import ADVICE, LEDGER_FILE, LedgerTables, ReleaseRow
 from dpmpc.collection.report_ids import ID_TYPE, as_bytes, found_in, sorted_ids
+from dpmpc.collection.series import Recorded, begun_epochs, require_epoch
 from dpmpc.collection.spool_index import INDEX_FILE
 from dpmpc.encoding.ring import Words, elements
 from dpmpc.errors import AlreadyReleased, GuaranteeError, InputError, SpoolError
@@ -118,7 +119,9 @@ class ReleaseLedger(Store):
         """Bind the reports of a sealed release to it for good, durably, then return what to send."""
         sums = elements(sums, "sums")
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            if self._entry(manifest_digest).state is State.SEALED:
+            sealed = self._entry(manifest_digest)
+            if sealed.state is State.SEALED:  # what the series has room for may have changed since it was sealed
+                require_epoch(Recorded(manifest_digest, sealed.manifest, begun=True), self._recorded())
                 self._database.execute(
                     "UPDATE releases SET state = ?, since = ?, shape = ?, sums = ? WHERE digest = ?",
                     (State.OPENING, _now(), json.dumps(sums.shape), sums.astype("<u8").tobytes(), manifest_digest),
@@ -198,6 +201,11 @@ class ReleaseLedger(Store):
         own = [one for one in self.releases() if json.loads(one.manifest).get("collection") == collection.hex()]
         return max(own, key=lambda one: list(State).index(one.state), default=None)
 
+    def begun_epochs(self, series: str) -> dict[str, str]:
+        """Return the digests of the manifests of a series that were begun here, by epoch."""
+        with self._turns, typed_errors(self.folder):
+            return begun_epochs(series, self._recorded())
+
     def version(self) -> int:
         """Return a number that changes whenever another process has changed the ledger."""
         with self._turns, typed_errors(self.folder):
@@ -242,7 +250,9 @@ class ReleaseLedger(Store):
         database = self._database
         overlaps = self._overlaps(batch)
         self._refuse(overlaps)
-        for release, _ in overlaps:
+        rivals = require_epoch(Recorded(manifest_digest, manifest, begun=False), self._recorded())
+        forgotten = [release for release in self._tables.releases() if release.digest in rivals]
+        for release in {release.number: release for release in (*(one for one, _ in overlaps), *forgotten)}.values():
             database.execute("DELETE FROM batches WHERE release = ?", (release.number,))
             database.execute("DELETE FROM releases WHERE number = ?", (release.number,))
         (number,) = database.execute("SELECT coalesce(max(number), 0) + 1 FROM releases").fetchone()
@@ -252,6 +262,10 @@ class ReleaseLedger(Store):
         )
         self._tables.keep_ids(number, batch)
         self._tables.chain()
+
+    def _recorded(self) -> list[Recorded]:
+        known = self._tables.releases()
+        return [Recorded(one.digest, one.manifest, begun=one.state != State.SEALED) for one in known]
 
     def _overlaps(self, batch: NDArray[np.bytes_]) -> list[tuple[ReleaseRow, NDArray[np.bool_]]]:
         """Return the releases that have reports of a batch, and which of it."""

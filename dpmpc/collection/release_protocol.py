@@ -80,7 +80,7 @@ from dpmpc.collection.proof_checks import check_proofs
 from dpmpc.collection.releasing import Released, ReleasingServer, Standing
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import check_time
-from dpmpc.errors import AlreadyReleased, InconsistentShares, VerificationFailed
+from dpmpc.errors import AlreadyReleased, GuaranteeError, InconsistentShares, VerificationFailed
 from dpmpc.network.announcing import announce, explained, settle
 from dpmpc.network.conversation import confirm, reveal, together, toss
 from dpmpc.network.frames import Kind, malformed_frame
@@ -192,8 +192,22 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
     return bytes.fromhex(digest)
 
 
+def what_came_earlier(standings: dict[int, Standing]) -> dict[str, str]:
+    """Step 1: return the other epochs of the series that were begun, of which all ledgers have to know the same."""
+    (first, known), *others = ((server, standing.earlier) for server, standing in standings.items())
+    for server, earlier in others:
+        if earlier != known:
+            raise GuaranteeError(
+                f"series: server {first} has begun epochs {sorted(known, key=int)}, and server {server} "
+                f"{sorted(earlier, key=int)}, or others of these, the same expected: a ledger was put back, or lost, "
+                "or a server has not taken part. What it has forgotten would be spent again (docs/deploy.md)"
+            )
+    return known
+
+
 async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
     """Steps 1 to 4: agree on batch and toss, check them, and seal the manifest that follows from them."""
+    earlier = await together(party, lambda: what_came_earlier(standings))
     own = await together(party, server.available)
     left_out = await exchange_left_out(party, server, own.left_out)
     batch = await agree_on_batch(party, own.ids, server.collection.most_stored)
@@ -226,6 +240,7 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
         odd={str(number): count for number, count in sorted(odd.items())},
         dealers=dealers,
         noise=b"" if noise is None else noise.digest,
+        earlier=earlier,
     )
     await confirm(party, manifest.digest, "manifest")
     await together(party, lambda: server.seal(manifest, chosen, None if noise is None else noise.share))

@@ -24,6 +24,7 @@ from dpmpc.collection.openings import Openings
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.series import MOST_EPOCHS
 from dpmpc.collection.server_folder import refused_file
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import Collection
@@ -53,6 +54,8 @@ class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     sealed: _Digests  # of those that were only agreed on
     time: float  # its clock, in seconds since 1970, UTC
     closed: float  # when it took reports until, by that clock
+    # in a series, the digests of the manifests of other epochs that its ledger has begun, by epoch
+    earlier: Annotated[dict[str, _Digest], msgspec.Meta(max_length=MOST_EPOCHS)] = {}
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -153,7 +156,13 @@ class ReleasingServer:
         closing, closes = self.spool.closing, self.collection.closes
         early = datetime.datetime.fromisoformat(closing.since) if closing is not None and closing.since else closes
         now = datetime.datetime.now(datetime.UTC)
-        return Standing(begun, sealed, now.timestamp(), min(early, closes).timestamp())
+        return Standing(begun, sealed, now.timestamp(), min(early, closes).timestamp(), self._earlier())
+
+    def _earlier(self) -> dict[str, str]:
+        """Return the other epochs of the series that this server has begun."""
+        series = self.collection.series
+        found = {} if series is None else self.ledger.begun_epochs(self.collection.series_identity)
+        return {epoch: digest for epoch, digest in found.items() if series is not None and epoch != str(series.epoch)}
 
     def sealed_manifest(self, digest: bytes) -> Manifest:
         """Return a manifest that the ledger holds."""

@@ -31,6 +31,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.collection.series import Series
 from dpmpc.collection.server_entries import ServerEntry, check_servers, check_text
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
@@ -77,6 +78,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         show the same. Those of version 0.1, which have no such line in their file, are released without the check.
     purpose, contact : str
         Why people are asked, and whom they can ask, for the pages of the servers; at most 2,000 characters each.
+    series : Series, optional
+        Which epoch of a series this is (`dpmpc.collection.series`).
 
     Raises
     ------
@@ -98,6 +101,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     checked_dealing: bool = False
     purpose: str = ""
     contact: str = ""
+    series: Series | None = None
 
     def __post_init__(self) -> None:
         for name in ("opens", "closes", "expires"):
@@ -226,6 +230,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             If not.
         """
         task = self.plan.verify()
+        self._require_share(task)
         draws = self.largest_batch + task.trust.servers
         if task.noise_is_dealt:
             _ = task.dealt_noise  # whose range has to fit into the field
@@ -270,11 +275,22 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         for attempt in range(ATTEMPTS):
             seed = derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES)
             try:
-                return self._task_of(clients, seed, dealers).require_checkable(longest).verify()
+                task = self._task_of(clients, seed, dealers).require_checkable(longest).verify()
+                self._require_share(task)
+                return task
             except GuaranteeError:
                 if attempt == ATTEMPTS - 1 or self.template["sketch"]["family"] == Sum.family:
                     raise
         raise AssertionError("unreachable")
+
+    def _require_share(self, task: Task) -> None:
+        if self.series is not None:
+            self.series.require_share(task.guarantee)
+
+    @property
+    def series_identity(self) -> str:
+        """What ledgers know the series by; empty if there is none."""
+        return "" if self.series is None else self.series.identity([server.certificate for server in self.servers])
 
     def require_size(self, clients: int) -> None:
         """Refuse a batch that is too small or too large."""

@@ -22,6 +22,7 @@ from dpmpc.collection.certificate import (
     Certificate,
     Manifest,
     attempt_of,
+    epoch_of,
     load,
     refusal_causes,
     require_quorum,
@@ -29,6 +30,7 @@ from dpmpc.collection.certificate import (
     sums_digest,
 )
 from dpmpc.collection.collection_design import omission, soundness
+from dpmpc.collection.series import Series
 from dpmpc.collection.shamir_claims import blame, check_dealers, check_odd, opening_condition
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import VerificationFailed
@@ -102,6 +104,10 @@ def verify(
     _require(attempt_of(task, toss), manifest.attempt, "attempt", "that of the toss")
     _require(task.digest.hex(), manifest.task, "task", "the one that follows from collection, clients and toss")
     _bytes("batch", manifest.batch)
+    if manifest.epoch != _claim("epoch", lambda: epoch_of(pinned, _earlier(pinned, manifest))):
+        raise VerificationFailed("epoch: another one than that of the task file, or none, claimed")
+    if pinned.series is not None:
+        checks.append(f"series: {_series_line(pinned.series, len(_earlier(pinned, manifest)))}")
     _check_left_out(pinned, manifest)
     if pinned.proved:
         checks.append(check_refused(pinned, manifest))
@@ -151,6 +157,26 @@ def _check_signatures(collection: Collection, certificate: Certificate) -> str:
             raise VerificationFailed(f"signature of server {server}: {error}") from error
     text = f"signatures: valid, of servers {', '.join(present)} under the keys that the collection pins"
     return text + blame(collection, statement.without, statement.wrong)
+
+
+def _earlier(collection: Collection, manifest: Manifest) -> dict[str, str]:
+    """Return the manifests of other epochs that a manifest names, once they can be such."""
+    earlier = {} if manifest.epoch is None else manifest.epoch.earlier
+    if earlier and collection.series is None:
+        raise VerificationFailed("epoch: earlier ones claimed of a collection that is in no series")
+    for epoch, digest in earlier.items():
+        _bytes("epoch", digest)
+        known = collection.series
+        if known is None or epoch not in {str(one) for one in range(1, known.epochs + 1) if one != known.epoch}:
+            raise VerificationFailed(f"epoch: {printable(epoch)} claimed to be an earlier one")
+    return earlier
+
+
+def _series_line(series: Series, earlier: int) -> str:
+    return (
+        f"epoch {series.epoch} of {series.epochs} of {printable(series.name)!r}, after {earlier} others; all together "
+        f"keep epsilon {series.epsilon:g} at delta {series.delta:g}"
+    )
 
 
 def _check_left_out(collection: Collection, manifest: Manifest) -> None:
