@@ -141,8 +141,8 @@ hash have hear hold import input join judge keep kill lay learn leave let link l
 make map mark measure minimise move multiply name note open overwrite pair parse pass pickle plan play plot predict
 print prove publish put raise randomize read rebuild receive recompute record refuse register regress release remove
 render replace report reserve return round run say scale select send serve set share shorten show shrink sign simulate
-sketch solve sort split spread start stop store suggest sum summarise take tell test time toss turn upload verify view
-wait warn watch withdraw write yield
+sketch solve sort split spread start stop store suggest sum summarise take tell test time toss turn upload use verify
+view wait warn watch withdraw write yield
 """
 STEP = re.compile(r"Steps? [^:]*: ")  # of a protocol; what is done in it follows
 
