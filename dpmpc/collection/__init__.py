@@ -8,9 +8,10 @@ In the order in which a report travels:
 `sealing`     how one report holds what is for each server, closed to all others; whose keys these are
 `submission`  how a client makes, keeps (`pending`) and sends them
 `serving`     the server process: `connections`, `service` (HTTP), `admission`, `roster`, `group_commit`
+`proxy_protocol` who calls through a proxy that names its callers
 `doors`       how a server that took a report for all hands it on to the others
-`report_store` what every store of a server's shares does; `sqlite_store` is the default: words in `segments`, and a
-              `spool_index`; `postgres_store` is for several workers
+`report_store` what every store of a server's shares does; `sqlite_store` is the default (`segments`, `spool_index`)
+`postgres_store` the same in PostgreSQL, for several workers
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
 `database`    SQLite as spool and ledger use it; `server_folder` has both
 `agreement`   how the servers agree on the batch
