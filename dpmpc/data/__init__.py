@@ -14,7 +14,7 @@ Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICM
 """
 
 from dpmpc.data.codebook import Codebook, Weight
-from dpmpc.data.columns import DEFAULT_CELLS, MOST_CELLS, Column, Variable
+from dpmpc.data.columns import Column
 from dpmpc.data.csv_files import MISSING, Dialect
 from dpmpc.data.data_checks import check_table, require_column, suggest, warn_of_bounds
 from dpmpc.data.schemas import Bounds, Schema, clip_ball, largest_squared_norm, schema
@@ -42,6 +42,7 @@ from dpmpc.data.table_files import (
     read_table,
     write_csv,
 )
+from dpmpc.data.variables import DEFAULT_CELLS, MOST_CELLS, Variable
 
 __all__ = [
     "DEFAULT_CELLS",

@@ -24,8 +24,9 @@ from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_positive
-from dpmpc.data.columns import Column, Reals, Term, Variable
+from dpmpc.data.columns import Column, Reals, Term
 from dpmpc.data.table import Cells, Table, check_names
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.storage import Record, fields_of
 

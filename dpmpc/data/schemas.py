@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_choice
 from dpmpc.data.codebook import Codebook, toml_key
-from dpmpc.data.columns import Column, Variable, finite_number
+from dpmpc.data.columns import Column, finite_number
 from dpmpc.data.table import check_finite, check_names, expect_columns, numeric_matrix, position_of
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.storage import Record, fields_of
 from dpmpc.untrusted import ReadError, read_bytes, read_toml

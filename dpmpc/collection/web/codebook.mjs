@@ -1,5 +1,5 @@
 // What people are asked for, the numbers that their answers become, and the cells that these are counted in:
-// `dpmpc.data.codebook`, `dpmpc.data.columns` and `dpmpc.contributions.cells`.
+// `dpmpc.data.codebook`, `dpmpc.data.variables` and `dpmpc.contributions.cells`.
 //
 // Promised: the columns of `Codebook.encode`, up to the last bits of logarithms and splines; an answer that is none is a
 // RangeError that names the variable. Not promised: that the bounds of the columns follow from the variables, which the

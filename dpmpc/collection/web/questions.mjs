@@ -80,7 +80,7 @@ function chosen(parent, { kind, values, mayBeMissing }, id, described) {
 
 /** A field, its hint and its error; `checked` returns the answer and the words for the summary, or null. */
 export function question(parent, variable, place) {
-  const { name, label, meaning, values } = variable, id = `field-${place}`, described = { 'aria-describedby': `${id}-hint ${id}-error` };
+  const { name, values } = variable, [label, meaning] = [variable.label, variable.meaning].map(visible), id = `field-${place}`, described = { 'aria-describedby': `${id}-hint ${id}-error` };
   const group = values && values.length + variable.mayBeMissing <= FEW;
   const block = make(parent, group ? 'fieldset' : 'div', { className: 'field' }, group ? { role: 'radiogroup', ...described } : {});
   make(block, group ? 'legend' : 'label', group ? { textContent: label } : { htmlFor: id, textContent: label });
