@@ -1,6 +1,7 @@
 """`PostgresStore`: several workers, killed at any time, on a database that must keep its word."""
 
 import contextlib
+import importlib
 import random
 import threading
 import time
@@ -14,9 +15,8 @@ from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, op
 from support.processes import CONTEXT, begin
 from support.report_stores import cluster_or_skip
 
-postgres_store = pytest.importorskip(
-    "dpmpc.collection.postgres_store", reason="psycopg is not installed", exc_type=InputError
-)
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
+postgres_store = importlib.import_module("dpmpc.collection.postgres_store")
 WORKERS = 4
 
 
