@@ -44,11 +44,11 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.coinpress_estimators\.CoinPress"
-        r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.round_fits\.Fitted"
+        r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.(round_fits\.Fitted|scikit\.OfRelease)"
         r"|mutual_information\.projection_estimators\.NoisyRegression"
         r"|storage\.database\.Store"
         r"|sketching\.sparse\.SparseMatrix"
-        r"|contributions\.contribution\._RowContribution)",
+        r"|contributions\.(contribution\._RowContribution|cells\.CellCodes))",
     ),
 ]
 
