@@ -68,6 +68,8 @@ def add_commands(commands: Any) -> None:
 
 def _release(options: argparse.Namespace) -> None:
     from dpmpc.collection.release_process import CONNECT_SECONDS, run_release
+    from dpmpc.collection.server_folder import ServerFolder
+    from dpmpc.collection.state import report_beside
     from dpmpc.collection.task_file import Collection
     from dpmpc.collection.verifying import verify
     from dpmpc.network.meter import rounded, tenths
@@ -92,9 +94,11 @@ def _release(options: argparse.Namespace) -> None:
     )
     if released.costs:
         print(servers_table([rounded(spent, tenths) for spent in released.costs]), file=sys.stderr)
-    path = Path(f"{options.out}.html")
-    with whole(path) as file:
-        file.write(release_page(verify(options.out, collection, longest=math.inf)).encode())
+    page = release_page(verify(options.out, collection, longest=math.inf)).encode()
+    path, shown = Path(f"{options.out}.html"), report_beside(ServerFolder(Path(options.folder)).released(collection))
+    for place in (path, shown):  # the second is handed out by the server
+        with whole(place) as file:
+            file.write(page)
     print(f"{path}: what was released, for people", file=sys.stderr)
     clients = released.certificate.statement.manifest.clients
     print(f"{options.out}: release of {clients} reports, signed by all that took part")

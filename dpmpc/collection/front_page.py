@@ -1,7 +1,8 @@
 """The pages of a server: what is collected, until when and what is promised, and a form to contribute by.
 
 The page at ``/`` is made here. The form is a client in JavaScript (``web/``), the same for all collections, which a
-server hands out at ``/contribute`` where reports may come from browsers: the page reads the task file itself.
+server hands out at ``/contribute`` where reports may come from browsers: the page reads the task file itself. The page
+of a release, at ``/report``, is made by `dpmpc release` of the file that it has verified (`dpmpc.render.release_page`).
 
 Promised: every text is escaped, with control characters and such that change the direction of writing made visible; the
 page at ``/`` loads nothing and runs nothing, and the form nothing of others (their Content-Security-Policies let no
@@ -63,6 +64,11 @@ def headers() -> dict[str, str]:
     """Return the headers of the page at ``/``: nothing is loaded, run, framed or kept."""
     digest = base64.b64encode(hashlib.sha256(_style().encode()).digest()).decode()
     return {**_HEADERS, "Content-Security-Policy": f"default-src 'none'; style-src 'sha256-{digest}'; {_CLOSED}"}
+
+
+def report_headers() -> dict[str, str]:
+    """Return the headers of the page of a release, whose policy is that in the page, and framed by nobody."""
+    return {**_HEADERS, "Content-Security-Policy": f"default-src 'none'; style-src 'unsafe-inline'; {_CLOSED}"}
 
 
 def form_headers() -> dict[str, str]:

@@ -7,7 +7,7 @@
 ``seals/``              private keys that reports of format 2 are sealed to, as `dpmpc identity --seal` writes them
 ``ledger/``             what this server has ever opened; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
-``releases/``           the release files that this server hands out, by the digests of their collections
+``releases/``           the release files that this server hands out, and their pages, by digests of collections
 ``release.lock``        locked by the process that takes part in a release
 ``refused-DIGEST.csv``  which reports of a collection were refused because of their proofs, and why
 ======================  ===============================================================

@@ -10,6 +10,7 @@
 ``GET /contribute``                              a form for people, and its files (`front_page`); at doors alone
 ``GET /v1/status``                               how this server stands (`status`), as JSON
 ``GET /v1/release``                              the release file, once this server has opened it
+``GET /report``                                  the page of it for people, as `dpmpc verify --html` prints it
 ``GET /v1/collection``                           the content of the task file, whose SHA-256 is its digest
 ``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
 ``GET /metrics``                                 to loopback addresses, unless an option says otherwise
@@ -57,7 +58,7 @@ from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealed_uploads import SealedUploads
 from dpmpc.collection.sealing import SECRET_BYTES, Opener
-from dpmpc.collection.state import CLOCK_SECONDS, RELEASE_PATH, CollectionState, StateReader
+from dpmpc.collection.state import CLOCK_SECONDS, RELEASE_PATH, REPORT_PATH, CollectionState, StateReader, report_beside
 from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.withdrawals import Withdrawals
@@ -143,6 +144,7 @@ class Service:
             ("GET", "/"): self._welcome,
             ("GET", PATH): self._tell_status,
             ("GET", RELEASE_PATH): self._hand_out_release,
+            ("GET", REPORT_PATH): self._hand_out_report,
         }
         if self._sealed is not None:
             routes[("POST", doors.SEALED_UPLOADS)] = self._upload_sealed
@@ -352,6 +354,12 @@ class Service:
         if self._released is None or not (await self._state()).release:
             return refusal(404, "NotReleased", "release: none yet, or its file is not here").response()
         return web.FileResponse(self._released, headers={"Content-Type": "application/octet-stream"})
+
+    async def _hand_out_report(self, request: Any) -> Any:
+        if self._released is None or not (await self._state()).report:
+            return refusal(404, "NotReleased", "report: none yet, or its page is not here").response()
+        page = await asyncio.to_thread(report_beside(self._released).read_bytes)
+        return web.Response(body=page, content_type="text/html", charset="utf-8", headers=front_page.report_headers())
 
     async def _hand_out_form(self, request: Any) -> Any:
         content, kind = front_page.form_files()[request.path]

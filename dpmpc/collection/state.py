@@ -37,6 +37,7 @@ from dpmpc.errors import CollectionClosed
 State = Literal["not open yet", "open", "closed", "releasing", "released", "failed", "expired"]
 STATES: tuple[State, ...] = ("not open yet", "open", "closed", "releasing", "released", "failed", "expired")
 RELEASE_PATH = "/v1/release"
+REPORT_PATH = "/report"
 CLOCK_SECONDS = 1.0  # how often a server that runs looks at clock, store and ledger
 _UNITS = (("day", 86400), ("hour", 3600), ("minute", 60), ("second", 1))
 
@@ -52,6 +53,7 @@ class CollectionState(msgspec.Struct, frozen=True, kw_only=True):
     manifest: str = ""  # digest of what was sealed, in hexadecimal digits
     clients: int = 0  # reports in it
     release: str = ""  # where this server hands out the release file; empty while there is none
+    report: str = ""  # and the page of it for people, which `dpmpc release` makes of the file once it is verified
 
     @property
     def words(self) -> str:
@@ -70,6 +72,7 @@ def state_of(
     entry: LedgerEntry | None = None,
     *,
     release: str = "",
+    report: str = "",
 ) -> CollectionState:
     """Return the state at a time, from what the store says of closing and the ledger of the release."""
     since = closing.since if closing is not None else ""
@@ -86,7 +89,7 @@ def state_of(
         return shown
     closed = since if early else collection.closes.isoformat()
     if entry is not None and entry.state is Progress.OPENED:
-        return replace(shown, state="released", since=entry.since, release=release)
+        return replace(shown, state="released", since=entry.since, release=release, report=report)
     if now >= collection.expires:
         return replace(shown, state="expired", since=collection.expires.isoformat())
     if closing is not None and closing.failed:
@@ -96,6 +99,11 @@ def state_of(
     if early or now >= collection.closes:
         return replace(shown, state="closed", since=closed)
     return shown
+
+
+def report_beside(released: Path) -> Path:
+    """Return where the page of a release is, beside the file that a server hands out."""
+    return released.with_suffix(".html")
 
 
 def require_open(collection: Collection, state: CollectionState, now: datetime.datetime) -> None:
@@ -132,7 +140,7 @@ class StateReader:
         self._store, self._ledger, self._released = store, ledger, released
         self._entry: tuple[int, LedgerEntry | None] = (-1, None)  # and the version of the ledger that it was read from
         self._turn = threading.Lock()
-        self._read: tuple[Closing | None, LedgerEntry | None, str] = (None, None, "")
+        self._read: tuple[Closing | None, LedgerEntry | None, str, str] = (None, None, "", "")
         self.read()
 
     def read(self) -> CollectionState:
@@ -141,14 +149,16 @@ class StateReader:
             if self._ledger is not None and self._entry[0] != (version := self._ledger.version()):
                 self._entry = version, self._ledger.latest(self.collection.digest)
             there = self._released is not None and self._released.exists()
-            self._read = self._store.closing, self._entry[1], RELEASE_PATH if there else ""
+            page = self._released is not None and there and report_beside(self._released).exists()
+            places = RELEASE_PATH if there else "", REPORT_PATH if page else ""
+            self._read = self._store.closing, self._entry[1], *places
         return self.state
 
     @property
     def state(self) -> CollectionState:
         """The state now, by what was read last."""
-        closing, entry, release = self._read
-        return state_of(self.collection, self.now(), closing, entry, release=release)
+        closing, entry, release, report = self._read
+        return state_of(self.collection, self.now(), closing, entry, release=release, report=report)
 
 
 def in_words(duration: datetime.timedelta) -> str:

@@ -22,7 +22,15 @@ from dpmpc.collection.report_store import CLOSED_EARLY, Closing
 from dpmpc.collection.sealing import Opener
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import Service
-from dpmpc.collection.state import RELEASE_PATH, StateReader, in_words, require_open, state_of
+from dpmpc.collection.state import (
+    RELEASE_PATH,
+    REPORT_PATH,
+    StateReader,
+    in_words,
+    report_beside,
+    require_open,
+    state_of,
+)
 from dpmpc.errors import CollectionClosed, SpoolError
 from dpmpc.network.identity import pinning_context
 from support.release_processes import close_and_release, deploy
@@ -70,7 +78,9 @@ def test_every_combination_has_one_state():
     for (when, now), closing, progress in itertools.product(
         moments.items(), (None, early, early._replace(failed="PartyMissing")), (None, *Progress)
     ):
-        found = state_of(TIMES, now, closing, None if progress is None else entry(progress), release=RELEASE_PATH)
+        found = state_of(
+            TIMES, now, closing, None if progress is None else entry(progress), release=RELEASE_PATH, report=REPORT_PATH
+        )
         if progress is Progress.OPENED:
             expected = "released"
         elif when == "late":
@@ -89,6 +99,7 @@ def test_every_combination_has_one_state():
         assert found.error == ("PartyMissing" if expected == "failed" else "")
         assert found.clients == (7 if progress is not None else 0)
         assert found.release == (RELEASE_PATH if expected == "released" else "")
+        assert found.report == (REPORT_PATH if expected == "released" else "")
         if expected in ("closed", "failed") and closing is not None:
             assert found.since == closing.since
 
@@ -158,11 +169,14 @@ def test_a_reader_sees_what_another_process_has_written(server):
     released.parent.mkdir()
     released.write_bytes(b"a release")
     found.append(reader.read())
-    assert [one.state for one in found] == ["open", "closed", "failed", "closed", "releasing", "released", "released"]
+    report_beside(released).write_bytes(b"its page")
+    found.append(reader.read())
+    assert [one.state for one in found] == ["open", "closed", "failed", "closed", "releasing", *["released"] * 3]
     assert [one.error for one in found[1:4]] == ["", "PartyMissing", ""]
     assert found[2].since == found[1].since == other.closing.since
     assert found[4].manifest == digest.hex()
-    assert [one.release for one in found[5:]] == ["", RELEASE_PATH]
+    assert [one.release for one in found[5:]] == ["", RELEASE_PATH, RELEASE_PATH]
+    assert [one.report for one in found[5:]] == ["", "", REPORT_PATH]
 
 
 def test_the_time_of_closing_is_the_first_one_and_survives_a_restart(server):
@@ -245,29 +259,41 @@ def test_a_server_that_is_closed_alone_says_so_everywhere_within_two_seconds(tmp
         assert words in told.out
 
 
-def test_after_a_release_every_server_hands_out_its_file(tmp_path, capsys):
+def test_after_a_release_every_server_hands_out_its_file_and_its_page(tmp_path, capsys):
     with Servers.make(tmp_path, sealed=True, minimum_batch=5, largest_batch=200, **PROVED) as servers:
         servers.start()
         path = path_of(servers.collection)
         body = b"".join(sealed_reports(servers.collection, ROWS[:5]))
         assert exchange("POST", servers.door(0) + path, body)[0] == 200
-        assert exchange("GET", servers.door(0) + RELEASE_PATH)[0] == 404
+        assert [exchange("GET", servers.door(0) + place)[0] for place in (RELEASE_PATH, REPORT_PATH)] == [404, 404]
+        assert REPORT_PATH not in exchange("GET", servers.door(0))[1].decode()
         for server in range(3):
             servers.stop(server)
         close_and_release(servers)
         servers.start()
         content = (tmp_path / "release-0.dpmpc").read_bytes()
+        capsys.readouterr()
+        trusted = ["--collection", str(servers.task_file)]
+        assert main(["verify", str(tmp_path / "release-1.dpmpc"), *trusted, "--html"]) == 0
+        report = capsys.readouterr().out.encode()
         for server in range(3):
             status, answer, headers = exchange("GET", servers.door(server) + RELEASE_PATH)
             assert (status, answer, headers["Content-Type"]) == (200, content, "application/octet-stream")
             page = exchange("GET", servers.door(server))[1].decode()
             assert '<p class="state">released, 5 reports</p>' in page
             assert f'href="{RELEASE_PATH}"' in page
+            assert f'href="{REPORT_PATH}"' in page
             assert "dpmpc verify" in page
+            status, answer, headers = exchange("GET", servers.door(server) + REPORT_PATH)
+            assert (status, answer, headers["Content-Type"]) == (200, report, "text/html; charset=utf-8")
+            within = re.search(r'http-equiv="Content-Security-Policy" content="(.*?)"', report.decode())[1]
+            assert headers["Content-Security-Policy"].startswith(f"{within}; base-uri 'none'; form-action 'none'")
         capsys.readouterr()
         assert main(["status", str(servers.task_file), "--json"]) == 0
         told = [one["status"] for one in json.loads(capsys.readouterr().out)["answers"]]
-        assert {(one["state"], one["clients"], one["release"]) for one in told} == {("released", 5, RELEASE_PATH)}
+        assert {(one["state"], one["clients"], one["release"], one["report"]) for one in told} == {
+            ("released", 5, RELEASE_PATH, REPORT_PATH)
+        }
 
 
 def test_a_server_that_runs_on_past_expiry_deletes_its_keys(tmp_path):
