@@ -77,7 +77,13 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="collect a Table 1: how many people are in each cell of each column, in place of second moments",
     )
-    collection.add_argument("--by", metavar="COL", help="with --describe, by the values of this column")
+    collection.add_argument(
+        "--survival",
+        nargs=2,
+        metavar=("TIME", "EVENT"),
+        help="collect survival curves in its place: the columns of times and of whether the event happened",
+    )
+    collection.add_argument("--by", metavar="COL", help="with --describe or --survival, by the values of this column")
     collection.add_argument(
         "--server",
         action="append",
@@ -302,7 +308,7 @@ def _collection(options: argparse.Namespace) -> None:
     schema, choices = _collected(options)
     budget = Budget(options.epsilon, options.delta)
     collection = design_collection(terms, schema, budget, proved=options.proved, **choices)
-    _require_useful(collection, refuse=not options.even_if_hopeless)
+    _require_useful(collection, options.survival is not None, refuse=not options.even_if_hopeless)
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.plan.guarantee)
@@ -355,23 +361,25 @@ def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:
     return found
 
 
-def _require_useful(collection: Any, *, refuse: bool) -> None:
+def _require_useful(collection: Any, curves: bool, *, refuse: bool) -> None:
     """Say what releases of the smallest and of the largest batch are worth; refuse a smallest one worth nothing."""
     from dpmpc.contributions import CellCounts
     from dpmpc.planning.advice import verdict
     from dpmpc.render.plan import table_verdict
+    from dpmpc.render.plan_survival import curves_verdict
 
     table = isinstance(collection.plan.statistic, CellCounts)
+    judged = curves_verdict if curves else table_verdict if table else verdict
     batches = {"minimum": collection.minimum_batch, "largest": collection.largest_batch}
     plans = [collection.plan, collection.plan_of(collection.largest_batch)]
     useful = []
     for (which, clients), plan in zip(batches.items(), plans, strict=True):
-        is_useful, why = (table_verdict if table else verdict)(plan)
+        is_useful, why = judged(plan)
         useful.append(is_useful)
         print(f"with the {which} batch of {clients:,} reports: {why}")
     if useful[0]:
         return
-    what = "a table" if table else "a regression"
+    what = "a curve" if curves else "a table" if table else "a regression"
     hopeless = (
         f"with the minimum batch of {collection.minimum_batch:,} reports {what} is WORTHLESS under the usual "
         "assumptions (dpmpc plan): raise --minimum-batch or --epsilon, or collect fewer columns"
@@ -384,13 +392,22 @@ def _require_useful(collection: Any, *, refuse: bool) -> None:
 def _collected(options: argparse.Namespace) -> tuple[Schema, dict[str, Any]]:
     """Return the bounds of what is collected, and the keywords of `ReleaseSpec.of`."""
     from dpmpc.data import Schema
-    from dpmpc.estimators import TableOne
+    from dpmpc.estimators import KaplanMeier, TableOne
 
     schema, choices = Schema.from_toml(options.bounds), release_choices(options)
+    if options.describe and options.survival:
+        raise InputError(f"survival: {' '.join(options.survival)} given beside --describe, one of the two expected")
     if options.describe:
         return schema, {**choices, **TableOne(options.by).task_choices(schema)}
+    if options.survival:
+        time, event = options.survival
+        curves = KaplanMeier(time=time, event=event, by=options.by, bounds=schema)
+        public = curves.public_schema()
+        return public, {**choices, **curves.task_choices(public)}
     if options.by is not None:
-        raise InputError(f"by: {options.by!r} given, which belongs with --describe: moments by group are not collected")
+        raise InputError(
+            f"by: {options.by!r} given, which belongs with --describe or --survival: moments by group are not collected"
+        )
     return schema, choices
 
 

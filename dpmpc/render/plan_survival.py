@@ -31,8 +31,7 @@ def survival_plan_fields(
 ) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
     """Return what the plan of survival curves says, as plain data and for a person."""
     require_fraction("events", events)
-    # the noise is that of the task whatever is summed, so that a release of nobody has all of it
-    cells = SurvivalCells.of(Release(task, np.zeros((1, task.width), np.int64))).expected(events)
+    cells = _expected(task, events)
     members = list(cells.members([] if by is None else [by]).values())
     tables = {"curves": _curves(cells, members, task.clients), "log_rank": _tests(cells, members, task.clients)}
     shown = {name: table for name, table in tables.items() if table is not None}
@@ -52,6 +51,23 @@ def survival_plan_fields(
         "made up for.\n"
     )
     return fields, [release_grid(fields), *shown.values(), assumed, guarantee_text(task.guarantee)]
+
+
+def curves_verdict(task: Task) -> tuple[bool, str]:
+    """Return whether curves of the task's people are expected to be told at all, and say so with the numbers."""
+    cells = _expected(task, EVENTS)
+    table = _curves(cells, list(cells.members(list(cells.features)).values()), task.clients)
+    least = dict(zip(table.names, table.columns["told from so many people on"], strict=True))
+    told = ", ".join(f"{cells.time.name} = {until} from {people:,.0f}" for until, people in least.items())
+    return min(least.values()) <= task.clients, f"survival curves are told of so many people or more: until {told}"
+
+
+def _expected(task: Task, events: float) -> SurvivalCells:
+    """Return the cells of the task's people, as they are assumed to be.
+
+    The noise is that of the task whatever is summed, so that a release of nobody has all of it.
+    """
+    return SurvivalCells.of(Release(task, np.zeros((1, task.width), np.int64))).expected(events)
 
 
 def _curves(cells: SurvivalCells, members: Sequence[Members], people: int) -> NumberTable:

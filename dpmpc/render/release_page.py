@@ -28,6 +28,8 @@ from dpmpc.collection.verifying import Verified
 from dpmpc.contributions import CellCounts, SecondMoments
 from dpmpc.data import Variable
 from dpmpc.errors import VerificationFailed
+from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit
+from dpmpc.estimators.survival_cells import SurvivalCells, is_survival
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.network.identity import fingerprint
 from dpmpc.privacy import Guarantee
@@ -294,7 +296,7 @@ def _sentences(release: Release) -> Iterator[tuple[str, str]]:
     if isinstance(release.task.statistic, SecondMoments):
         yield from _means(release)
     if isinstance(release.task.statistic, CellCounts):
-        yield from _medians_and_shares(release)
+        yield from (_survival if is_survival(release.task.statistic) else _medians_and_shares)(release)
 
 
 def _means(release: Release) -> Iterator[tuple[str, str]]:
@@ -324,6 +326,21 @@ def _medians_and_shares(release: Release) -> Iterator[tuple[str, str]]:
                 called,
                 _told("half of the reports say at most {}", *fit.quantile(name, 0.5), unit and f" {_said(unit)}"),
             )
+
+
+def _survival(release: Release) -> Iterator[tuple[str, str]]:
+    cells = SurvivalCells.of(release)
+    by = next(iter(cells.features)) if len(cells.features) == 1 else None
+    fit = KaplanMeierFit(by=by).fit_release(release)
+    time, event = (_said(one.label or one.name) for one in (cells.time, cells.event))
+    for group in fit.groups_ or (None,):
+        middle, low, high = fit.median(group)
+        called = time if group is None else f"{time}: {_said(group)}"
+        unit = f" {_said(cells.time.unit)}" if cells.time.unit else ""
+        if math.isfinite(low) and not math.isfinite(middle + high):
+            yield called, f"{event}: half of the reports not before {figures(low, 4)}{unit}; no later end can be told."
+        else:
+            yield called, _told(f"{event}: half of the reports by {{}}", middle, low, high, unit)
 
 
 def _told(said: str, middle: float, low: float, high: float, unit: str) -> str:

@@ -17,6 +17,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.contributions import CellCounts
 from dpmpc.data import Schema, read_cells
 from dpmpc.encoding import FixedPoint
+from dpmpc.estimators import KaplanMeier
 from support.node import node, run_node
 from support.release_processes import close_and_release
 from support.task_files import write_task_file
@@ -193,7 +194,11 @@ def test_a_table_that_would_tell_nothing_of_a_minimum_batch_is_refused(tmp_path,
 @pytest.mark.parametrize(
     ("options", "old", "new", "reason"),
     [
-        (["--by", "ward"], "", "", "which belongs with --describe"),
+        (["--by", "ward"], "", "", "which belongs with --describe or --survival"),
+        (["--describe", "--survival", "age", "smokes"], "", "", "given beside --describe, one of the two expected"),
+        (["--survival", "age", "ward"], "", "", "event: 'ward' given, a category, an answer expected"),
+        (["--survival", "months", "smokes"], "", "", "time: 'months' given, a column of the bounds expected"),
+        (["--survival", "dose", "smokes", "--by", "age"], "", "", "by: 'age' given, a number, a column with listed"),
         (["--describe", "--by", "age", "--no-proved"], "", "", "by: 'age' given, a number, a column expected whose"),
         (["--describe", "--no-proved"], '"indicator"\nlabel', '"middle"\nlabel', "if_missing = 'middle' given"),
         (["--describe", "--no-proved"], "[columns.age]", 'incomplete = "zeros"\n[columns.age]', "neither expected"),
@@ -239,3 +244,58 @@ def test_the_page_of_a_server_says_what_is_asked(tmp_path):
     shown = front_page.page(Collection.load(path), status)
     assert "<td>from 18 to 80 years or missing</td><td>How old are you?: In full years.</td>" in shown
     assert "<td>one of north, south, west or missing</td>" in shown
+
+
+TIMES = """
+[columns.months]
+lower = 0
+upper = 60
+cells = 30
+unit = "months"
+[columns.died]
+yes = ["yes"]
+no = ["no"]
+label = "Death"
+[columns.arm]
+values = ["old", "new"]
+"""
+
+
+@pytest.mark.parametrize("least", ["200", "20"])
+def test_a_collection_of_survival_curves_says_from_how_many_people_they_are_told(tmp_path, capsys, least):
+    sizes = ("--minimum-batch", least, "--epsilon", "6")
+    asked = ("--survival", "months", "died", "--by", "arm")
+    assert write_task_file(tmp_path, *sizes, *asked, bounds=TIMES, insisted=()) == (0 if least == "200" else 2)
+    told = capsys.readouterr()
+    assert f"with the minimum batch of {least} reports: survival curves are told of so many people or more:" in told.out
+    assert ("a curve is WORTHLESS" in told.err) == (least == "20")
+
+
+def test_survival_curves_are_collected_by_arm(tmp_path, capsys):
+    """People submit times and answers in words, with proofs; the file is read as curves of each arm."""
+    generator = np.random.default_rng(4)
+    months = generator.exponential(30, 600)
+    died = months < generator.uniform(5, 80, 600)
+    arm = np.where(generator.random(600) < 0.5, "old", "new")
+    with (tmp_path / "people.csv").open("w", newline="") as file:
+        rows = zip(months.round(1), np.where(died, "yes", "no"), arm, strict=True)
+        csv.writer(file).writerows([("months", "died", "arm"), *rows])
+    (tmp_path / "bounds.toml").write_text(TIMES)
+    curves = KaplanMeier(time="months", event="died", by="arm", bounds=Schema.from_toml(tmp_path / "bounds.toml"))
+    bounds = curves.public_schema()
+    options = {"minimum_batch": 600, "largest_batch": 1000, **PROVED, **curves.task_choices(bounds)}
+    with Servers.make(tmp_path, columns=bounds.names, bounds=bounds, sketch="auto", rows=None, **options) as servers:
+        servers.start()
+        argv = ["submit", str(servers.task_file), str(tmp_path / "people.csv"), "--batch", "50"]
+        assert main([*argv, "--state", str(tmp_path / "state")]) == 0
+        for server in range(3):
+            servers.stop(server)
+        close_and_release(servers)
+    release = tmp_path / "release-0.dpmpc"
+    capsys.readouterr()
+    assert main(["read", str(release), "--json"]) == 0
+    result = json.loads(capsys.readouterr().out)["result"]
+    assert {"curves", "log_rank"} <= set(result)
+    page = (tmp_path / "release-0.dpmpc.html").read_text()
+    assert "months: new" in page
+    assert "Death: half of the reports" in page
