@@ -105,7 +105,9 @@ class Curve:
         widest = float(np.quantile(np.abs(draws).max(axis=1), level))
         hazard = np.maximum(-self.log_survival[used], _LEAST_HAZARD)  # on its log scale the widest deviation is even
         reach = np.exp(np.minimum(widest * error / hazard, _MOST_LOG))
-        lower[used], upper[used] = np.exp(-hazard * reach), np.exp(-hazard / reach)
+        # a logarithm is never that of no event: where none at all is within the deviation, the band holds 1
+        none = -self.log_survival[used] <= widest * error
+        lower[used], upper[used] = np.exp(-hazard * reach), np.where(none, 1.0, np.exp(-hazard / reach))
         return np.maximum.accumulate(lower[::-1])[::-1], np.minimum.accumulate(upper)  # as curves fall
 
     def median(self, level: float) -> Interval:

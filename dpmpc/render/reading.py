@@ -183,7 +183,10 @@ def _of_folder(folder: FitFolder, options: ReadOptions) -> Report:
             )
     if options.groups or options.model != "ridge":
         given = "group" if options.groups else "model"
-        raise InputError(f"{given}: given, but {str(folder.path)!r} holds a fitted {folder.model} model")
+        raise InputError(
+            f"{given}: given, but {str(folder.path)!r} holds a fitted {folder.model} model; "
+            f"{str(folder.path / folder.files[0])!r} can be read anew"
+        )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # the report says it
         model, releases, guarantee = folder.fit_again(options.longest)
