@@ -285,6 +285,43 @@ def test_who_would_rather_not_say_says_so(running):
 
 
 @chromium
+def test_a_report_is_withdrawn_by_a_button_until_the_servers_have_announced(running):
+    """The other clients' reports stay; a press that comes too late is answered in words and may be repeated."""
+    before = [ids_at(running, server) for server in range(3)]
+
+    async def script(page):
+        await contribute(page)
+        await page.until(SHOWN.format("receipt"))
+        added = await page.run("document.getElementById('report-id').textContent")
+        assert [ids_at(running, server) - before[server] for server in range(3)] == [{added}] * 3
+        for server in range(3):
+            with running.spool(server) as spool:
+                spool.announce()
+        await press(page, "#withdraw")
+        await page.until(f"{SAID} !== 'Your report is stored.'")
+        late = await page.run(SAID)
+        kept = [ids_at(running, server) - before[server] for server in range(3)] == [{added}] * 3
+        for server in range(3):
+            with running.spool(server) as spool:
+                spool.take_back_announcement()
+        await page.until("!document.getElementById('withdraw').disabled")
+        refused = [one["entry"]["text"] for one in page.complaints if "entry" in one]  # the log of each 409
+        page.complaints.clear()
+        await press(page, "#withdraw")
+        await page.until(f"{SAID}?.startsWith('Your report is withdrawn')")
+        shown = await page.run("document.getElementById('receipt').hidden")
+        return late, kept, refused, await page.run(SAID), shown
+
+    late, kept, refused, said, hidden = visit(running, script)
+    assert late == "It is too late: the servers are opening the sums, or the collection is over."
+    assert kept
+    assert all("409" in one for one in refused), refused
+    assert said == "Your report is withdrawn at every server."
+    assert hidden
+    assert [ids_at(running, server) for server in range(3)] == before
+
+
+@chromium
 def test_a_report_that_is_refused_for_good_is_forgotten_and_the_person_is_told(running):
     async def script(page):
         refusal = "{status: 410, json: async () => ({error: 'CollectionClosed', message: 'too late'})}"

@@ -93,8 +93,8 @@ async function takeBack(client, report) {
     const answers = Object.entries(await client.withdraw(report.secret, { doors: [location.origin] }));
     const left = answers.filter(([, status]) => status !== 200).map(([server]) => `server ${server}`);
     const most = left.length < answers.length;
-    say(most ? `Your report is withdrawn.${left.length ? ` Not confirmed by ${left.join(', ')}.` : ''}` : 'No server has withdrawn it. Try again later.', !most);
-    at('back').hidden = most;
+    say(most ? `Your report is withdrawn${left.length ? `. Not confirmed by ${left.join(', ')}: you may try again.` : ' at every server.'}` : 'No server has withdrawn it. Try again later.', !most);
+    if (!left.length) show(); // the receipt would say that every server has it
   } catch (error) {
     say(error.final ? 'It is too late: the servers are opening the sums, or the collection is over.' : `Not withdrawn: ${error.message}. Try again later.`, true);
   } finally {
