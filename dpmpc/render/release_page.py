@@ -106,7 +106,7 @@ def release_page(found: Verified | VerificationFailed) -> str:
         promise=_promise(guarantee, authenticated=collection.authenticated),
         seen=list(_seen(found)),
         sentences=list(_sentences(release)),
-        notes=result.notes,
+        notes=[note for note in result.notes if not note.startswith("--")],  # no options of a command
         tables=[layout(table) for table in result.tables],
         terms=guarantee_items(guarantee),
         digest=collection.digest.hex(),
@@ -198,7 +198,7 @@ def _promise(guarantee: Guarantee, *, authenticated: bool) -> list[str]:
     chance = f", but for a chance of at most 1 in {math.floor(1 / delta):,}" if delta else ""
     said = [
         f"To everybody who sent a report that counts: had your report said something else, anything published here "
-        f"would have been at most {figures(math.exp(epsilon), 3)} times more or less likely{chance}.",
+        f"would have been at most {figures(_rounded_up(math.exp(epsilon)), 3)} times more or less likely{chance}.",
         "For example: somebody knows that you gave one of two answers, and holds both for equally likely. With all "
         "that is published, and whatever else they know of others, they guess right with a chance of at most "
         f"{percent:g} %. Without it that chance is 50 %.",
@@ -214,6 +214,12 @@ def _promise(guarantee: Guarantee, *, authenticated: bool) -> list[str]:
     if not authenticated:
         said.append("The promise is for one report. Whoever sent several is protected less.")
     return said
+
+
+def _rounded_up(factor: float) -> float:
+    """Round up to three digits, so that what is at most the factor is at most what is shown."""
+    unit = 10.0 ** (math.floor(math.log10(factor)) - 2)
+    return math.ceil(factor / unit) * unit
 
 
 def _seen(found: Verified) -> Iterator[tuple[str, str]]:

@@ -25,7 +25,7 @@ PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
 BOUNDS = Schema.of_codebook(
     Codebook(
         (
-            Variable("age", 18.0, 80.0, label="How <b>old</b> are you?", meaning="In full years.", unit="years"),
+            Variable("age", 18.0, 80.0, label="How <b>old</b> are you?", meaning="In full years", unit="years"),
             Variable("region", values=("N", "E"), other="none of these", if_missing="indicator"),
             Variable("<i>note</i>", -1.5, 1.5, if_missing="indicator"),
             Variable("asked", date="%d.%m.%Y", lower="01.01.2020", upper="31.12.2026"),
@@ -156,6 +156,14 @@ def test_the_form_fits_a_phone_and_says_in_words_what_is_missing(running, tmp_pa
                               ".split(' ').every(id => document.getElementById(id)))")  # fmt: skip
         hint = "document.getElementById('field-0-hint').textContent"
         assert (await page.run(hint)).startswith("In full years. A number from 18 to 80 years.")
+        promised = await page.run("document.getElementById('promised').innerText")
+        assert re.fullmatch(
+            r"Had you answered otherwise, .* at most \S+ times more or less likely, but for a chance of at most 1 in "
+            r"[\d,]+\. This is promised as long as at least \d of the 3 servers follows? the rules\.",
+            promised,
+        )
+        shown = float(re.search(r"at most (\S+) times", promised)[1].replace(",", ""))
+        assert 1 <= shown / np.exp(running.collection.template["epsilon"]) < 1.01  # rounded up
         legend = "document.querySelector('fieldset > legend').textContent"
         assert await page.run(legend) == "region"
         smallest = "Math.min(...[...document.querySelectorAll('button, label.choice')].filter(one => one.offsetHeight)"

@@ -68,6 +68,7 @@ def test_verdicts_come_first_and_all_is_there(verified):
         assert line.startswith("omission") or line in read
     assert not re.search(r"<script|<img|<link|\son\w+=|src=|href=|url\(", page)
     assert "default-src 'none'" in page
+    assert not re.search(r"<p>--", page)  # what an option of a command does
 
 
 def test_the_command_writes_what_the_function_returns(file, capsys):
@@ -193,7 +194,7 @@ def test_means_that_the_noise_hides_are_not_told(verified):
 
 @pytest.mark.parametrize(
     ("epsilon", "delta", "percent"),
-    [(math.log(3), 0.0, "75"), (1.0, 1e-7, "73.2"), (1.0, 0.01, "73.4"), (50.0, 0.0, "100")],
+    [(math.log(3), 0.0, "75"), (0.7, 1e-7, "66.9"), (1.0, 1e-7, "73.2"), (1.0, 0.01, "73.4"), (50.0, 0.0, "100")],
 )
 def test_the_chance_to_guess_an_answer_is_the_one_of_randomised_response(verified, epsilon, delta, percent):
     """Which attains it: the answer with e^eps/(1 + e^eps), and with delta of the rest in the clear, rounded up."""
@@ -203,6 +204,8 @@ def test_the_chance_to_guess_an_answer_is_the_one_of_randomised_response(verifie
     odds = math.exp(epsilon)
     assert float(percent) / 100 >= (1 - delta) * odds / (1 + odds) + delta - 1e-12
     assert ("but for a chance of" in said) == bool(delta)
+    shown = re.search(r"at most ([\d.,]+)(?:×10\S+)? times", said)[1]
+    assert epsilon == 50.0 or odds - 1e-9 <= float(shown) < 1.01 * odds
 
 
 BOOK = """

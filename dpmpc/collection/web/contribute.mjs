@@ -163,6 +163,15 @@ function ask(client, kept) {
   say('Ready.');
 }
 
+/** What the task file promises, in words; the servers refuse to serve or to release where it does not hold. */
+function promise({ epsilon, delta, trust }) {
+  const up = 10 ** (2 - Math.floor(epsilon / Math.LN10)), factor = Math.ceil(Math.exp(epsilon) * up) / up; // three digits, rounded up
+  const chance = delta ? `, but for a chance of at most 1 in ${Math.floor(1 / delta).toLocaleString('en')}` : '';
+  const honest = trust.servers - trust.corrupt_servers;
+  return `Had you answered otherwise, anything published would be at most ${factor.toLocaleString('en')} times more or less likely${chance}. ` +
+    `This is promised as long as at least ${honest} of the ${trust.servers} servers ${honest === 1 ? 'follows' : 'follow'} the rules.`;
+}
+
 async function begin() {
   const [task, wasm] = await Promise.all([bytes('/v1/collection'), bytes('/report.wasm')]);
   const found = hex(new Uint8Array(await crypto.subtle.digest('SHA-256', task))), wanted = location.hash.slice(1);
@@ -180,10 +189,7 @@ async function begin() {
   at('closes').textContent = inWords(client.closes);
   at('servers').textContent = client.task.servers.map(({ organisation, url }) => organisation ? `${visible(organisation)} (${new URL(url).host})` : new URL(url).host).join(', ');
   const status = await fetch('/v1/status').then(answer => answer.json(), () => ({}));
-  if (typeof status.guarantee === 'string') {
-    at('promised').textContent = `This server promises: ${visible(status.guarantee.split('\n')[0])}`;
-    at('promised').hidden = false;
-  }
+  at('promised').textContent = promise(client.task.task);
   at('about').hidden = false;
   const state = status.state ?? client.state();
   const over = state !== 'open' && state !== 'not open yet';

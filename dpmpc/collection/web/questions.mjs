@@ -86,7 +86,7 @@ export function question(parent, variable, place) {
   make(block, group ? 'legend' : 'label', group ? { textContent: label } : { htmlFor: id, textContent: label });
   const hint = make(block, 'p', { className: 'hint', id: `${id}-hint` });
   const { hint: range, main, inputs, wrong, read } = (values ? chosen : typed)(block, variable, id, group ? {} : described);
-  hint.textContent = meaning ? `${meaning} ${range}` : range;
+  hint.textContent = meaning ? `${meaning}${/[.!?:…。]$/.test(meaning) ? '' : '.'} ${range}` : range;
   const error = make(block, 'p', { className: 'error', id: `${id}-error` });
   const checked = () => {
     const found = read();
