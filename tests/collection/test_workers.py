@@ -18,6 +18,7 @@ from dpmpc.collection.submission import Submission
 from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError, SpoolError
 from support.release_processes import close_and_release
+from support.sealed_doors import PROVED, exchange, path_of, sealed_reports
 
 ROWS = np.random.default_rng(3).uniform(0.0, 10.0, (60, 3))
 PATIENCE = 120.0
@@ -94,16 +95,75 @@ def test_workers_end_with_the_process_that_began_them(servers, postgres):
     servers.start(0)
     workers = workers_of(servers, 2)
     servers.kill(0)
-    until = time.monotonic() + PATIENCE
-    while any(alive(worker) for worker in workers) and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not any(alive(worker) for worker in workers)
+    wait_for(lambda: not any(alive(worker) for worker in workers))
 
 
 def alive(process):
     with contextlib.suppress(OSError):
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return False
+
+
+def test_doors_of_all_workers_take_reports_and_come_back(postgres, tmp_path):
+    """While one is stopped another answers; one that is killed, or whose worker is, begins again."""
+    with Servers.make(tmp_path, sealed=True, **PROVED) as servers:
+        start_with_workers(servers, postgres.database(), 2)
+        reports = iter(sealed_reports(servers.collection, ROWS[:6]))
+
+        def send():
+            """Send a report on a connection of its own."""
+            return exchange("POST", servers.door(0) + path_of(servers.collection), next(reports))[0]
+
+        def send_without(stopped):
+            """Send one while a door accepts nothing."""
+            os.kill(stopped, signal.SIGSTOP)
+            try:
+                return send()
+            finally:
+                os.kill(stopped, signal.SIGCONT)
+
+        first, second = workers_of(servers, 2)
+        doors = [door_of(first), door_of(second)]
+        assert [send_without(door) for door in doors] == [200, 200]
+        os.kill(doors[0], signal.SIGKILL)
+        wait_for(lambda: not alive(doors[0]))
+        assert send() == 200
+        assert door_of(first) != doors[0]
+        assert send_without(doors[1]) == 200  # so the door that came back took it
+        before = door_of(first)
+        os.kill(first, signal.SIGKILL)
+        wait_for(lambda: not alive(before))
+        assert send() == 200
+        wait_for(lambda: first not in workers_of(servers, 2))
+        (again,) = set(workers_of(servers, 2)) - {second}
+        assert door_of(again) not in (*doors, before)
+        assert send_without(doors[1]) == 200
+        for server in range(3):
+            with servers.spool(server) as spool:
+                assert len(spool) == 6
+
+
+def door_of(worker):
+    """The process of a worker's door, once it is there."""
+    found = []
+
+    def look():
+        tasks = Path(f"/proc/{worker}/task").glob("*/children")
+        for one in " ".join(path.read_text() for path in tasks).split():
+            with contextlib.suppress(OSError):
+                if b"dpmpc.collection.door_process" in Path(f"/proc/{one}/cmdline").read_bytes():
+                    found.append(int(one))
+        return found
+
+    wait_for(look)
+    return found[0]
+
+
+def wait_for(happened):
+    until = time.monotonic() + PATIENCE
+    while not happened():
+        assert time.monotonic() < until
+        time.sleep(0.05)
 
 
 def test_a_folder_has_one_store_for_good(servers, postgres):
