@@ -25,10 +25,12 @@ How workers keep out of each other's way:
 
 Promised, beside what every `ReportStore` does: a database that does not sync its log before a commit returns, that
 writes pages which a crash can tear, that is a copy of another one or is reached over a network without a verified
-certificate is refused; a worker that was killed leaves nothing behind but the reports that it acknowledged, and those
-whose acknowledgement was on its way. Not promised: anything about a database that was put back to an older state, or
-that failed over to a copy which lacked what was acknowledged: those reports are lacking at this server, and are left
-out of the batch. Words that were withdrawn are in dead rows and in the log of the database until it overwrites them.
+certificate is refused, and so are tables that a crash empties, that are of another role or that all roles may read; a
+worker that was killed leaves nothing behind but the reports that it acknowledged, and those whose acknowledgement was
+on its way. Not promised: anything about a database that was put back to an older state, or that failed over to a copy
+which lacked what was acknowledged: those reports are lacking at this server, and are left out of the batch. A setting
+that is changed under a running worker is noticed by `usable` alone. Words that were withdrawn are in dead rows and in
+the log of the database until it overwrites them.
 """
 
 from __future__ import annotations
@@ -96,6 +98,11 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS dpmpc.workers (worker integer PRIMARY KEY, added bigint NOT NULL DEFAULT 0, withdrawn "
     "bigint NOT NULL DEFAULT 0, unknown bigint NOT NULL DEFAULT 0, checksum bigint NOT NULL DEFAULT 0, leased bigint "
     "NOT NULL DEFAULT 0)",
+)
+_FOREIGN = (  # tables that a crash empties, or that others than the server's role read or change
+    "SELECT relname::text FROM pg_class WHERE relnamespace = 'dpmpc'::regnamespace AND relkind IN ('r', 'p', 'v', 'f') "
+    "AND (relpersistence <> 'p' OR relkind <> 'r' OR pg_get_userbyid(relowner) <> current_user "
+    "OR EXISTS (SELECT FROM aclexplode(relacl) AS given WHERE given.grantee = 0))"
 )
 _SETTINGS = {
     "fsync": ("on",),
@@ -336,6 +343,7 @@ class PostgresStore(ReportStore):
         """Say whether the database answers; how full its disk is only its operator can see."""
         try:
             with self._transaction("none"):
+                self._require_durable()  # a setting may have changed under the connection
                 self._description()
         except SpoolError:
             return False
@@ -409,15 +417,21 @@ class PostgresStore(ReportStore):
     def _connect(self) -> None:
         self._disconnect()
         self._connection = psycopg.connect(
-            self._address, autocommit=True, connect_timeout=PATIENCE_SECONDS, application_name="dpmpc"
+            self._address,
+            autocommit=True,
+            connect_timeout=PATIENCE_SECONDS,
+            application_name="dpmpc",
+            client_encoding="UTF8",  # in a database of encoding SQL_ASCII texts would come as bytes
         )
         try:
             self._require_durable()
             for name in ("statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"):
                 self._execute(f"SET {name} = '{PATIENCE_SECONDS}s'")
             if self._writer:
-                self._begin_as_worker()
+                self._make_tables()
             self._require_own()
+            if self._writer:
+                self._begin_as_worker()
         except BaseException:
             self._disconnect()
             raise
@@ -452,12 +466,13 @@ class PostgresStore(ReportStore):
                 "cross a network in the open"
             )
 
-    def _begin_as_worker(self) -> None:
-        """Make what is missing, and take the place of this worker once the process that had it before is gone."""
+    def _make_tables(self) -> None:
+        """Make what is missing; a worker that begins anew changes no table, which would wait for all who read it."""
         with self._connection.transaction():
             self._lock(_STANDING_LOCK)
-            for statement in _TABLES:
-                self._execute(statement)
+            if not self._has_tables():
+                for statement in _TABLES:
+                    self._execute(statement)
             if not self._execute("SELECT one FROM dpmpc.standing"):
                 empty = StoreDescription(_VERSION, **self._own, closed=0, facts="{}")
                 self._execute(
@@ -465,6 +480,10 @@ class PostgresStore(ReportStore):
                     "VALUES (%b, %b, %b, %b, %b, %b, %b, %b, %b)",
                     *(*empty, empty.seal),
                 )
+
+    def _begin_as_worker(self) -> None:
+        """Take the place of this worker once the process that had it before is gone."""
+        with self._connection.transaction():
             for worker in (OTHERS, self._worker):
                 self._execute("INSERT INTO dpmpc.workers (worker) VALUES (%b) ON CONFLICT DO NOTHING", worker)
         end = time.monotonic() + _GONE_SECONDS
@@ -493,14 +512,22 @@ class PostgresStore(ReportStore):
 
     def _require_own(self) -> None:
         """Refuse a store of anything but what the caller expects."""
-        ((there,),) = self._execute("SELECT to_regclass('dpmpc.standing') IS NOT NULL")
-        if not there:
+        if not self._has_tables():
             raise SpoolError(f"store: no reports of dpmpc in the database {self._address}")
+        if changed := self._execute(_FOREIGN):
+            tables = ", ".join(sorted(name for (name,) in changed))
+            raise SpoolError(
+                f"store: {tables} in schema dpmpc of {self._address} unlogged, owned by another role or open to "
+                "PUBLIC; tables expected that survive a crash, and that are this role's alone"
+            )
         found = self._description()
         for name, value in self._own.items():
             expected = getattr(found, name)
             if value != expected:
                 raise SpoolError(f"{name}: {value} given, {expected} expected by the store {self._address}")
+
+    def _has_tables(self) -> bool:
+        return bool(self._execute("SELECT to_regclass('dpmpc.workers') IS NOT NULL")[0][0])
 
     def _description(self) -> StoreDescription:
         """Return what the database says about the store; refuse one that has changed."""
@@ -598,7 +625,7 @@ def require_address(address: str) -> str:
 
 def _is_near(host: str, address: str) -> bool:
     """Say whether a database is reached through a socket of this machine."""
-    if host.startswith("/"):
+    if host.startswith("/") and not address:  # the address decides where both are given
         return True
     try:
         return ipaddress.ip_address(address or host).is_loopback

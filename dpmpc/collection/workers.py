@@ -38,10 +38,18 @@ def supervise(work: Callable[[int], None], workers: int, on_started: Callable[[]
             with contextlib.suppress(ProcessLookupError):  # it has just ended
                 os.kill(process, signal.SIGTERM)
 
+    def begin(worker: int) -> None:
+        signal.pthread_sigmask(signal.SIG_BLOCK, before)  # a signal finds a process that is begun in `running`
+        try:
+            if not stopping.is_set():
+                running[_begin(work, worker, before)] = worker
+        finally:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, before)
+
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         for worker in range(workers):
-            running[_begin(work, worker, before)] = worker
+            begin(worker)
         on_started()
         while running:
             process, status = os.wait()
@@ -53,17 +61,14 @@ def supervise(work: Callable[[int], None], workers: int, on_started: Callable[[]
                     "worker %d ended with status %d; it begins again", worker, os.waitstatus_to_exitcode(status)
                 )
                 time.sleep(RESTART_SECONDS)
-            if not stopping.is_set():
-                running[_begin(work, worker, before)] = worker
-                if stopping.is_set():  # the signal came in between
-                    stop(signal.SIGTERM, None)
+            begin(worker)
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
 
 
 def _begin(work: Callable[[int], None], worker: int, handlers: Mapping[signal.Signals, Any]) -> int:
-    """Begin a worker; return its process."""
+    """Begin a worker while signals are blocked, which end it once its own handlers are there; return its process."""
     parent = os.getpid()
     process = os.fork()
     if process:
@@ -72,6 +77,7 @@ def _begin(work: Callable[[int], None], worker: int, handlers: Mapping[signal.Si
         system.end_with_parent(parent)
         for number, handler in handlers.items():
             signal.signal(number, handler)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, handlers)
         work(worker)
     except DpmpcError as error:
         LOGGER.error("%s: %s", type(error).__name__, error)

@@ -242,6 +242,66 @@ def test_a_server_that_does_not_sync_is_refused(crashing):
     crashing.start()
 
 
+def test_a_setting_that_changes_under_a_worker_makes_the_store_unusable(crashing):
+    with open_spool(crashing.database()) as store:
+        assert store.usable(0)
+        for change, usable in (("SET fsync = off", False), ("RESET fsync", True)):
+            crashing.execute(f"ALTER SYSTEM {change}")
+            crashing.execute("SELECT pg_reload_conf()")
+            until = time.monotonic() + 20.0
+            while store.usable(0) is not usable and time.monotonic() < until:
+                time.sleep(0.02)
+            assert store.usable(0) is usable
+
+
+def test_a_database_of_no_encoding_is_as_good_as_others(postgres):
+    """`initdb` makes such ones where no locale is set."""
+    postgres.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    with open_spool(postgres.address("ascii")) as store:
+        store.add(*upload_of(reports(3)))
+        store.keep_fact("name", b"value")
+        assert store.fact("name") == b"value"
+        assert holds(store, reports(3))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE dpmpc.reports SET UNLOGGED",
+        "GRANT SELECT ON dpmpc.reports TO PUBLIC",
+        "CREATE ROLE stranger; ALTER TABLE dpmpc.reports OWNER TO stranger",
+    ],
+)
+def test_tables_that_a_crash_empties_or_that_are_not_the_servers_alone_are_refused(postgres, place, change):
+    with open_spool(place) as store:
+        store.add(*upload_of(reports(3)))
+    postgres.execute(change, place)
+    for writer in (True, False):
+        with pytest.raises(SpoolError, match=r"store: reports in schema dpmpc of .* this role's alone"):
+            open_spool(place, writer=writer)
+
+
+def test_tables_that_another_role_has_made_before_are_refused(postgres, place):
+    """Whoever made them reads and changes them, whatever the server writes there."""
+    statements = ["CREATE ROLE earlier", *postgres_store._TABLES]
+    statements += [f"ALTER TABLE dpmpc.{name} OWNER TO earlier" for name in ("standing", "reports", "workers")]
+    for statement in statements:
+        postgres.execute(statement, place)
+    with pytest.raises(SpoolError, match="reports, standing, workers in schema dpmpc"):
+        open_spool(place)
+
+
+def test_a_worker_that_begins_anew_waits_for_nobody_who_reads(place, monkeypatch):
+    """A back-up, or the release, reads the table for a long time; the other workers would wait behind this one."""
+    psycopg = importlib.import_module("psycopg")
+    monkeypatch.setattr(postgres_store, "PATIENCE_SECONDS", 2)
+    with open_spool(place, worker=1, workers=2) as other, psycopg.connect(place) as reader:
+        reader.execute("SELECT count(*) FROM dpmpc.reports")  # in a transaction that goes on
+        with open_spool(place, workers=2) as again:
+            again.add(*upload_of(reports(3)))
+        assert other.tally().reports == 3
+
+
 @pytest.mark.parametrize(
     ("address", "message"),
     [
@@ -261,6 +321,7 @@ def test_addresses_that_are_none(address, message):
     ("host", "address", "near"),
     [
         ("/run/postgresql", "", True),
+        ("/run/postgresql", "10.0.0.3", False),
         ("localhost", "127.0.0.1", True),
         ("127.0.0.1", "", True),
         ("::1", "", True),

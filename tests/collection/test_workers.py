@@ -3,6 +3,8 @@
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 from pathlib import Path
@@ -96,6 +98,27 @@ def test_workers_end_with_the_process_that_began_them(servers, postgres):
     workers = workers_of(servers, 2)
     servers.kill(0)
     wait_for(lambda: not any(alive(worker) for worker in workers))
+
+
+SLEEPERS = """
+import time
+from dpmpc.collection.workers import supervise
+print("begun", flush=True)
+supervise(lambda worker: time.sleep(100), 16, lambda: None)
+"""
+
+
+@pytest.mark.parametrize("delay", [0.0, 0.002, 0.005, 0.01])
+def test_a_signal_while_workers_begin_reaches_all_of_them(delay):
+    with subprocess.Popen([sys.executable, "-c", SLEEPERS], stdout=subprocess.PIPE, start_new_session=True) as process:
+        assert process.stdout.readline() == b"begun\n"
+        time.sleep(delay)
+        process.terminate()
+        try:
+            process.wait(20.0)
+        finally:
+            with contextlib.suppress(ProcessLookupError):  # all have ended
+                os.killpg(process.pid, signal.SIGKILL)
 
 
 def alive(process):
