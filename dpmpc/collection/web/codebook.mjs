@@ -3,7 +3,8 @@
 //
 // Promised: the columns of `Codebook.encode`, up to the last bits of logarithms and splines; an answer that is none is a
 // RangeError that names the variable. Not promised: that the bounds of the columns follow from the variables, which the
-// servers check before they serve a task file.
+// servers check before they serve a task file; that a number which a file has for what is missing, such as -9, is taken
+// for that: only null is a missing answer here, and such a number is one within the bounds.
 
 const DAY = 86_400_000; // milliseconds
 const DIRECTIVES = { Y: '(?<Y>\\d{4})', y: '(?<y>\\d{2})', m: '(?<m>\\d{1,2})', d: '(?<d>\\d{1,2})', H: '\\d{1,2}', M: '\\d{1,2}', S: '\\d{1,2}', '%': '%' };
