@@ -101,6 +101,7 @@ class _Conversation:
                 raise ProtocolFailure(f"door: a frame of kind {frame.kind} given, {DoorKind.READY} expected")
             link.tell_ready()
             while True:
+                await self._writer.drain()  # of a door that does not read its answers no more is read
                 self._take(await read_frame(self._reader, max(link.facts.longest, SMALL_BYTES)))
 
     def end(self) -> None:

@@ -96,7 +96,7 @@ def state_of(
         return replace(shown, state="failed", since=closed, error=closing.failed)
     if entry is not None:
         return replace(shown, state="releasing", since=entry.since)
-    if early or now >= collection.closes:
+    if closing is not None or now >= collection.closes:  # for good, even if the clock is put back
         return replace(shown, state="closed", since=closed)
     return shown
 

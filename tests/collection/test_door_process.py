@@ -325,6 +325,7 @@ async def echo(request):
 
 
 ECHO = {("POST", "/echo"): echo}
+HEAD = msgspec.json.encode(RequestHead(0, "", "127.0.0.1", None))
 TOO_LONG = (LONGEST + 1).to_bytes(4, "little") + bytes(4) + bytes([DoorKind.BODY])
 
 
@@ -364,6 +365,27 @@ def test_too_many_requests_at_once_break_the_rules():
             async with asyncio.timeout(PATIENCE):
                 with pytest.raises(ProtocolFailure, match="too many requests"):
                     await door.running
+
+    asyncio.run(run())
+
+
+def test_of_a_door_that_does_not_read_its_answers_no_more_is_read():
+    answered, page = [], bytes(1 << 18)
+
+    async def answer(request):
+        answered.append(request)
+        return web.Response(body=page)
+
+    async def run():
+        limits, rest = Limits(connections=4), 0.02
+        async with Hostile({("GET", "/"): answer}, limits).talking() as door:
+            for number in range(1, 201):
+                door.writer.write(DoorFrame(number, DoorKind.REQUEST, HEAD).encoded())
+                await asyncio.sleep(rest if number % 4 == 0 else 0)
+            assert len(answered) < 50  # 200 without a bound: 50 MB that wait in the opener
+            assert not door.running.done()
+            for number in range(1, len(answered) + 1):
+                assert (await door.receive())[0] == number
 
     asyncio.run(run())
 

@@ -104,6 +104,15 @@ def test_every_combination_has_one_state():
             assert found.since == closing.since
 
 
+def test_what_was_closed_in_time_is_not_open_again_when_the_clock_is_put_back():
+    closing = Closing((NOW + DAY + HOUR).isoformat(), "")
+    for now in (NOW - 2 * DAY, NOW, NOW + DAY):
+        found = state_of(TIMES, now, closing)
+        assert (found.state, found.since, found.early, found.over) == ("closed", TIMES.closes.isoformat(), False, True)
+        with pytest.raises(CollectionClosed):
+            require_open(TIMES, found, now)
+
+
 def test_a_store_that_an_older_version_has_closed_says_since_when_only_if_it_was_not_early():
     unknown = Closing("", "")
     before, after = state_of(TIMES, NOW, unknown), state_of(TIMES, NOW + DAY, unknown)
