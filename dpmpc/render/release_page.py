@@ -106,7 +106,7 @@ def release_page(found: Verified | VerificationFailed) -> str:
         promise=_promise(guarantee, authenticated=collection.authenticated),
         seen=list(_seen(found)),
         sentences=list(_sentences(release)),
-        notes=[note for note in result.notes if not note.startswith("--")],  # no options of a command
+        notes=[said for note in result.notes if (said := note.partition("--target ")[0].strip())],  # no commands
         tables=[layout(table) for table in result.tables],
         terms=guarantee_items(guarantee),
         digest=collection.digest.hex(),
