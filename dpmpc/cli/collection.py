@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import datetime
+import re
 import shutil
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 CERTIFIED_DAYS = 800
 MOST_DAYS = 36500
 _LARGEST_NAMES = 1 << 28  # bytes of the file of clients' names
+_FORM_DATES = "YymdHMS"  # what a date may be made of in the form of a door (web/codebook.mjs)
 
 
 def add_commands(commands: Any) -> None:
@@ -320,6 +322,15 @@ def _collection(options: argparse.Namespace) -> None:
                 f"expires: nothing is uploaded or released after that (dpmpc identity --days)",
                 file=sys.stderr,
             )
+    if options.seal is not None:
+        for variable in collection.plan.schema.variables:
+            if variable.date is not None and not _form_reads(variable.date):
+                print(
+                    f"dpmpc collection: column {variable.name!r}: date = {variable.date!r}: the form of a door cannot "
+                    f"read such dates and refuses the collection; with {', '.join(f'%{one}' for one in _FORM_DATES)} "
+                    "alone, and a year, it takes them, and dpmpc submit takes both",
+                    file=sys.stderr,
+                )
     if not collection.proved:
         print(
             "dpmpc collection: no proofs, so that one client which shares arbitrary words can spoil the release "
@@ -328,6 +339,12 @@ def _collection(options: argparse.Namespace) -> None:
         )
     if collection.plan.noising.by == "clients":
         print(f"dpmpc collection: {_of_clients_noise(collection)}", file=sys.stderr)
+
+
+def _form_reads(date: str) -> bool:
+    """Say whether the form of a door can read dates in a format: it knows no names of months or days."""
+    parts = set(re.findall("%(.)", date, re.DOTALL))
+    return parts <= {*_FORM_DATES, "%"} and not parts.isdisjoint("Yy")
 
 
 def _series(options: argparse.Namespace, servers: Sequence[Any]) -> Any:

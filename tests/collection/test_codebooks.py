@@ -216,6 +216,33 @@ def test_what_cannot_be_collected_is_refused_in_a_sentence(tmp_path, capsys, opt
 
 
 @pytest.mark.parametrize(
+    ("date", "lower", "upper"),
+    [
+        ("%d.%m.%Y", "01.01.2020", "31.12.2026"),
+        ("%y%m%d 100%%", "200101 100%", "261231 100%"),
+        ("%d %B %Y", "1 January 2020", "31 December 2026"),
+        ("%Y-%j", "2020-001", "2026-365"),
+        ("%d.%m.", "01.01.", "31.12."),
+    ],
+)
+@node
+def test_dates_that_the_form_cannot_read_are_named_when_the_collection_is_made(tmp_path, capsys, date, lower, upper):
+    """The command warns of just those that the client of pages refuses."""
+    bounds = BOUNDS.replace("%d.%m.%Y", date).replace("01.01.2020", lower).replace("31.12.2026", upper)
+    for server in range(3):
+        assert main(["identity", str(tmp_path / "seals"), "--seal", f"server-{server}"]) == 0
+    seals = [part for server in range(3) for part in ("--seal", str(tmp_path / "seals" / f"server-{server}.pub"))]
+    capsys.readouterr()
+    assert write_task_file(tmp_path, *seals, bounds=bounds) == 0
+    warned = f"column 'admitted': date = {date!r}: the form of a door cannot read" in capsys.readouterr().err
+    told = run_node(
+        "open", Collection.load(tmp_path / "task.toml"), now=datetime.datetime.now(datetime.UTC).isoformat()
+    )
+    refused = f"a date in the format {date} received" in json.dumps(told, ensure_ascii=False)
+    assert warned == refused == (date in ("%d %B %Y", "%Y-%j", "%d.%m."))
+
+
+@pytest.mark.parametrize(
     ("lines", "reason"),
     [
         (["age=30", "ward=east", "admitted=01.02.2021", "smokes=no", "dose=3"], "one of north, south, west expected"),

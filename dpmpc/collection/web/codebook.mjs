@@ -105,7 +105,7 @@ export class Codebook {
       const choice = { category: () => listed(variable), 'yes-no': () => [variable.yes[0], variable.no[0]] }[kind]?.();
       const [lower, upper] = [variable.lower, variable.upper].map(end => (kind === 'date' ? isoDate(end, date) : end));
       if (kind === 'date' && (lower === undefined || upper === undefined)) {
-        throw new RangeError(`${name}: a date in the format ${date} received, one of %Y, %y, %m, %d, %H, %M, %S expected`);
+        throw new RangeError(`${name}: a date in the format ${date} received, one of %Y, %y, %m, %d, %H, %M, %S expected, a year among them`);
       }
       const mayBeMissing = variable.if_missing !== undefined;
       return Object.freeze({ name, kind, label: label || name, meaning, unit, lower, upper, values: choice && Object.freeze([...choice]), mayBeMissing });
