@@ -1,27 +1,53 @@
 """Run a real collection: clients upload for weeks, servers keep their shares, and make one release of them.
 
-In the order in which a report travels:
+Before the first upload:
 
-`task_file`   what everybody agrees on before the first upload; its digest is bound into what follows (`server_entries`)
+`task_file`   what everybody agrees on; its digest is bound into what follows (`server_entries` are the servers in it)
 `collection_design` how such a file is made, and what denied reports can do
-`reports`     the bytes of an upload, one record for each report
-`sealing`     how one report holds what is for each server, closed to all others; whose keys these are
-`submission`  how a client makes, keeps (`pending`) and sends them
-`serving`     the server process: `connections`, `service` (HTTP), `admission`, `roster`, `group_commit`
-`proxy_protocol` who calls through a proxy that names its callers
-`doors`       how a server that took a report for all hands it on to the others
-`report_store` what every store of a server's shares does; `sqlite_store` is the default (`segments`, `spool_index`)
-`postgres_store` the same in PostgreSQL, for several workers
-`ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
-`database`    SQLite as spool and ledger use it; `server_folder` has both
-`agreement`   how the servers agree on the batch
-`dealing_checks` how they check that the shares of a report belong together
-`releasing`   one server of a release, by itself
-`release_protocol` what the servers of a release say to one another, up to the file that all sign
-`release_process` one server's process in a release: folder, links, limits on waiting
-`certificate` what all of them signed, in the release file, and its check by anybody
+`series`      several collections of the same people under one total budget
+`roster`      who may contribute, each once, where that is known beforehand
 
-Promised: what a server has acknowledged is in its spool, once; nothing is opened of a batch that is too small, that the
+How a report travels:
+
+`reports`     the bytes of an upload of format 1, a record for each report (`report_ids`)
+`sealing`     format 2: how one report holds what is for each server, closed to all others (`sealing_suites`)
+`seal_folder` a server's private keys for that; `added_keys` are those that it publishes after the beginning
+`submission`  how a client makes, keeps (`pending`) and sends them (`uploader`)
+`door_process` parses what strangers send to a door and has nothing else (`confinement`); `door_link` runs it, and
+              answers what it forwards, in the frames of `door_frames`
+`sealed_uploads` what a server does with a report of format 2: it opens its own part, and `doors` hands on the rest
+`withdrawals` how a report is taken back until the release
+`web/`        the client in JavaScript, and the form that a door hands out
+
+The server process:
+
+`serving`     sockets, TLS and signals; `workers` are several processes of one server
+`connections` who is connected, and how long; `proxy_protocol` is who calls through a proxy that names its callers
+`service`     what is answered to which request of HTTP: `admission` (who may send how much), `replies`, `front_page`
+`state`       how far the collection has come here, the one answer of all (`status` is what others are told of it)
+`metrics`     what is counted, and `logs` what is logged
+
+What a server keeps (`server_folder` says where):
+
+`report_store` what every store of a server's shares does, which `group_commit` writes to
+`sqlite_store` the default (`segments`, `spool_index`); `postgres_store` is the same in PostgreSQL, for several workers
+`ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
+`query_points` the one point where this server answers for proofs, in the store and in the ledger
+
+The release:
+
+`release_process` one server's process: folder, links, limits on waiting
+`release_protocol` what the servers say to one another, up to the file that all sign
+`releasing`   what one server does by itself; `openings` is what it keeps for repetitions
+`agreement`   how the servers agree on the batch
+`dealing_checks` how they check that the shares of a report belong together, and `proof_checks` that it is well formed
+`noise_dealing` how they make noise for sums in Shamir shares; `shamir_claims` is what the file says of that
+`certificate` what all of them signed, in the release file
+`verifying`   its check by anybody, offline
+
+`run_proofs` checks the proofs of a run that is no collection.
+
+Promised: what a server has acknowledged is in its store, once; nothing is opened of a batch that is too small, that the
 servers do not agree on, or that holds a report of an earlier release. Not promised: that reports are true, that a
 server lets a client through, or that a release comes about when servers refuse (docs/security.md).
 """
