@@ -132,9 +132,12 @@ def serve(
                 ledger=ledger,
                 released=folder.released(collection),
             )
+            opened = listeners or await open_all()
             try:
-                await _listen(service, context, listeners or await open_all(), door, proxies or Proxies(), tell)
+                await _listen(service, context, opened, door, proxies or Proxies(), tell)
             finally:
+                for listener in itertools.chain(*opened):
+                    listener.close()
                 await service.close()
 
     def work(worker: int, listeners: list[list[TrackedSocket]] | None, tell: Callable[[int], None]) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import hashlib
 import random
 import time
-from pathlib import Path
 
 import numpy as np
 
@@ -30,7 +29,7 @@ def upload_of(ids):
 def open_spool(place, **options):
     """Open a store of either kind, by its folder or its address."""
     own = {"digest": DIGEST, "server": 1, "shape": SHAPE, **options}
-    if isinstance(place, Path):
+    if not str(place).startswith("postgresql:"):
         return SqliteStore(place, **own)
     from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
 
