@@ -13,11 +13,11 @@ How a report travels:
 `sealing`     format 2: how one report holds what is for each server, closed to all others (`sealing_suites`)
 `seal_folder` a server's private keys for that; `added_keys` are those that it publishes after the beginning
 `submission`  how a client makes, keeps (`pending`) and sends them (`uploader`)
-`door_process` parses what strangers send to a door and has nothing else (`confinement`); `door_link` runs it, and
-              answers what it forwards, in the frames of `door_frames`
+`door_process` parses what strangers send to a door and has nothing else (`confinement`)
+`door_link`   runs that process, and answers what it forwards in the frames of `door_frames`
 `sealed_uploads` what a server does with a report of format 2: it opens its own part, and `doors` hands on the rest
 `withdrawals` how a report is taken back until the release
-`web/`        the client in JavaScript, and the form that a door hands out
+``web/``      the client in JavaScript, and the form that a door hands out
 
 The server process:
 
