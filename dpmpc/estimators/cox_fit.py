@@ -53,6 +53,8 @@ class CoxFit(OfRelease):
                     f"features: {name!r} given, one of {', '.join(known) or 'none'} expected, by which the release "
                     "counts"
                 )
+        if len(set(names)) < len(names):
+            raise InputError(f"features: {', '.join(names)} given, different columns expected")
         require_patterns([known[name] for name in names])
         self.cells_, self.used_ = cells, names
         members = cells.members(names)

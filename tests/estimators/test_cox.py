@@ -157,6 +157,15 @@ def test_features_that_cannot_be_read_are_refused(features, message):
         CoxRegression(time="t", event="died", features=features, bounds=given(cells=18)).fit(frame)
 
 
+def test_a_feature_that_is_named_twice_is_refused_of_a_release():
+    frame, _ = people(2000, seed=12)
+    release = (
+        CoxRegression(time="t", event="died", features=["new"], bounds=given(cells=18), **QUIET).fit(frame).release_
+    )
+    with pytest.raises(InputError, match="features: new, new given, different columns expected"):
+        CoxRegression(features=["new", "new"]).fit_release(release)
+
+
 def test_too_many_patterns_are_refused_before_anything_is_released():
     many = tuple(Variable(f"x{number}", yes=("y",), no=("n",)) for number in range(6))
     bounds = Schema.of_codebook(Codebook((Variable("t", 0, 5, cells=5), Variable("died", 0, 1), *many)))
