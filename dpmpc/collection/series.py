@@ -26,7 +26,7 @@ from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.proving.joint import framed
 from dpmpc.randomness import Label
 from dpmpc.storage import canonical
-from dpmpc.untrusted import is_unicode, printable
+from dpmpc.untrusted import printable
 
 MOST_EPOCHS = 1000
 _ROUNDING = 1e-9
@@ -45,8 +45,10 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slack: float  # the most that the discrete noise of an epoch may differ from that, as a pure epsilon
 
     def __post_init__(self) -> None:
-        if not self.name.strip() or not is_unicode(self.name) or len(self.name) > 200:
-            raise InputError(f"series: name {self.name[:40]!r} given, at most 200 characters expected")
+        if self.name != self.name.strip() or not self.name or not self.name.isprintable() or len(self.name) > 200:
+            raise InputError(
+                f"series: name {self.name[:40]!r} given, 1 to 200 printable ones expected, no blank at an end"
+            )
         if not 1 <= self.epoch <= self.epochs <= MOST_EPOCHS or len(self.share) != self.epochs:
             raise InputError(
                 f"series: epoch {self.epoch} of {self.epochs} with {len(self.share)} shares given, 1 <= epoch <= "

@@ -279,3 +279,9 @@ def test_the_command_makes_the_epochs_of_a_series(tmp_path, capsys):
     plain["series"]["share"] = [1.0, 1.0]
     with pytest.raises(GuaranteeError, match="at most 3 expected"):
         Collection.from_dict(plain | {name: getattr(files[0], name) for name in ("opens", "closes", "expires")})
+
+
+@pytest.mark.parametrize("name", ["", " ", "x ", "X\u200b", "a\nb", "x" * 201])
+def test_names_that_look_like_others_are_refused(name):
+    with pytest.raises(InputError, match=r"series: name .* given, 1 to 200 printable ones expected"):
+        Series.of(name, 2, 1.0, 1e-6)
