@@ -38,7 +38,7 @@ def name_features(estimator: Any, names: Sequence[str]) -> None:
     estimator.n_features_in_ = len(names)
     if tuple(names) != default_names(len(names)):
         estimator.feature_names_in_ = np.array(names, dtype=object)
-    elif hasattr(estimator, "feature_names_in_"):
+    elif "feature_names_in_" in vars(estimator):
         del estimator.feature_names_in_
 
 

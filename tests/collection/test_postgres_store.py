@@ -5,6 +5,7 @@ import importlib
 import random
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -55,22 +56,24 @@ def test_what_workers_acknowledged_survives_kills_of_them_and_of_the_database(cr
     """Four write; one is killed and its place taken, then the whole database crashes."""
     place, done, sent = crashing.database(), set(), set()
     for turn in range(rounds):
-        pipes = [CONTEXT.Pipe(duplex=False) for _ in range(WORKERS + 1)]
-        first = [
-            begin(collection_processes.add_as_worker, place, number, WORKERS, turn, pipes[number][1])
-            for number in range(WORKERS)
-        ]
-        time.sleep(1.0)
-        first[0].kill()
-        first[0].join()
-        again = begin(collection_processes.add_as_worker, place, 0, WORKERS, turn, pipes[WORKERS][1])
-        time.sleep(1.0)
-        crashing.stop("immediate")
-        told = []
-        for process, (hears, tells) in zip([*first, again], pipes, strict=True):
-            tells.close()
-            process.join()
-            told.append(heard(hears))
+        with ThreadPoolExecutor(WORKERS + 1) as listeners:  # a pipe that is full would hold a worker up
+
+            def start(number, turn=turn, listeners=listeners):
+                hears, tells = CONTEXT.Pipe(duplex=False)
+                process = begin(collection_processes.add_as_worker, place, number, WORKERS, turn, tells)
+                tells.close()
+                return process, listeners.submit(heard, hears)
+
+            workers = [start(number) for number in range(WORKERS)]
+            time.sleep(1.0)
+            workers[0][0].kill()
+            workers[0][0].join()
+            workers.append(start(0))
+            time.sleep(1.0)
+            crashing.stop("immediate")
+            for process, _ in workers:
+                process.join()
+            told = [listener.result() for _, listener in workers]
         crashing.start()
         for one in told:
             stored, tried = acknowledged(one)

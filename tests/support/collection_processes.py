@@ -29,7 +29,7 @@ def upload_of(ids):
 def open_spool(place, **options):
     """Open a store of either kind, by its folder or its address."""
     own = {"digest": DIGEST, "server": 1, "shape": SHAPE, **options}
-    if not str(place).startswith("postgresql:"):
+    if str(place).startswith("/"):  # a folder, for processes of tests as text
         return SqliteStore(place, **own)
     from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
 
