@@ -10,9 +10,9 @@ together give each client (epsilon, delta)-differential privacy.
    g = (y - q) v / c, shortened to norm 1. It sends noisy shares of g and of how long g was, which costs no privacy
    beside it (`dpmpc.contributions.ClippedScores`). The analyst reads all sums so far together, and publishes the next
    theta (`dpmpc.rounds.steering`). The last one predicts.
-3. In two last rounds a client sends noisy shares of its score w (y - q) v / R with a weight w that depends on its
-   features only, of the score's outer product, and of its curvature w q (1 - q) v v^T: from their sums s, J and H the
-   analyst makes the step H^-1 s (`dpmpc.rounds.last_round`).
+3. In two last rounds a client sends noisy shares of its score (y - q) v, with v = (1, z) times public scales and short
+   enough for every row of the box, of the score's outer product, and of its curvature q (1 - q) v v^T: from their sums
+   s, J and H the analyst makes the step H^-1 s (`dpmpc.rounds.last_round`). No row is weighted.
 4. It reports theta + H^-1 s in the columns' units, with errors of sampling and noise together,
    H^-1 (J - s s^T / n + noise) H^-1, which do not assume that the model is right (HC0). Where the sums show that
    nothing can be learned it says so, and reports no coefficients.

@@ -14,9 +14,8 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.contributions import Logistic, Scores, sigmoid
+from dpmpc.contributions import sigmoid
 from dpmpc.data import Column, Schema
-from dpmpc.encoding import FixedPoint
 
 Reals = NDArray[np.float64]
 Draw = Callable[[int, int, np.random.Generator], Reals]
@@ -26,7 +25,6 @@ MOST = 20  # public upper bound of the counts
 RESIDUAL = 0.2  # standard deviation of a number about its mean
 _EFFECTS = np.array([0.8, -0.5, 0.3, 0.0, 0.6, -0.2, 0.4, 0.0, 0.5, -0.3])
 _POINTS = 13  # 2^13 points of Sobol's sequence stand for the population
-_BITS = FixedPoint(24)
 
 
 def uniform(rows: int, features: int, rng: np.random.Generator) -> Reals:
@@ -147,37 +145,13 @@ class Population:
         return np.column_stack([X, y])
 
 
-def projections(population: Population, released: Scores) -> dict[str, Reals]:
-    """Return what a wrong logistic model of independent, uniform features is the best of, in three senses."""
-    rows, _, longest = _reference(population)
-    return {
-        "with the released weights": _solution(rows, released.matrix, released.ball, released.theta),
-        "with the population's weights": _of_population(population, released.ball),
-        "without weights": _of_population(population, longest),
-    }
-
-
 @functools.cache
-def _reference(population: Population) -> tuple[Reals, Reals, float]:
-    """Return rows that stand for the population, with chances for targets; its own whitening, and the longest row."""
+def maximum_likelihood(population: Population) -> Reals:
+    """Return what a wrong logistic model of independent, uniform features tends to with more people."""
     points = 2 * scipy.stats.qmc.Sobol(population.features, rng=1).random_base2(_POINTS) - 1
-    own = np.diag(np.append(1.0, np.full(population.features, math.sqrt(3))))
-    rows = np.column_stack([points, 2 * sigmoid(population.predictor(points)) - 1])
-    return rows, own, float(np.linalg.norm(np.diag(own)))
-
-
-@functools.cache
-def _of_population(population: Population, radius: float) -> Reals:
-    """Return the solution with weights at the population's own whitening; with none at the longest radius."""
-    rows, own, _ = _reference(population)
-    return _solution(rows, own, radius)
-
-
-def _solution(rows: Reals, matrix: Reals, radius: float, start: Reals | None = None) -> Reals:
-    """Solve the score's equation by Newton's method, with scores as clients compute them."""
-    theta = np.zeros(len(matrix)) if start is None else start
-    for _ in range(4 if start is not None else 8):
-        scores = Scores(matrix, theta, radius, Logistic())
-        sums = scores.read(scores.encode(rows, _BITS).sum(axis=0) * 2.0**-_BITS.fractional_bits, 0.0)
-        theta = theta + np.linalg.solve(sums.curvature, sums.score)
-    return np.asarray(matrix.T @ theta)
+    chances, x = sigmoid(population.predictor(points)), np.column_stack([np.ones(len(points)), points])
+    theta = np.zeros(x.shape[1])
+    for _ in range(8):
+        q = sigmoid(x @ theta)
+        theta = theta + np.linalg.solve((x * (q * (1 - q))[:, None]).T @ x, x.T @ (chances - q))
+    return theta

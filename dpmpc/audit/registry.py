@@ -128,7 +128,7 @@ def by_group(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
 
 def scores(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """Build the audit of a round of logistic scores: two cases that nobody expected, with opposite features."""
-    contribution = Scores(np.diag([1.0, 20.0]), [-60.0, 0.0], 12.0, Logistic())
+    contribution = Scores([1.0, 20.0], [-60.0, 0.0], Logistic())
     options = {"contribution": contribution, "fractional_bits": 24, "simulation_seed": seed}
     return Sums(
         design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **options)), ((1.0, 1.0), (-1.0, 1.0))

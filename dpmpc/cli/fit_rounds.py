@@ -19,22 +19,24 @@ import numpy as np
 from dpmpc.baselines import maximum_likelihood, mean_loss, trivial_loss
 from dpmpc.cli.fit_models import FitModel, NotPrivate, RidgeFitModel, clipped, compared
 from dpmpc.cli.options import sums_only
-from dpmpc.cli.output import progress
+from dpmpc.cli.output import ResultFolder, progress
 from dpmpc.data import Column, Schema, Table, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.estimators.round_fits import features_in_units
-from dpmpc.networked import PROGRAM, NetworkedRun, Rounds
+from dpmpc.networked import NetworkedRun, Rounds
 from dpmpc.randomness import stream_for
+from dpmpc.release import Release
+from dpmpc.render.released import release_file
 from dpmpc.results import NumberTable
 from dpmpc.rounds import Releases
 from dpmpc.specification import ReleaseSpec
+from dpmpc.task import Task
 
 
 class RoundsFitModel(FitModel):
     """A model from several sums."""
 
-    program = PROGRAM
     target: str  # the column to predict
     estimator: LogisticRegression | PoissonRegression | RidgeRegression
 
@@ -182,11 +184,16 @@ def ridge_model_of(
 
 
 def run_in_rounds(
-    analysis: RoundsFitModel, table: Table, public: Schema, options: argparse.Namespace, choices: Mapping[str, Any]
+    analysis: RoundsFitModel,
+    table: Table,
+    public: Schema,
+    options: argparse.Namespace,
+    choices: Mapping[str, Any],
+    kept: ResultFolder,
 ) -> tuple[list[NetworkedRun], float]:
     """Have all sums released by servers that are processes, and fit them; return the runs, and the seconds in all.
 
-    The table and its bounds are arranged.
+    The table and its bounds are arranged. Each sum is kept before the next one is asked for.
     """
     spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
     began = time.perf_counter()
@@ -199,7 +206,13 @@ def run_in_rounds(
             deadline=options.deadline,
             on_progress=on_progress,
         )
-        analysis.estimator.fit_rounds(Releases(spec, network))
+
+        def ask(task: Task) -> Release:
+            release = network(task)
+            kept.keep(release_file(len(kept.releases)), release)
+            return release
+
+        analysis.estimator.fit_rounds(Releases(spec, ask))
     for warning in caught:  # told when the display of the progress is gone
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return network.runs, time.perf_counter() - began

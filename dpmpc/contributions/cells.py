@@ -38,6 +38,7 @@ _FEW_CELLS = 8  # so many ordered cells are counted as they are
 _FREE = 0.999  # of the largest weight of a group's total that leaves the sensitivity as it is; the rest is for rounding
 _HALF = 32  # bits of an element that are multiplied at a time
 _SET = 0.5  # an indicator above this says that a value is missing
+_AT_BOUND = 2.0**-40  # of the range: so near, a value counts as the bound, whatever logarithm a client has rounded
 
 Integers = NDArray[np.int64]
 Strategy = Literal["identity", "root", "path"]
@@ -88,8 +89,8 @@ class CellGrid(Record, frozen=True):
         if self.column is None and (self.edges or self.missing is not None):
             raise InputError("column: none given, one expected beside edges or missing values")
         rising = all(low < high for low, high in itertools.pairwise([-math.inf, *self.edges, math.inf]))
-        if not rising or len(self.edges) >= MOST_CELLS:
-            raise InputError(f"edges: {list(self.edges)[:8]} given, at most {MOST_CELLS - 1} rising numbers expected")
+        if not rising or len(self.edges) > MOST_CELLS + 1:  # with a cell for each bound
+            raise InputError(f"edges: {list(self.edges)[:8]} given, at most {MOST_CELLS + 1} rising numbers expected")
         if self.strategy != "identity" and self.cells < 2:
             raise InputError(f"strategy: {self.strategy!r} given, 'identity' expected of a grid without ordered cells")
         if self.strategy == "root" and self.group_count > 1:
@@ -410,8 +411,8 @@ class CellCounts(CellCodes):
 def multiplied(vectors: Words, matrix: Integers, ring: Ring) -> Words:
     """Return the products (m, N) of a matrix of integers with vectors (m, N) of elements.
 
-    The low and the high half of an element are multiplied as integers. Entries below 2^18, at most 2^9 in a row, keep
-    sums below 2^59.
+    The low and the high half of an element are multiplied as integers. Entries below 2^18, fewer than 2^10 in a row,
+    keep sums below 2^60.
     """
     half = np.uint64((1 << _HALF) - 1)
     low, high = ((part.astype(np.int64) @ matrix.T) for part in (vectors & half, vectors >> np.uint64(_HALF)))
@@ -446,9 +447,13 @@ def _grid(schema: Schema, variable: Variable, groups: Sequence[Variable]) -> Cel
     if variable.categories:
         return CellGrid(strategy="identity", groups=factors)
     place = schema.index(variable.term.columns[0].name)
-    rows = np.tile(schema.offset, (len(variable.inner_edges), 1))
-    rows[:, place] = variable.inner_edges
-    edges = tuple(schema.normalise(rows)[:, place].tolist())  # by the kernel that clients use: ties stay ties
+    column = variable.term.columns[0]
+    marks = np.concatenate([[column.lower], variable.inner_edges, [column.upper]])
+    rows = np.tile(schema.offset, (len(marks), 1))
+    rows[:, place] = marks
+    low, *inner, high = schema.normalise(rows)[:, place].tolist()  # by the kernel that clients use: ties stay ties
+    at = _AT_BOUND * (high - low)
+    edges = (low + at, *inner, high - at) if variable.has_cells_of_bounds else tuple(inner)
     lacking = variable.term.columns[-1].name if variable.if_missing == "indicator" else None
     few = len(edges) < _FEW_CELLS
     return CellGrid(

@@ -29,7 +29,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import require_positive
 from dpmpc.contributions.contribution import Contribution
-from dpmpc.contributions.scores import Link, link_from, require_few_bits, require_theta
+from dpmpc.contributions.scores import Link, link_from, require_few_bits_of_scores, require_theta
 from dpmpc.data import clip_ball
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
@@ -113,7 +113,7 @@ class ClippedScores(Contribution):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return 2 in units of 2^-f, plus what rounding each entry can add."""
-        require_few_bits(encoding)
+        require_few_bits_of_scores(encoding)
         width = self.width(columns)
         l2 = 2.0 * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
         return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=2.0 * self.largest_entry(encoding), columns=width)

@@ -22,6 +22,7 @@ from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
 from dpmpc.storage import Described
 
+MOST_FRACTIONAL_BITS = 43  # of products of floats, whose errors then are far below the unit that sensitivities count
 _BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
 
 OnePass = Callable[[NDArray[np.float64], Schema, NDArray[np.int64], int], None]
@@ -177,6 +178,7 @@ class SecondMoments(_RowContribution):
         return self._sensitivity(columns, self.width(columns), encoding)
 
     def _sensitivity(self, columns: int, width: int, encoding: FixedPoint) -> Sensitivity:
+        require_few_bits(encoding)
         real = moment_sensitivity(1 + largest_squared_norm(columns, self.radius)) * 2.0**encoding.fractional_bits
         l2 = real + math.sqrt(width) + 1
         linf = 2 * self.largest_entry(encoding)
@@ -246,6 +248,7 @@ class WhitenedProducts(Contribution):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return sqrt(2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
+        require_few_bits(encoding)
         width = self.width(columns)
         l2 = moment_sensitivity(1.0) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
         return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=2 * self.largest_entry(encoding), columns=width)
@@ -263,6 +266,12 @@ class WhitenedProducts(Contribution):
     def _weights(self) -> NDArray[np.float64]:
         first, second = np.triu_indices(len(self.matrix))
         return np.where((first == second) | self.triangle, 1.0, math.sqrt(2))
+
+
+def require_few_bits(encoding: FixedPoint, most: int = MOST_FRACTIONAL_BITS, of: str = "products") -> None:
+    """Refuse an encoding whose units are as small as the errors of floats."""
+    if encoding.fractional_bits > most:
+        raise InputError(f"fractional_bits: {encoding.fractional_bits} given, at most {most} expected of {of}")
 
 
 def moment_sensitivity(squared_norm: float) -> float:

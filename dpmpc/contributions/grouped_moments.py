@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_bool, require_positive, require_whole
-from dpmpc.contributions.contribution import Contribution, moment_sensitivity
+from dpmpc.contributions.contribution import Contribution, moment_sensitivity, require_few_bits
 from dpmpc.data import Codebook, Schema, Variable, clip_ball, largest_squared_norm
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
@@ -117,6 +117,7 @@ class GroupedMoments(Contribution):
 
         Two blocks of W entries differ, so that the L1 norm is sqrt(2) times that of one block.
         """
+        require_few_bits(encoding)
         q, width = len(self._places(columns)), self.block_width(columns)
         real = moment_sensitivity(1 + largest_squared_norm(q, self.radius)) * 2.0**encoding.fractional_bits
         l2 = real + math.sqrt(width) + 1

@@ -1,19 +1,20 @@
 """The score of a regression at public coefficients, beside its outer product and its curvature.
 
-One sum of these is a last round of `dpmpc.rounds`: a step, with what its standard errors need. A client whitens its
-row by a public matrix, v = T (1, z), and sends
+One sum of these is a last round of `dpmpc.rounds`: a step, with what its standard errors need. With public scales h,
+v = (h_0, h_1 z_1, ...) / ``|h|`` is a row (1, z) of the box in units in which none is longer than 1, and a client sends
 
-    g = a (y - m(eta)) v / |v|,     g g^T / sqrt(2),     b curvature(eta) v v^T / |v|^2,      eta = theta . v,
+    g = (y - m(eta)) v,     g g^T / sqrt(2),     b curvature(eta) v v^T,      eta = theta . (1, z).
 
-with a, b in [0, 1] that depend on the features only. The two matrices cost no privacy beside a logistic score, and 3 %
-of noise beside others: the three theorems are proved in docs/mathematics.md, section 12.
+No row is weighted: what a sum of these estimates is least squares, or maximum likelihood, on all rows. The two matrices
+cost no privacy beside a logistic score, and 15 % of noise beside others: the three theorems are proved in
+docs/mathematics.md, section 12.
 
 A link says how the target depends on the linear predictor. It turns a client's target t, on the normalised scale
 [-1, 1], and eta into a residual and a curvature, both in units in which they are bounded whatever the row is:
 |residual| <= 1, 0 <= curvature <= `steepest`. From those bounds alone follows by how much one client moves a sum.
 
-Promised: the sensitivity holds for every row, every matrix and all coefficients, since directions, residuals and
-curvatures are bounded after they are computed. Not promised: a good fit from coefficients that are far off.
+Promised: the sensitivity holds for every row, all scales and all coefficients, since rows, residuals and curvatures are
+bounded after they are computed. Not promised: a good fit from coefficients that are far off.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import require_positive, require_whole
-from dpmpc.contributions.contribution import Contribution
+from dpmpc.contributions.contribution import Contribution, require_few_bits
 from dpmpc.data import clip_ball
 from dpmpc.encoding import FixedPoint, Sensitivity
 from dpmpc.errors import InputError
@@ -37,23 +38,22 @@ from dpmpc.storage import Described, rebuilt
 Reals = NDArray[np.float64]
 
 OUTER_WEIGHT = math.sqrt(0.5)  # Theorem 1: outer products of vectors of norm 1 are free at this weight
-CURVATURE_RADIUS = 2.0  # kappa: rows count in full in the curvature up to a squared norm of kappa R^2
-MOST_FRACTIONAL_BITS = 40  # up to here, the errors of floats are below one unit, which the sensitivity counts
-_LARGEST_WEIGHT = 1e8
+_MOST_BITS = 40  # up to here, the errors of floats are below one unit, which the sensitivity counts
+_LARGEST_SCALE = 1e8
 _LARGEST_COEFFICIENT = 1e6
 
 
 class ScoreSums(NamedTuple):
-    """What a release of scores says, in units of the whitened rows.
+    """What a release of scores says, in units of the scaled rows ``v |h|``.
 
     Attributes
     ----------
     score : ndarray of float64, shape (p,)
-        Sum of w (y - m) v.
+        Sum of (y - m) v.
     outer : ndarray of float64, shape (p, p)
         Sum of the outer products of those.
     curvature : ndarray of float64, shape (p, p)
-        Sum of w m' v v^T.
+        Sum of m' v v^T.
     score_sd, outer_sd, curvature_sd : float
         Standard deviations of the noise in a score, and on the diagonals; off them it has half the variance.
     """
@@ -69,61 +69,50 @@ class ScoreSums(NamedTuple):
 class Scores(Contribution):
     """Score, outer product and curvature of a regression of the last column on the others.
 
-    Entries off the diagonals are multiplied by sqrt(2), so that L2 norms are Frobenius norms. With x = ``|v| / R``, a
-    row has the weight a = min(x, 1, kappa / x) in scores, of Mallows' type (Kuensch, Stefanski and Carroll 1989).
+    Entries off the diagonals are multiplied by sqrt(2), so that L2 norms are Frobenius norms.
 
     Parameters
     ----------
-    matrix : array_like of float, shape (p, p)
-        T, public, for p - 1 features; its first row is (1, 0, ..., 0).
+    scales : array_like of float, shape (p,)
+        h, public: what (1, z) is multiplied by, for p - 1 features. The first is 1.
     theta : array_like of float, shape (p,)
-        The public coefficients of v.
-    radius : float
-        R, at least 1: rows of norm up to R count in full.
+        The public coefficients of (1, z).
     link : Link or mapping
         The model, or what `Link.describe` says of it.
     """
 
     name = "scores"
 
-    def __init__(self, matrix: ArrayLike, theta: ArrayLike, radius: float, link: Link | Mapping[str, Any]):
-        self.matrix = np.array(matrix, dtype=np.float64)
-        if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1] or not len(self.matrix):
-            raise InputError(f"matrix: shape {self.matrix.shape} given, a square matrix expected")
-        side = len(self.matrix)
-        if not np.array_equal(self.matrix[0], np.eye(side)[0]):
-            raise InputError("matrix: first row (1, 0, ..., 0) expected: the intercept is not whitened away")
-        if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
-            raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
-        self.theta = require_theta(theta, side)
-        self.ball = require_positive("radius", radius, _LARGEST_WEIGHT)
-        if self.ball < 1:
-            raise InputError(f"radius: {radius} given, at least 1 expected: no whitened row is shorter")
+    def __init__(self, scales: ArrayLike, theta: ArrayLike, link: Link | Mapping[str, Any]):
+        self.scales = np.array(scales, dtype=np.float64)
+        if self.scales.ndim != 1 or not len(self.scales) or self.scales[0] != 1:
+            raise InputError(f"scales: shape {self.scales.shape} given, a list of numbers expected of which 1 is first")
+        if not np.all((self.scales >= 1 / _LARGEST_SCALE) & (self.scales <= _LARGEST_SCALE)):  # a NaN fails too
+            raise InputError(f"scales: numbers from {1 / _LARGEST_SCALE:g} to {_LARGEST_SCALE:g} expected")
+        self.theta = require_theta(theta, len(self.scales))
         self.link = link if isinstance(link, Link) else link_from(link)
+        self.longest = float(np.linalg.norm(self.scales))  # of the longest rows of the box: its corners
 
     def parameters(self) -> dict[str, Any]:
-        """Return matrix and coefficients as lists, the radius and what the link is."""
-        return {
-            "matrix": self.matrix.tolist(),
-            "theta": self.theta.tolist(),
-            "radius": self.ball,
-            "link": self.link.describe(),
-        }
+        """Return scales and coefficients as lists, and what the link is."""
+        return {"scales": self.scales.tolist(), "theta": self.theta.tolist(), "link": self.link.describe()}
 
     def width(self, columns: int) -> int:
         """Return p + p (p + 1)."""
-        if columns != len(self.matrix):
-            raise InputError(f"columns: {columns} given, {len(self.matrix)} expected by the whitening matrix")
+        if columns != len(self.scales):
+            raise InputError(f"columns: {columns} given, {len(self.scales)} expected by the scales")
         return columns + columns * (columns + 1)
 
     def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
         """Encode the three parts, one after the other."""
-        direction, score, curvature = self._amplitudes(rows)
-        first, second = np.triu_indices(len(self.matrix))
-        products = direction[:, first] * direction[:, second] * np.where(first == second, 1.0, math.sqrt(2))
+        x = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
+        residual, curvature = self.link.residual_and_curvature(rows[:, -1], x @ self.theta)
+        scaled = clip_ball(x * (self.scales / self.longest), 1.0)
+        first, second = np.triu_indices(len(self.scales))
+        products = scaled[:, first] * scaled[:, second] * np.where(first == second, 1.0, math.sqrt(2))
         parts = (
-            direction * score[:, None],
-            products * (OUTER_WEIGHT * score**2)[:, None],
+            scaled * residual[:, None],
+            products * (OUTER_WEIGHT * residual**2)[:, None],
             products * (self.link.curvature_weight * curvature)[:, None],
         )
         limit = self._largest()
@@ -131,7 +120,7 @@ class Scores(Contribution):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return that of Theorem 2 or 3 in units of 2^-f, plus what rounding each entry can add."""
-        require_few_bits(encoding)
+        require_few_bits_of_scores(encoding)
         width = self.width(columns)
         l2 = math.sqrt(self.link.squared_sensitivity) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
         linf = min(l2, 2.0 * self.largest_entry(encoding))
@@ -143,9 +132,9 @@ class Scores(Contribution):
 
     def read(self, entries: Reals, deviation: float) -> ScoreSums:
         """Put released sums (width,) back into score and matrices, whose noise has this deviation in each entry."""
-        side, reach = len(self.matrix), self.ball * self.link.reach
+        side, reach = len(self.scales), self.longest * self.link.reach
         outer_unit = reach**2 / OUTER_WEIGHT
-        curvature_unit = CURVATURE_RADIUS * self.ball**2 * self.link.slope / self.link.curvature_weight
+        curvature_unit = self.longest**2 * self.link.slope / self.link.curvature_weight
         outer, curvature = np.split(entries[side:], 2)
         return ScoreSums(
             score=entries[:side] * reach,
@@ -155,15 +144,6 @@ class Scores(Contribution):
             outer_sd=deviation * outer_unit,
             curvature_sd=deviation * curvature_unit,
         )
-
-    def _amplitudes(self, rows: Reals) -> tuple[Reals, Reals, Reals]:
-        """Return directions (m, p) of norm at most 1, and what scores and curvatures multiply them by, both (m,)."""
-        whitened = self.matrix[:, 0] + rows[:, :-1] @ self.matrix[:, 1:].T
-        residual, curvature = self.link.residual_and_curvature(rows[:, -1], whitened @ self.theta)
-        length = np.sqrt(np.einsum("ij,ij->i", whitened, whitened)) / self.ball
-        weight = np.minimum(np.minimum(length, 1.0), CURVATURE_RADIUS / length)
-        squared = np.minimum(np.minimum(length**2, length) / CURVATURE_RADIUS, 1.0)
-        return clip_ball(whitened, 1.0), weight * residual, squared * curvature
 
     def _largest(self) -> float:
         return max(1.0, self.link.curvature_weight * self.link.steepest)
@@ -177,12 +157,9 @@ def require_theta(theta: ArrayLike, side: int) -> Reals:
     return found
 
 
-def require_few_bits(encoding: FixedPoint) -> None:
-    """Refuse an encoding whose units are as small as the errors of floats."""
-    if encoding.fractional_bits > MOST_FRACTIONAL_BITS:
-        raise InputError(
-            f"fractional_bits: {encoding.fractional_bits} given, at most {MOST_FRACTIONAL_BITS} expected of scores"
-        )
+def require_few_bits_of_scores(encoding: FixedPoint) -> None:
+    """Refuse an encoding whose units are as small as the errors of scores, which are longer sums than products are."""
+    require_few_bits(encoding, _MOST_BITS, "scores")
 
 
 def _symmetric(entries: Reals, side: int) -> Reals:
@@ -208,14 +185,17 @@ class Link(Described):
         What the curvature is multiplied by beside a score of norm at most 1.
     steepest : float
         The largest curvature.
+    curved : bool
+        Whether the mean is no linear function of the linear predictor.
     reach, slope : float
         A residual of 1 and a curvature of 1, in the target's units.
     """
 
     name: str
-    squared_sensitivity = 17 / 4  # Theorem 3 of docs/mathematics.md, section 12
-    curvature_weight = 0.5
+    squared_sensitivity = 16 / 3  # Theorem 3 of docs/mathematics.md, section 12
+    curvature_weight = 1.0
     steepest = 1.0
+    curved = True
     reach: float = 1.0
     slope: float = 1.0
 
@@ -276,15 +256,16 @@ class Logistic(Link):
 
 
 class Identity(Link):
-    """A number t, whose mean is eta; residuals are clipped (Huber 1964).
+    """A number t in [-1, 1], whose mean is eta.
 
     Parameters
     ----------
     limit : float
-        Where residuals are clipped, on the normalised scale.
+        The public bound of a residual on the normalised scale. Fits in rounds give one that no row within the bounds
+        exceeds (docs/mathematics.md, section 12.4); any other row's is forced into it.
     """
 
-    name = "identity"
+    name, curved = "identity", False
 
     def __init__(self, limit: float):
         self.limit = self.reach = require_positive("limit", limit, 1e6)
@@ -294,11 +275,11 @@ class Identity(Link):
         return {"limit": self.limit}
 
     def residual(self, target: Reals, eta: Reals) -> Reals:
-        """Return t - eta, clipped."""
+        """Return t - eta, forced into [-limit, limit]."""
         return np.clip(target - eta, -self.limit, self.limit)
 
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
-        """Return the clipped residual, in units of the limit, and ones."""
+        """Return the residual, in units of the limit, and ones."""
         return self.residual(target, eta) / self.limit, np.ones_like(eta)
 
     def expected_curvature(self, eta: Reals) -> Reals:
@@ -309,15 +290,15 @@ class Identity(Link):
 class Poisson(Link):
     """A count from 0 (t = -1) to `top` (t = 1), whose mean is m = exp(eta).
 
-    The residual is clip(y - m, -c, c) less its expectation under the model, for counts capped at `top` (Cantoni and
-    Ronchetti 2001): bounded, and without bias where the model holds.
+    The residual is y - m, forced into [-c, c], less its expectation under the model for counts capped at `top` (Cantoni
+    and Ronchetti 2001). Fits in rounds give c = `top`, which no y - m exceeds: then it is what the cap takes off.
 
     Parameters
     ----------
     top : int
         Public upper bound of the counts.
     limit : float
-        c, at least 1.
+        c, above 0, the public bound of y - m.
     slope : float, optional
         The largest curvature that counts: larger means count as this one there. By default 4 c, at most `top`.
     """
@@ -337,12 +318,12 @@ class Poisson(Link):
         return {"top": self.top, "limit": self.limit, **given}
 
     def residual(self, target: Reals, eta: Reals) -> Reals:
-        """Return y - m, clipped."""
+        """Return y - m, forced into [-c, c]."""
         means = np.exp(np.clip(eta, math.log(_LEAST_MEAN), math.log(self.top)))
         return np.clip(self.top * (target + 1) / 2 - means, -self.limit, self.limit)
 
     def residual_and_curvature(self, target: Reals, eta: Reals) -> tuple[Reals, Reals]:
-        """Return the centred, clipped residual and Cov(clip(y - m), y), in units of their bounds."""
+        """Return the centred residual and the covariance of y - m, within [-c, c], with y, in units of their bounds."""
         grid, mean, covariance = self._table
         logarithm = np.clip(eta, grid[0], grid[-1])
         residual = self.residual(target, eta) - np.interp(logarithm, grid, mean)
@@ -355,7 +336,7 @@ class Poisson(Link):
 
     @functools.cached_property
     def _table(self) -> tuple[Reals, Reals, Reals]:
-        """At logarithms of means: E clip(Y - m) and Cov(clip(Y - m), Y), for Poisson counts Y capped at `top`."""
+        """At logarithms of means: E r and Cov(r, Y), r = Y - m within [-c, c], for Poisson counts Y capped at `top`."""
         grid = np.linspace(math.log(_LEAST_MEAN), math.log(self.top), _MEANS)
         counts = np.arange(self.top + 1)
         factorials = np.cumsum(np.log(np.maximum(counts, 1)))

@@ -33,7 +33,7 @@ from dpmpc.privacy import BudgetLedger
 from dpmpc.randomness import Stream
 from dpmpc.storage import canonical
 from dpmpc.storage.database import Store, typed_errors
-from dpmpc.storage.kept import ROUNDS_MARK, as_bytes, has_kept, keep_alone
+from dpmpc.storage.kept import as_bytes, has_kept, keep_alone
 from dpmpc.task import Task
 
 LEDGER_FILE = "ledger.json"
@@ -57,14 +57,14 @@ class RoundsRecord(Store):
     Raises
     ------
     InputError
-        If the folder is in use, or was used for another plan or by version 0.3 or older, or the ledger cannot be read.
+        If the folder is in use, or was used for another plan, or the ledger cannot be read.
     SpoolError
         If what the folder keeps was damaged.
     """
 
     def __init__(self, folder: Path, plan: str, ledger: Path, limit: tuple[float, float]):
         self._folder, self._plan, self._ledger_file, self._limit = folder, plan, ledger, limit
-        self._kept = keep_alone(folder, plan, ROUNDS_MARK)
+        self._kept = keep_alone(folder, plan)
         try:
             # Tells folders of one plan apart in the ledger.
             self._mark = self._kept.once("folder", lambda: Stream.from_os().bytes(NONCE_BYTES)).hex()

@@ -179,6 +179,7 @@ class FitInRounds(Fitted):
                 "estimates": told(found.coef, None),
                 "intercept_estimate": found.intercept if ends else None,
                 "confidence_level": found.level,
+                "errors": found.errors,
                 "standard_errors": told(found.standard_errors, None),
                 "confidence_intervals": told(found.confidence_intervals, [None, None]),
                 "intercept_standard_error": found.intercept_standard_error if ends else None,

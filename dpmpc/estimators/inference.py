@@ -31,6 +31,7 @@ from dpmpc.data import Schema, largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.estimators.release_parts import unit_map
 from dpmpc.release import NoisyGram, Release, SelectedColumns
+from dpmpc.rounds.last_round import variances
 
 Matrix = NDArray[np.float64]
 
@@ -184,7 +185,9 @@ class Inference:
         Whether the errors assume that residuals have one variance, whatever the features are (`ERRORS`).
     bounded : ndarray of float64, shape (1 + d, 1 + d), optional
         The part of the covariance that is a bound and no estimate. What has more than half of its variance there is
-        not identified.
+        not told from other columns, or from nothing, and has no interval.
+    left : ndarray of float64, shape (1 + d, 1 + d), optional
+        The sum of the sizes of a contrast of its rows bounds what a curved link adds to that contrast.
     weak : tuple of dict of float
         Directions, by feature and in the columns' units, along which coefficients may move together without anything
         in the releases to show it; the largest number of each is 1.
@@ -209,6 +212,7 @@ class Inference:
     no_interval: str | None = None
     assumes_even: bool = False
     bounded: Matrix | None = None
+    left: Matrix | None = None
     weak: tuple[dict[str, float], ...] = ()
 
     def __str__(self) -> str:
@@ -242,6 +246,7 @@ class Inference:
 
         return {
             "confidence_level": self.level,
+            "errors": self.errors,
             "unpenalised_coefficients": named(self.coef, None),
             "standard_errors": named(self.standard_errors, None),
             "confidence_intervals": named(self.confidence_intervals, none),
@@ -258,7 +263,7 @@ class Inference:
         if self.bounded is None:
             return {}
         return {
-            "identified": dict(zip(self.feature_names, self.identified, strict=True)),
+            "identified": dict(zip(self.feature_names, self.told, strict=True)),
             "weak": [dict(direction) for direction in self.weak],
             "not_told_apart": self.not_told_apart,
         }
@@ -267,6 +272,25 @@ class Inference:
     def identified(self) -> tuple[bool, ...]:
         """Whether there is a finite interval, for each coefficient."""
         return tuple(np.isfinite(self.standard_errors).tolist())
+
+    @property
+    def errors(self) -> str | None:
+        """What the errors are called in statistical packages; None where they have no such name."""
+        return "HC0" if self.robust else "nonrobust" if self.assumes_even else None
+
+    @property
+    def told(self) -> tuple[bool, ...]:
+        """Whether there is an interval that is mostly sampling and noise, and no bound, for each coefficient."""
+        if self.bounded is None:
+            return self.identified
+        variance, bound = self._variances(np.eye(len(self.covariance)))
+        return tuple((np.array(self.identified) & (2 * bound <= variance)[1:]).tolist())
+
+    def _variances(self, contrasts: Matrix) -> tuple[Matrix, Matrix]:
+        """Return the variance of contrasts (m, 1 + d), and the part of it that is a bound."""
+        none = np.zeros_like(self.covariance)
+        bounded, left = (none if each is None else each for each in (self.bounded, self.left))
+        return variances(contrasts, self.covariance, bounded, left)
 
     @property
     def informative(self) -> bool:
@@ -286,8 +310,8 @@ class Inference:
         if unknown or not any(weights.values()):
             raise InputError(f"weights: {unknown or weights!r} given, numbers by {', '.join(names)} expected")
         row = np.array([float(weights.get(name, 0.0)) for name in names])
-        estimate, variance = float(row @ [self.intercept, *self.coef]), float(row @ self.covariance @ row)
-        bound = 0.0 if self.bounded is None else float(row @ self.bounded @ row)
+        estimate = float(row @ [self.intercept, *self.coef])
+        variance, bound = (float(each[0]) for each in self._variances(row[None]))
         if not 2 * bound <= variance < math.inf:
             return Contrast(math.nan, math.inf, (-math.inf, math.inf))
         error = math.sqrt(variance)
@@ -310,7 +334,7 @@ class Inference:
         return said
 
     def _tells(self, name: str) -> bool:
-        return self.identified[self.feature_names.index(name)]
+        return self.told[self.feature_names.index(name)]
 
     def _sum_of(self, direction: Mapping[str, float], listed: Sequence[str]) -> str:
         """Return what two coefficients that move against each other have in common, in brackets."""

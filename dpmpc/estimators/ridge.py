@@ -77,7 +77,6 @@ def _risk(
 
 DEBIAS = ("guarded", "never")
 _USUAL_ALPHA = 1.0  # the penalty of one release, where none is given
-_ONE_RELEASE = "One release (rounds=0, --rounds 0) has intervals from fewer people on, which assume even errors."
 _BLOCK = 1 << 14  # rows that are judged at once: they stay in the cache
 _CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, so that half the usual margin is safe
 
@@ -208,9 +207,7 @@ class RidgeFit:
         """
         require_fitted(self)
         if self._in_rounds is not None:
-            found = inference_of(self._in_rounds, require_fraction("level", level))
-            said = None if found.no_interval is None else f"{found.no_interval} {_ONE_RELEASE}"
-            return dataclasses.replace(found, no_interval=said)
+            return inference_of(self._in_rounds, require_fraction("level", level))
         return infer(
             Observed.of(_opened(self.selected_, "inference")),
             self.selected_.columns.index(self.target_),

@@ -65,12 +65,8 @@ def approximation_of(estimator: Fitted) -> str | None:
 def rounds_text(estimator: Fitted) -> str:
     """Return which sums a fit rests on."""
     rounds, last = estimator.rounds_, len(estimator.releases_) - 1 - estimator.rounds_
-    if not rounds:
-        return "No round of scores after the sum of second moments."
     if estimator.noise_part_ is None:
-        return (
-            f"{rounds} round{'s' if rounds > 1 else ''} of scores, of a version before 0.5, read by the last of them."
-        )
+        return "No round of scores after the sum of second moments."
     follow = "" if not last else f", and {last} last round{'s' if last > 1 else ''} for errors and intervals"
     return (
         f"{rounds} steering round{'s' if rounds > 1 else ''} after the sum of second moments{follow}. Noise hides "
@@ -128,10 +124,10 @@ def take(
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )
-    elif not _informative(fit) and (hidden := _hidden(fit, estimator.feature_names_)):
+    elif not _all_told(fit) and (hidden := _hidden(fit, estimator.feature_names_)):
         warnings.warn(
-            f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient is noise, the "
-            "intercept makes up for it, and no coefficient has an interval; fit without",
+            f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient is noise and the "
+            "intercept makes up for it; fit without",
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )
@@ -146,15 +142,14 @@ def _in_units(estimate: Estimate, linear: Reals, shift: Reals | float) -> Estima
         covariance=None if estimate.covariance is None else linear @ estimate.covariance @ linear.T,
         curvature=back.T @ estimate.curvature @ back,
         hidden=linear @ estimate.hidden @ linear.T,
+        left=linear @ estimate.left,
         weak=estimate.weak @ linear.T,
     )
 
 
-def _informative(fit: RoundsFit) -> bool:
-    """Return whether every slope has an interval."""
-    if fit.estimate is None:
-        return False
-    return bool(fit.estimate.identified(np.eye(len(fit.coefficients)))[1:].all())
+def _all_told(fit: RoundsFit) -> bool:
+    """Return whether every slope has an interval that is mostly sampling and noise."""
+    return fit.estimate is not None and bool(fit.estimate.identified(np.eye(len(fit.coefficients)))[1:].all())
 
 
 def _hidden(fit: RoundsFit, names: tuple[str, ...]) -> list[str]:
@@ -176,7 +171,7 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         estimates[:] = math.nan
     elif estimate is not None and estimate.covariance is not None:
         estimates, covariance = estimate.coefficients, estimate.covariance
-        deviations = np.where(estimate.identified(np.eye(side)), np.sqrt(np.diag(covariance)), math.inf)
+        deviations = np.where(estimate.shown, estimate.deviations, math.inf)
     reach = normal_quantile((1 + level) / 2) * deviations
     intervals = np.column_stack([estimates - reach, estimates + reach])
     intervals[np.isinf(reach)] = -math.inf, math.inf
@@ -196,6 +191,7 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         r_squared_standard_error=math.nan,
         robust=True,
         bounded=None if estimate is None else estimate.hidden,
+        left=None if estimate is None else estimate.left,
         weak=() if estimate is None else _named(estimator, estimate.weak[:, 1:]),
         no_interval=None if estimator.no_interval_ is None else no_interval_text(estimator.no_interval_),
     )

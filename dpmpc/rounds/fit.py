@@ -4,7 +4,7 @@
 wanted, the last rounds give an estimate without shrinkage and its covariance (`dpmpc.rounds.last_round`): one round for
 a linear regression, two where the link is curved.
 
-Where what was steered to and the estimate clearly disagree, the estimate predicts, shrunken towards the former.
+Where what was steered to and the estimate clearly disagree, the prediction moves from the former towards the latter.
 
 Promised: everything is computed from releases, and all of them are within one budget. Where noise leaves nothing to
 predict there are no coefficients and the reason is given; nothing here says that a prediction is good.
@@ -22,12 +22,11 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee
 from dpmpc.release import GramSource, Release
-from dpmpc.rounds.last_round import CLEAR, Estimate, last_rounds, read_last_round
+from dpmpc.rounds.last_round import Estimate, last_rounds
 from dpmpc.rounds.models import LogisticModel, RoundModel
 from dpmpc.rounds.releases import Releases, why_one_release
-from dpmpc.rounds.saved import SavedReleases
 from dpmpc.rounds.start import LARGEST_SLOPE, Whitened, logistic_start, logistic_start_error
-from dpmpc.rounds.steering import Steering
+from dpmpc.rounds.steering import Steering, likeliest
 from dpmpc.specification import ReleaseSpec, Sketch
 
 Reals = NDArray[np.float64]
@@ -39,10 +38,7 @@ _STEERING = 0.3  # of all steering rounds, where intervals follow
 _LAST = {False: (0.5,), True: (0.2, 0.3)}  # of the last rounds, by whether the link is curved
 _MANY = 100_000  # clients, from which on few rounds are enough
 MOST_WORDS = 8192  # that a client sends in a round
-_CLEARLY = 3.0  # deviations by which what was steered to is off before the estimate is the better prediction
 HOPELESS = 0.5  # noise that alone moves a predictor without rounds by more than so many units leaves nothing to learn
-# Of versions before 0.5: the longest last step, and the norms of its noise that a curvature was raised to
-_LONGEST_STEP, _RAISED = 1.5, 1.0
 
 
 class Shares(NamedTuple):
@@ -147,8 +143,6 @@ def fit_in_rounds(
     intervals : bool
         Whether a part of the budget goes into last rounds.
     """
-    if isinstance(releases, SavedReleases) and releases.of_scores_alone:
-        return _of_scores_alone(model, releases)
     least = 0 if isinstance(model, LogisticModel) else 1
     steps = rounds_of(rounds, releases.clients, intervals=intervals, least=least)
     shares = shares_of(model, steps, intervals=intervals)
@@ -171,8 +165,9 @@ def fit_in_rounds(
     made = len(releases.made) + releases.left
     predicting, estimate = state.coefficients, None
     if shares.last and not stopped:
-        estimate = last_rounds(model, releases, whitened, predicting, shares.last)
-        predicting = _nearer_the_estimate(predicting, estimate, whitened)
+        estimate = last_rounds(model, releases, predicting, shares.last)
+        unit = 1.0 if model.curved else state.residual_scale
+        predicting = _nearer_the_estimate(predicting, estimate, whitened, unit)
     return RoundsFit(
         coefficients=predicting,
         estimate=estimate,
@@ -186,20 +181,21 @@ def fit_in_rounds(
     )
 
 
-def _nearer_the_estimate(steered: Reals, estimate: Estimate, whitened: Whitened) -> Reals:
-    """Return the estimate, shrunken towards what was steered to, where the two clearly disagree; else the latter.
+def _nearer_the_estimate(steered: Reals, estimate: Estimate, whitened: Whitened, unit: float) -> Reals:
+    """Return what was steered to, moved towards the estimate as far as their distance is more than its noise.
 
-    Clipping moves what was steered to, and the estimate has noise. With d their distance in whitened coordinates, and C
-    the estimate's covariance there, |d|^2 is expected to be tr C where clipping moves nothing, with variance 2 tr C^2.
+    Clipping moves what was steered to, and the estimate has noise. In whitened coordinates their distance is taken for
+    normal, with the estimate's covariance and a variance of steering's own error, the likeliest one: 0 unless they
+    clearly disagree.
     """
     if estimate.covariance is None:
         return steered
     back = np.linalg.inv(whitened.matrix.T)
-    apart, covariance = back @ (estimate.coefficients - steered), back @ estimate.covariance @ back.T
-    squared, expected = float(apart @ apart), float(np.trace(covariance))
-    if squared - expected <= _CLEARLY * math.sqrt(2 * float(np.sum(covariance**2))):
-        return steered
-    return steered + (1 - expected / squared) * (estimate.coefficients - steered)
+    variance, axes = np.linalg.eigh(back @ estimate.covariance @ back.T)
+    variance = np.maximum(variance, 1e-300)
+    apart = axes.T @ back @ (estimate.coefficients - steered)
+    own = likeliest(apart, variance, np.full(len(apart), unit**2))
+    return np.asarray(steered + whitened.matrix.T @ axes @ (own / (own + variance) * apart))
 
 
 def fit_start(release: Release, chosen: GramSource | None = None) -> RoundsFit:
@@ -250,33 +246,6 @@ def require_words(columns: int, *, intervals: bool) -> None:
 def _words(columns: int, *, intervals: bool) -> int:
     """Return how many numbers a client sends in the longest of the sums."""
     return columns + columns * (columns + 1) // (1 if intervals else 2)
-
-
-def _of_scores_alone(model: RoundModel, saved: SavedReleases) -> RoundsFit:
-    """Read a fit of a version before 0.5, second moments and rounds of scores, by the last of its rounds."""
-    first, *_, last = saved.take_all()
-    whitened = Whitened.of(first)
-    if refused := model.refuse(whitened):
-        return _nothing(whitened, saved, refused)
-    estimate, strict = (read_last_round(model, last, clear) for clear in (_RAISED, CLEAR))
-    scores = last.task.statistic
-    step = np.linalg.solve(whitened.matrix.T, estimate.coefficients) - scores.theta  # type: ignore[attr-defined]
-    unit = 1.0 if model.curved else math.sqrt(max(whitened.variance, 1e-12))
-    if len(estimate.weak) or float(np.linalg.norm(step)) > _LONGEST_STEP * unit:
-        why = "noise hides the curvature of the last round, or its step was not the end"
-        return _nothing(whitened, saved, why)
-    if len(strict.weak):
-        why = strict.why or "the curvature that the last round released is not clear of its noise in every direction"
-        estimate = dataclasses.replace(estimate, covariance=None, why=why)
-    return RoundsFit(
-        coefficients=estimate.coefficients,
-        estimate=estimate,
-        verdict=None,
-        mean=whitened.mean,
-        rounds=len(saved.made) - 1,
-        guarantee=saved.guarantee,
-        releases=tuple(saved.made),
-    )
 
 
 def _nothing(whitened: Whitened, releases: Releases, why: str, noise_part: float | None = None) -> RoundsFit:

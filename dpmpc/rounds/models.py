@@ -121,7 +121,7 @@ class LeastSquares(RoundModel):
     """The mean of a number."""
 
     curved = False
-    largest = 1.0  # the target is within [-1, 1]
+    largest = 1.0  # an assumption: the line, too, is within [-1, 1] in all of the box, as the target is
 
     def response(self, mean: float) -> Response:
         """Return that of a number; 2 is the public range of residuals."""

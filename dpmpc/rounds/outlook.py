@@ -201,7 +201,7 @@ def _planned(model: RoundModel, releases: Releases, shares: Shares) -> list[Plan
     kinds: list[tuple[Sequence[float], Contribution | None]] = [
         ((shares.first,), None),
         (shares.steering, ClippedScores(identity, none, 1.0, link)),
-        (shares.last, Scores(identity, none, math.sqrt(side), model.unclipped(none, 0.0))),
+        (shares.last, Scores(np.ones(side), none, model.unclipped(none, 0.0))),
     ]
     found = []
     for parts, contribution in kinds:
@@ -278,8 +278,8 @@ class _People:
             asked = [release.task.statistic for release in fit.releases]
             clips += [one.clip for one in asked if isinstance(one, ClippedScores)][-1:]
             if fit.estimate is not None and fit.estimate.covariance is not None:
-                shown = fit.estimate.identified(np.eye(len(self.best)))[1:]
-                deviations = np.sqrt(np.diag(fit.estimate.covariance))[1:]
+                shown = fit.estimate.shown[1:]
+                deviations = fit.estimate.deviations[1:]
                 errors += [float(np.median(deviations[shown])) * self.spread] if shown.any() else []
         most = _RUNS / 2
         return Expected(

@@ -71,20 +71,6 @@ class SavedReleases(Releases):
         return len(self._saved) - len(self.made)
 
     @property
-    def of_scores_alone(self) -> bool:
-        """Whether scores follow the second moments at once, as in versions before 0.5, whose rounds were all alike."""
-        return len(self._saved) > 1 and isinstance(self._saved[1].task.statistic, Scores)
-
-    def take_all(self) -> list[Release]:
-        """Take all releases as they are, if together they are within the budget and of the same table."""
-        for place, release in enumerate(self._saved):
-            self._require_table(place)
-            if place and not isinstance(release.task.statistic, Scores):
-                raise InputError(f"releases: number {place} given of {release.task.statistic.name}, scores expected")
-            self._taken(release)
-        return self.made
-
-    @property
     def guarantee(self) -> Guarantee:
         """What all files promise together: also those that a fit which ended early does not use were released."""
         for place in range(len(self.made), len(self._saved)):

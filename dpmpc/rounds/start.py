@@ -67,15 +67,27 @@ class Whitened:
         variance = float(gram[columns, columns]) - target**2
         return cls(matrix, covariance, target, variance, noise, clients)
 
-    def longest(self) -> float:
-        """Return an upper bound of |v| over the box, which is public."""
-        reach = np.abs(self.matrix[:, 0]) + np.abs(self.matrix[:, 1:]).sum(axis=1)
-        return float(np.linalg.norm(reach))
-
     @property
     def few(self) -> float:
         """Deviation of a mean of t from an end of [-1, 1] below which noise alone might have made it."""
         return _FEW * self.noise / math.sqrt(2)
+
+
+def scales(source: GramSource) -> Reals:
+    """Return what last rounds multiply (1, z) by (p,): columns that vary less get more of the box, but not all of it.
+
+    In a sum of rows h u of the box [-1, 1]^p, which are no longer than ``|h|``, the score of a column has noise in
+    proportion to ``|h| / h_j``. With variances s_j and means m_j the squares of the standard errors of a unit of spread
+    of every column, and of the mean, add up to the least where h_j^2 = s_j^(-1/2) and
+    h_0^2 = (1 + sum m_j^2 / s_j)^(1/2).
+    """
+    clients, columns = source.clients, len(source.columns)
+    gram = source.gram().matrix / clients
+    noise = math.sqrt(float(source.noise_variance[0])) / clients
+    mean = np.clip(gram[0, 1:columns], -1.0, 1.0)
+    variance = np.clip(np.diag(gram)[1:columns] - mean**2, max(noise, _LEAST_EIGENVALUE), 1.0)
+    first = math.sqrt(1 + float(np.sum(mean**2 / variance)))
+    return np.append(1.0, np.sqrt(variance**-0.5 / first))
 
 
 def logistic_start(whitened: Whitened) -> Reals:

@@ -4,7 +4,9 @@ A steering round releases the mean s of scores that are clipped as a whole (`dpm
 the coefficients theta that the rounds before have led to. In coordinates in which the first sum's noisy Gram matrix is
 near the identity, s = H (b* - b) + noise for the coefficients b* that are looked for and a curvature H that the first
 sum shows: every round is a linear observation of the same b*, and counts by its precision. What the curvature may be
-wrong by counts as noise, so that early, long steps weigh little. Coefficients are the posterior mean under a normal
+wrong by counts as noise, so that early, long steps weigh little. Of a linear model the first sum is a score at every
+theta, of all residuals and unclipped: it is read again after each round, and says by how much clipping moves the
+others. Coefficients are the posterior mean under a normal
 prior, whose scale is averaged over by likelihood: where nothing is to be learned they tend to the mean of the target
 (docs/mathematics.md, section 12).
 
@@ -32,13 +34,15 @@ _MEDIAN = _NORMAL.inv_cdf(0.75)  # of |N(0, 1)|
 _RIDGE = 0.3  # norms of the first sum's noise that are added to the eigenvalues of its Gram matrix
 _LEAST_CURVATURE = 0.25  # of a direction in which they were added
 _MODEL_ERROR = 0.25  # part of a step that the curvature may be wrong by
-_FORGOTTEN = 0.01  # weight that an observation loses with each later one
-_LARGEST_CLIP = 6.0  # in units of the median gradient
+_LARGEST_CLIP = 6.0  # in units of the median gradient, where its noise is not small beside sampling
 _CLIP_GROWS = 0.15  # how fast the clip grows where noise is small
 _FIRST_CLIP = 0.3  # deviation of residuals that the first clip is made for
 _LEAST_CLIP = 1e-3
 _MOST_NOISE = 0.5  # part of what the features may explain that noise may hide in what is handed out
 _SCALES = np.geomspace(1e-4, 1.0, 9)  # of the prior
+_QUIET = 0.25  # of the deviation of sampling: noise that a longer clip may bring
+_BIASES = np.append(0.0, np.geomspace(0.005, 1.0, 12))  # of clipped scores, in deviations of a residual
+EVIDENCE = 2.0  # by which the logarithm of a likelihood has to rise before a disagreement counts as one
 
 
 class Posterior(NamedTuple):
@@ -73,9 +77,24 @@ def posterior(weighted: Reals, precision: Reals, prior: Reals, intercept: Reals)
     return Posterior(mean, weights @ np.array(variances) + between, weights)
 
 
+def likeliest(apart: Reals, variance: Reals, unit: Reals) -> Reals:
+    """Return the variance (p,) of a difference beyond the known one that is likeliest: squares of `_BIASES`, in units.
+
+    It is 0 unless the logarithm of the likelihood rises by more than `EVIDENCE`.
+    """
+    total = np.outer(_BIASES**2, unit) + variance
+    fits = -0.5 * (apart**2 / total + np.log(total)).sum(axis=1)
+    best = int(np.argmax(fits)) if float(fits.max() - fits[0]) > EVIDENCE else 0
+    return np.asarray(_BIASES[best] ** 2 * unit)
+
+
 def clip_multiple(clients: int, side: int, mu: float) -> float:
-    """Return the clip of all rounds of this mu together in units of the median gradient: a public number."""
-    return min(_LARGEST_CLIP, max(1.0, _CLIP_GROWS * clients * mu / (2 * math.sqrt(2) * side)))
+    """Return the clip of all rounds of this mu together in units of the median gradient: a public number.
+
+    It is as long as a quarter of the sampling error pays for, where that is longer: clipping ends as n or mu grow.
+    """
+    short = min(_LARGEST_CLIP, max(1.0, _CLIP_GROWS * clients * mu / (2 * math.sqrt(2) * side)))
+    return max(short, _QUIET * mu * math.sqrt(clients / side) / (2 * _MEDIAN))
 
 
 def aim(multiple: float) -> float:
@@ -123,17 +142,20 @@ class Steering:
         else:
             self._kept, self._clip = response.kept, response.clip * root_rank
         self._largest = self._multiple * math.sqrt(side) * response.largest
+        self._gram, self._noise = gram[:side] / clients, noise / clients
+        self._free = np.zeros(side), np.zeros(side)  # precision, and that times coefficients, of what nobody clipped
         if response.level is None:
-            b = np.zeros(side)
-            score = self._scales * (self._vectors.T @ gram[:side, side]) / clients
-            self._take(b, score, noise**2 / (2 * clients * raised), self._curvature)
+            self._look_back(np.zeros(side))
         else:
             self._posterior = Posterior(response.level * self._level, self._prior, np.zeros(len(_SCALES)))
 
     def contribution(self) -> ClippedScores:
         """Return what clients send in the next round."""
         root = (self._vectors * self._scales) @ self._vectors.T
-        return ClippedScores((root + root.T) / 2, self.coefficients, self._clip, self._response.link)
+        theta, clip = self.coefficients, self._clip
+        if self._response.level is None:  # no score of a row of the box is longer
+            clip = min(clip, float(np.linalg.norm(np.abs(root).sum(axis=1))) * (1 + float(np.abs(theta).sum())))
+        return ClippedScores((root + root.T) / 2, theta, clip, self._response.link)
 
     def observe(self, release: Release) -> None:
         """Take in a round."""
@@ -143,20 +165,44 @@ class Steering:
         sums = scores.read(release.sketch[0], deviation, release.clients)
         b = self._vectors.T @ scores.theta / self._scales  # of files: as it was on the machine that asked for it
         noise = np.full(len(b), sums.score_sd**2)
-        self._take(b, self._vectors.T @ sums.score, noise, self._kept * self._response.bend * self._curvature)
         self._clips.append(scores.clip)
+        curvature = self._kept * self._response.bend * self._curvature
+        precision, weighted = self._observed(b, self._vectors.T @ sums.score, noise, curvature)
+        self._precision, self._weighted = self._precision + precision, self._weighted + weighted
+        self._combine()
+        if self._response.level is None:
+            self._look_back(self.coefficients)
         if self._response.clip is None:
             longer = min(max(sums.length / aim(self._multiple), 0.5), 2.0) ** (1 / (1 + 10 * sums.length_sd))
             self._clip = min(max(scores.clip * longer, _LEAST_CLIP), self._largest)
 
-    def _take(self, b: Reals, score: Reals, noise: Reals, curvature: Reals) -> None:
-        """Count the score at b as an observation of the coefficients."""
+    @staticmethod
+    def _observed(b: Reals, score: Reals, noise: Reals, curvature: Reals) -> tuple[Reals, Reals]:
+        """Return the precision that a score at b has about the coefficients, and that times what it says of them."""
         wrong = np.maximum((score**2 + np.mean(score**2)) / 2 - noise, 0.0)
         precision = curvature / (noise + _MODEL_ERROR**2 * wrong)
-        self._precision = self._precision / (1 + _FORGOTTEN) + precision * curvature
-        self._weighted = self._weighted / (1 + _FORGOTTEN) + precision * (score + curvature * b)
+        return precision * curvature, precision * (score + curvature * b)
+
+    def _look_back(self, theta: Reals) -> None:
+        """Read the first sum's own score at these coefficients: it has more noise, and nothing in it is clipped."""
+        side = len(theta)
+        score = self._scales * (self._vectors.T @ (self._gram[:, side] - self._gram[:, :side] @ theta))
+        noise = self._scales**2 * self._noise**2 * (1 + float(theta @ theta)) / 2
+        self._free = self._observed(self._vectors.T @ theta / self._scales, score, noise, self._curvature)
+        self._combine()
+
+    def _combine(self) -> None:
+        """Average what is clipped and what is not, with the bias of the former that makes them agree, by likelihood."""
+        (free, told), kept = self._free, np.ones_like(self._precision)
+        if free.any() and self._precision.any():
+            apart = told / free - self._weighted / self._precision
+            unit = self.residual_scale**2 / self._curvature
+            kept = 1 / (1 + self._precision * likeliest(apart, 1 / free + 1 / self._precision, unit))
         self._posterior = posterior(
-            self._weighted, self._precision, self._prior, self._response.intercept_spread * self._level
+            kept * self._weighted + told,
+            kept * self._precision + free,
+            self._prior,
+            self._response.intercept_spread * self._level,
         )
 
     @property

@@ -3,7 +3,6 @@
 import json
 import math
 import shutil
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -178,20 +177,28 @@ def test_rounds_that_may_be_chosen_are_none_where_one_release_is_asked_for(choic
     assert [path.name for path in out.glob("*.dpmpc")] == ["release.dpmpc"]
 
 
-def test_a_folder_that_lacks_a_sum_is_refused(tmp_path, capsys):
+@pytest.mark.usefixtures("one_process")
+def test_a_folder_that_lacks_a_sum_is_refused(place, tmp_path, capsys):
     """Its guarantee would be that of the sums that are left; what was released cannot be taken back by deleting it."""
-    older = Path(__file__).parent.parent / "vectors" / "version_0_4_rounds" / "ridge"
+    whole = tmp_path / "whole"
+    command = [*place("ridge", (-6, 6)), "--rounds", "1", "--predict-only", "--out", whole]
+    assert run(capsys, *command)[0] == 0
     for missing, named in (("release-1.dpmpc", "release-0.dpmpc to release-0.dpmpc"), ("release-0.dpmpc", "neither")):
         folder = tmp_path / missing
-        shutil.copytree(older, folder)
+        shutil.copytree(whole, folder)
         (folder / missing).unlink()
         status, _, told = run(capsys, "read", folder)
         assert (status, named in " ".join(told.split())) == (2, True), told
     folder = tmp_path / "gap"
-    shutil.copytree(older, folder)
+    shutil.copytree(whole, folder)
     (folder / "release-1.dpmpc").rename(folder / "release-2.dpmpc")
     status, _, told = run(capsys, "read", folder)
     assert (status, "tell of others" in " ".join(told.split())) == (2, True), told
+    fields = json.loads((whole / "result.json").read_text())
+    del fields["parameters"]
+    (whole / "result.json").write_text(json.dumps(fields))
+    status, _, told = run(capsys, "read", whole)
+    assert (status, "is not the result of a fit of this version" in " ".join(told.split())) == (2, True), told
 
 
 @pytest.mark.usefixtures("one_process")

@@ -167,7 +167,7 @@ def test_a_cell_holds_its_upper_end_as_clients_round_it():
 def test_cells_of_a_logarithm_are_equally_wide_in_it():
     public = Schema.of_codebook(Codebook((Variable("x", 1, 100, transform="log", cells=2),)))
     coded = np.log([[5.0], [10.0], [10.1], [80.0]])
-    assert CellCounts.of(public).grids[0].cell_of(public.normalise(coded)).tolist() == [0, 0, 1, 1]
+    assert CellCounts.of(public).grids[0].cell_of(public.normalise(coded)).tolist() == [1, 1, 2, 2]  # 0: the bound
 
 
 def test_it_travels_in_a_task():
@@ -233,7 +233,7 @@ def test_grids_of_other_bounds_are_refused():
         ({"strategy": "identity", "edges": (0.0,)}, "column: none given"),
         ({"strategy": "identity", "column": 0, "edges": (0.5, 0.5)}, "rising numbers expected"),
         ({"strategy": "identity", "column": 0, "edges": (math.nan,)}, "rising numbers expected"),
-        ({"strategy": "identity", "column": 0, "edges": tuple(range(1024))}, "at most 511 rising"),
+        ({"strategy": "identity", "column": 0, "edges": tuple(range(1024))}, "at most 513 rising"),
         ({"strategy": "identity", "column": -1, "edges": (0.5,)}, "column: -1 given"),
         ({"strategy": "identity", "groups": ((0, 0),)}, "groups: indicators: 0 given"),
         ({"strategy": "identity", "groups": ((1, 2), (1, 2))}, "variables with indicators of their own expected"),
@@ -254,7 +254,7 @@ def test_grids_that_make_no_sense_are_refused(facts, message):
         ((Variable("x", 0, 1, transform="spline", knots=(0.5,)),), {}, r"column 'x': a spline given"),
         ((Variable("x", 0, 1, if_missing="middle"),), {}, r"if_missing = 'middle' given, .* 'indicator' expected"),
         ((Variable("x", values=("missing", "a"), if_missing="indicator"),), {}, r"a value called 'missing' given"),
-        ((*(Variable(f"x{n}", 0, 1, cells=512) for n in range(17)),), {}, r"cells: 8,704 given in 17 grids, at most"),
+        ((*(Variable(f"x{n}", 0, 1, cells=512) for n in range(17)),), {}, r"cells: 8,738 given in 17 grids, at most"),
     ],
 )
 def test_variables_that_cannot_be_counted_are_refused(variables, options, message):
@@ -295,9 +295,13 @@ def test_a_bounds_file_says_how_cells_are_cut(tmp_path):
         '[columns.day]\ndate = "%Y-%m-%d"\nlower = "2020-01-01"\nupper = "2020-01-31"\nstep = 1\n'
     )
     public = Schema.from_toml(path)
-    assert [grid.cells for grid in CellCounts.of(public).grids] == [73, 60, 31]
+    assert [grid.cells for grid in CellCounts.of(public).grids] == [
+        73,
+        62,
+        31,
+    ]  # a bound has a cell of its own, unless a step or edges say what cells there are
     assert Schema.from_toml(path).to_toml() == public.to_toml()
     path.write_text(public.to_toml())
     assert Schema.from_toml(path) == public
     path.write_text("[columns.age]\nlower = 18\nupper = 90\n")
-    assert [grid.cells for grid in CellCounts.of(Schema.from_toml(path)).grids] == [128]
+    assert [grid.cells for grid in CellCounts.of(Schema.from_toml(path)).grids] == [130]

@@ -1,7 +1,6 @@
 """Models in rounds against statsmodels: at a budget at which noise is nothing, coefficients and HC0 errors are its own.
 
-Rows keep their full weight, because the ball is as large as a round may take it and few rows are longer. What is left
-is that a step of Newton's method ends near the optimum, and that a few rows are weighted down.
+No row is clipped or weighted. What is left is that a step of Newton's method ends near the optimum.
 """
 
 import numpy as np
@@ -60,14 +59,15 @@ def test_a_wrong_logistic_model_has_the_errors_of_a_sandwich(rows):
     X, eta, rng = rows
     y = (rng.random(CLIENTS) < 1 / (1 + np.exp(-eta - 3 * X[:, 0] ** 2 * (X[:, 1] > 0)))).astype(float)
     oracle = sm.Logit(y, sm.add_constant(X)).fit(disp=False, cov_type="HC0")
-    compare(LogisticRegression(**options()).fit(X, y), oracle, within=1.2)  # rows of weight below 1 count less
+    compare(LogisticRegression(**options()).fit(X, y), oracle, within=1.2)
 
 
 def test_poisson(rows):
     X, eta, rng = rows
     y = rng.poisson(np.exp(eta)).clip(0, 30).astype(float)
     oracle = sm.GLM(y, sm.add_constant(X), family=sm.families.Poisson()).fit(cov_type="HC0")
-    compare(PoissonRegression(**options(most=30)).fit(X, y), oracle, within=0.6, rel=0.08)
+    # noise is in proportion to the largest residual, here 30
+    compare(PoissonRegression(**options(most=30, epsilon=2000.0)).fit(X, y), oracle, within=0.6, rel=0.08)
 
 
 def test_linear(rows):

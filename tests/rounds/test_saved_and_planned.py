@@ -1,8 +1,6 @@
 """Fits computed again from their releases, and what a plan says before there are any."""
 
-import json
 import math
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -10,12 +8,10 @@ import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.baselines import maximum_likelihood
-from dpmpc.contributions import Logistic, Scores, contribution_from
+from dpmpc.contributions import contribution_from
 from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.estimators.round_fits import features_in_units
 from dpmpc.planning.prediction import Population
-from dpmpc.release import Release
 from dpmpc.rounds import (
     Assumed,
     LeastSquares,
@@ -27,7 +23,6 @@ from dpmpc.rounds import (
     outlook,
     shares_of,
 )
-from dpmpc.rounds.start import Whitened
 from dpmpc.specification import ReleaseSpec
 
 SCHEMA = Schema.unit(("a", "b", "y"))
@@ -46,7 +41,6 @@ def releases(rows, epsilon=1.0, schema=SCHEMA, seed=0):
 
 
 ROUNDS = 3
-OLDER = Path(__file__).parent.parent / "vectors" / "version_0_4_rounds"
 
 
 def logistic(made):
@@ -127,45 +121,6 @@ def test_saved_releases_are_within_the_budget(fit):
         saved.make(share, last.task.statistic)
     with pytest.raises(GuaranteeError, match="at most 1 expected"):
         saved.make(share, last.task.statistic)
-
-
-@pytest.mark.parametrize("kind", ["logistic", "poisson", "ridge"])
-def test_fits_of_older_versions_are_read_by_their_last_round(kind):
-    """Folders of version 0.4: the model is the one that was published, up to what the Newton step mixed in."""
-    published = json.loads((OLDER / kind / "result.json").read_text())
-    names = sorted(path.name for path in (OLDER / kind).glob("release-*.dpmpc"))
-    made = [Release.load(OLDER / kind / name) for name in names]
-    saved = SavedReleases(made, published["privacy"]["epsilon"])
-    assert saved.of_scores_alone
-    model = {"logistic": LogisticModel(), "poisson": PoissonModel(12), "ridge": LeastSquares()}[kind]
-    found = fit_in_rounds(model, saved)
-    public = made[0].task.schema
-    units = features_in_units(public) * (public.columns[-1].half_width if kind == "ridge" else 1.0)
-    errors = {"logistic": 0.1, "poisson": 0.06, "ridge": 0.05}[kind]  # about one standard error of a slope
-    assert (units @ found.coefficients)[1:] == pytest.approx(
-        list(published["result"]["coefficients"].values()), abs=errors
-    )
-    assert found.guarantee.achieved_epsilon == published["privacy"]["achieved_epsilon"]
-    assert found.rounds == len(made) - 1
-    if kind == "ridge":  # residuals were clipped at four deviations
-        assert found.estimate.covariance is None
-        assert "residuals were clipped" in found.estimate.why
-    with pytest.raises(GuaranteeError, match="at most 1 expected"):
-        fit_in_rounds(model, SavedReleases(made, 1.0))
-    with pytest.raises(InputError, match="number 2 given of second-moments, scores expected"):
-        fit_in_rounds(model, SavedReleases([*made[:2], made[0]], 3.0))
-
-
-def test_older_fits_whose_curvature_is_not_clear_have_no_interval():
-    """1,500 people: the curvature is more than its noise everywhere, and not four times that."""
-    made = releases(rows_of(1500), seed=1)
-    whitened = Whitened.of(made.make(0.3))
-    start = np.linalg.solve(whitened.matrix.T, [-1.0, 3.0, 0.0])
-    made.make(0.7, Scores(whitened.matrix, start, 1.8, Logistic()))
-    found = fit_in_rounds(LogisticModel(), SavedReleases(made.made, 1.0))
-    assert found.verdict is None
-    assert found.estimate.covariance is None
-    assert found.estimate.why is not None
 
 
 @pytest.mark.parametrize("model", ["logistic", "poisson", "ridge"])

@@ -78,8 +78,46 @@ def test_the_clip_is_steered_to_its_multiple_of_the_median():
 
 def test_the_clip_is_public_and_grows_with_people_and_budget():
     assert clip_multiple(100, 10, 0.1) == 1.0
-    assert clip_multiple(10**7, 10, 1.0) == 6.0
+    assert clip_multiple(10**5, 10, 0.1) == 6.0
     assert clip_multiple(2000, 10, 0.2) == pytest.approx(0.15 * 2000 * 0.2 / (2 * math.sqrt(2) * 10))
+    multiple = clip_multiple(10**7, 10, 1.0)  # noise of all rounds, in units of the sampling deviation of a score
+    assert 2 * multiple * 0.67449 / math.sqrt(10**7 / 10) == pytest.approx(0.25, rel=1e-4)
+
+
+def costs(clients):
+    """Four of five have none, and the others' grow with a feature, as do their spread: clips shorten just these."""
+    rng = np.random.default_rng(5)
+    X = rng.uniform(-1, 1, (clients, 3))
+    some = np.where(rng.random(clients) < 0.8, 0, rng.gamma(2, 5, clients))
+    y = np.clip(1 + X @ [1, 0.5, 0] + some * (1 + 0.5 * X[:, 0]), -5, 60)
+    return X, (y + 5) / 32.5 - 1
+
+
+@pytest.mark.parametrize(
+    ("clients", "epsilon", "off", "level"), [(100_000, 1.0, 4e-4, 0.01), (10_000, 10.0, 4e-4, 0.01)]
+)
+def test_predictions_of_costs_have_the_right_level(clients, epsilon, off, level):
+    """The first sum tells what clips take off: the excess was .0031 and .001, and means were 7 and 3 % too low."""
+    X, y = costs(clients)
+    x = np.column_stack([np.ones(clients), X])
+    best = np.linalg.lstsq(x, y, rcond=None)[0]
+    found = [steered(LeastSquares(), np.column_stack([X, y]), epsilon, 8, seed)[0].coefficients for seed in range(3)]
+    residual = np.var(y - x @ best)
+    assert np.median([np.mean((x @ (one - best)) ** 2) for one in found]) < 4e-4 * residual
+    mean = np.mean(y + 1) * 32.5 - 5
+    assert np.abs(np.median([np.mean(x @ one - y) * 32.5 for one in found])) < 0.01 * mean
+
+
+def test_clipping_is_no_bias_in_the_end():
+    """With more of the budget the excess goes to 0 and does not stay: a hundredth of what clips had left."""
+    X, y = costs(20_000)
+    x = np.column_stack([np.ones(len(X)), X])
+    best = np.linalg.lstsq(x, y, rcond=None)[0]
+    off = [
+        steered(LeastSquares(), np.column_stack([X, y]), epsilon, 8, 1)[0].coefficients - best for epsilon in (3, 100)
+    ]
+    excess = [float(np.mean((x @ one) ** 2) / np.var(y - x @ best)) for one in off]
+    assert excess[1] < 1e-5 < excess[0] < 1e-3
 
 
 def test_one_fit_is_what_it_was():
@@ -94,8 +132,8 @@ def test_one_fit_is_what_it_was():
     assert made.guarantee.achieved_epsilon <= 20.0
 
 
-WORDS = [[940595, 613208, -1889720, -1118610, 10257585], [2755622, -2295488, 4241035, -2297609, 4118717]]
-COEFFICIENTS = [0.0077941528813760055, 0.22519562992950645, -0.10453202071596206, 0.05726041453655101]
+WORDS = [[969937, 632337, -1948671, -1153505, 10124321], [2720103, -2265900, 4186369, -2267993, 4252909]]
+COEFFICIENTS = [0.007973969473306735, 0.22484111558357409, -0.10412442543993328, 0.057279770548259286]
 
 
 @pytest.mark.parametrize("model", [LeastSquares(), LogisticModel(), PoissonModel(20)], ids=lambda m: type(m).__name__)
@@ -154,11 +192,11 @@ def test_nothing_to_learn_tends_to_the_mean():
 
 @pytest.mark.parametrize(("clients", "effect", "said"), [(3000, 0.0, True), (20_000, 0.003, False)])
 def test_small_effects_are_no_effects_only_where_noise_hides_them(clients, effect, said):
-    """The least scale of the prior is the likeliest for both; of four seeds each, most are as they should be."""
+    """The least scale of the prior is the likeliest for both; of twelve seeds each, most are as they should be."""
     rng, X, _ = table(clients)
     rows = np.column_stack([X, np.clip(0.3 + effect * X[:, 0] + 0.05 * rng.normal(size=clients), -1, 1)])
-    found = [steered(LeastSquares(), rows, 1.0, 8, seed)[0].why_nothing() for seed in range(4)]
-    assert sum(why is not None for why in found) == (3 if said else 0)
+    found = [steered(LeastSquares(), rows, 1.0, 8, seed)[0].why_nothing() for seed in range(12)]
+    assert sum(why is not None for why in found) >= 7 if said else not any(found)
     assert all("noise hides about" in why for why in found if why)
 
 
