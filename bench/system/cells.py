@@ -109,6 +109,7 @@ class Population:
 
 def _held(fit: TableOneFit, law: Reals, counts: Reals) -> list[tuple[str, list[bool]]]:
     """Return for each sort of interval in group b which of those that are told hold the truth."""
+    law = np.concatenate([[0.0], law, [0.0]])  # nobody is at a bound, each of which has a cell
     found, up_to = fit.distribution("x", "b"), np.cumsum(law)
     quantiles = []
     for q in (0.25, 0.5, 0.75):
@@ -131,7 +132,7 @@ def _held(fit: TableOneFit, law: Reals, counts: Reals) -> list[tuple[str, list[b
     told = np.isfinite(lower_ends[:, 1])
     return [
         ("quantiles", quantiles),
-        ("bands", [bool(np.all((low <= up_to[:-1]) & (up_to[:-1] <= high)))] if found.tells(0.5) else []),
+        ("bands", [bool(np.all((low <= up_to[:-2]) & (up_to[:-2] <= high)))] if found.tells(0.5) else []),
         ("means", [] if np.isnan(mean) else [abs(mean - float(law @ found.middles)) <= 1.96 * error]),
         ("shares", shares),
         ("shares of two-way tables", ((lower_ends <= SMALLER) & (upper_ends >= SMALLER))[told, 1].tolist()),

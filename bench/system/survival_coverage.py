@@ -126,7 +126,7 @@ def cells_of(setting: Setting, rng: np.random.Generator, ratio: float = 1.0) -> 
     (grid,) = contribution.grids
     group, died, months = drawn(setting, rng, ratio)
     counts = np.zeros((grid.group_count, grid.cells))
-    cell = np.minimum(np.maximum(np.ceil(months).astype(int) - 1, 0), LAST)
+    cell = 2 * np.minimum(np.maximum(np.ceil(months).astype(int) - 1, 0), LAST)  # nobody leaves where a cell ends
     np.add.at(counts, (group * 2 + died, cell), 1)
     sums = (counts @ strategy_matrix(grid.strategy, grid.cells).T).ravel() / 2.0**BITS
     sums = sums + task.noise.sample((setting.parties, task.width)).sum(axis=0) * task.unit
@@ -161,8 +161,9 @@ def outcome(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
         median = curve.median(LEVEL)
         found["median"] = median.lower <= MEDIAN <= median.upper
         if curve.times[-1] >= HORIZON:
-            value, error = curve.restricted_mean(HORIZON)
-            found["mean"] = abs(value - MEAN) <= 1.959964 * error
+            mean = curve.mean_interval(HORIZON, LEVEL)
+            if math.isfinite(mean.value):
+                found["mean"] = mean.lower <= MEAN <= mean.upper
     for name, ratio in (("size", 1.0), ("power", RATIO)):
         other = cells if ratio == 1.0 else cells_of(setting, rng, ratio)
         tested = log_rank(other, {label[0]: own for label, own in other.members(["arm"]).items()})
@@ -176,9 +177,10 @@ def outcome_of_cox(cells: SurvivalCells) -> dict[str, Any]:
     model = CoxFit(features=("arm", "stage")).read(cells)
     if model.verdict_ is not None:
         return {}
-    off = np.abs(model.coef_ - np.array([np.log(1.5), *STAGES[1:]]))
-    errors = model.errors_
-    return {"cox": float((off <= 1.959964 * errors).mean()), "off": float(off.mean()), "error": float(errors.mean())}
+    true = np.array([np.log(1.5), *STAGES[1:]])
+    low, high = np.array(list(model.intervals(LEVEL).values())).T
+    covers, off = (low <= true) & (true <= high), np.abs(model.coef_ - true)
+    return {"cox": float(covers.mean()), "off": float(off.mean()), "error": float(model.errors_.mean())}
 
 
 def measure(setting: Setting, runs: int, seed: int) -> dict[str, Any]:

@@ -22,14 +22,12 @@ from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.cox_fit import CoxFit
 from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit, LogRank
 from dpmpc.estimators.survival_cells import SurvivalCells, observed
-from dpmpc.networked import PROGRAM
 from dpmpc.results import NumberTable
 
 
 class TimesFitModel(FitModel):
     """What is read of cells of times."""
 
-    program = PROGRAM
     estimator: KaplanMeier | CoxRegression
 
     def __init__(self, estimator: KaplanMeier | CoxRegression):

@@ -253,6 +253,11 @@ class Variable(Record, frozen=True, omit_defaults=True):
             return np.asarray(column.lower + self.step * (np.arange(count) + 0.5))
         return np.linspace(column.lower, column.upper, (self.cells or DEFAULT_CELLS) + 1)[1:-1]
 
+    @property
+    def has_cells_of_bounds(self) -> bool:
+        """Whether each bound is a cell of its own, beside cells of equal width: values outside count as the bounds."""
+        return self.edges is None and self.step is None
+
     def _words(self, field: str) -> tuple[str, ...]:
         """Return texts that cells are compared with, without spaces around them."""
         given = getattr(self, field)
@@ -300,6 +305,10 @@ class Variable(Record, frozen=True, omit_defaults=True):
     @property
     def _first_day(self) -> int:
         return self._day(str(self.lower)) or 0
+
+    def date_of(self, days: float) -> str:
+        """Return a date in the variable's format, so many days after its lower bound."""
+        return datetime.date.fromordinal(self._first_day + round(days)).strftime(str(self.date))
 
     @property
     def categories(self) -> tuple[str, ...]:

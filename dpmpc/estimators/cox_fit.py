@@ -2,7 +2,8 @@
 
 Promised: coefficients maximise Breslow's partial likelihood of the noisy cells, and their errors cover sampling, as the
 sandwich of Lin and Wei does, and the noise. They are those of the delta method, measured (docs/mathematics.md, section
-15.7) and not proved. Not promised: that hazards are proportional.
+15.7) and not proved. Intervals and p-values add what the order within cells can change, to first order. Not promised:
+that hazards are proportional.
 """
 
 from __future__ import annotations
@@ -18,8 +19,9 @@ import numpy as np
 from dpmpc.arguments import require_fraction
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import chi2_tail, normal_quantile, stands_out
+from dpmpc.estimators.kaplan_meier_fit import NARROWER, too_wide
 from dpmpc.estimators.scikit import OfRelease
-from dpmpc.estimators.survival_cells import Members, Reals, SurvivalCells, require_patterns
+from dpmpc.estimators.survival_cells import FIRST, LAST, Members, Reals, SurvivalCells, require_patterns
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result
 from dpmpc.results.plots import Effects, Plot
@@ -65,6 +67,8 @@ class CoxFit(OfRelease):
         )
         self.coef_ = np.full(len(self.terms_), math.nan)
         self.covariance_ = np.full((len(self.terms_), len(self.terms_)), math.nan)
+        #: By how much the order within cells can move each coefficient.
+        self.moved_ = np.full(len(self.terms_), math.nan)
         self.until_ = math.nan
         self.verdict_ = self._hidden() or self._fit(list(members.values()))
         return self
@@ -103,7 +107,7 @@ class CoxFit(OfRelease):
     def intervals(self, level: float = 0.95) -> dict[str, tuple[float, float]]:
         """Return intervals of `params_`."""
         require_fraction("level", level)
-        reach = normal_quantile((1 + level) / 2) * self.errors_
+        reach = normal_quantile((1 + level) / 2) * self.errors_ + self.moved_
         ends = zip((self.coef_ - reach).tolist(), (self.coef_ + reach).tolist(), strict=True)
         return dict(zip(self._names, ends, strict=True))
 
@@ -118,14 +122,15 @@ class CoxFit(OfRelease):
                 "hazard ratio": np.exp(self.coef_).tolist(),
                 "from": np.exp(ends[:, 0]).tolist(),
                 "to": np.exp(ends[:, 1]).tolist(),
-                "p": [chi2_tail(z**2, 1) for z in (self.coef_ / self.errors_).tolist()],
+                "p": [chi2_tail(z**2, 1) for z in (np.maximum(np.abs(self.coef_) - self.moved_, 0) / self.errors_)],
             },
             list(self._names),
             label="value",
             notes=[
                 f"From, to: {100 * level:g} % intervals of hazard ratios, each against the first value of its feature: "
                 f"{', '.join(f'{name} = {self.cells_.features[name].categories[0]}' for name in self.used_)}. Errors "
-                "cover sampling and the noise; they assume that hazards are proportional."
+                "cover sampling and the noise; they assume that hazards are proportional. Intervals and p hold for any "
+                "order within cells."
             ],
             errors={"coefficient": "std. error"},
             intervals={"interval": ("from", "to")},
@@ -139,6 +144,7 @@ class CoxFit(OfRelease):
         notes = [f"n = {self.cells_.estimates.people:,} in all, which is public."]
         if told:
             notes.append(f"Times are read up to {time} = {self.until_:g}: later too few people are at risk.")
+            notes.append(self.cells_.order_in_words)
         return Result(
             model=self.kind,
             title=f"Hazards of {self.cells_.event.name} by {', '.join(self.used_)}",
@@ -186,10 +192,10 @@ class CoxFit(OfRelease):
     def _fit(self, members: list[Members]) -> str | None:
         """Solve U(b) = sum_kj d_kj (x_k - E_j) = 0 for Breslow's U, and return why that cannot be where it cannot."""
         at_risk, events = (
-            np.array(one) for one in zip(*(self.cells_.hazards(own, halved=True) for own in members), strict=True)
+            np.array(one) for one in zip(*(self.cells_.hazards(own, passed=0.5) for own in members), strict=True)
         )
         pooled = np.logical_or.reduce(members)
-        end = self.cells_.ends(at_risk.sum(axis=0), pooled)
+        end = self.cells_.ends(pooled)
         total, error = self.cells_.events(pooled, end)
         if total <= max(4 * error, 0.5):
             return f"No result: too few events to tell from none: {round(total):,}, standard error {error:,.0f}."
@@ -216,9 +222,39 @@ class CoxFit(OfRelease):
             return f"No result: Newton's method has not ended in {_STEPS} steps."
         apart = (self._design.T[:, :, None] - mean[:, None]) * used  # (p, K, J): x_k - E_j
         by_risk = -apart * (d / most) * np.exp(self._design @ beta)[:, None]
-        gradients = self.cells_.gradient(members, apart, by_risk, halved=True)
+        gradients = self.cells_.gradient(members, apart, by_risk, passed=0.5)
         inner = self.cells_.estimates.covariance(self.cells_.grid, gradients)
         inverse = np.linalg.inv(information)
-        self.coef_, self.covariance_ = beta, inverse @ inner @ inverse
+        covariance = inverse @ inner @ inverse
+        moved = self._order(members, np.einsum("pq,qkj->pkj", inverse, by_risk)[..., :end])
+        moved += np.abs(inverse @ (self._passing(members, beta, end) * d[:end])).sum(axis=1)
+        wide = [too_wide(*one, 1.0) for one in zip(moved, np.sqrt(np.diag(covariance)), strict=True)]
+        if any(wide):
+            return (
+                "No result: the order within cells could move a hazard ratio by more than a standard error: "
+                f"{NARROWER}."
+            )
+        self.coef_, self.covariance_, self.moved_ = beta, covariance, moved
         self.until_ = float(self.cells_.times[end - 1])
         return None
+
+    def _order(self, members: list[Members], by_risk: Reals) -> Reals:
+        """Return by how much exits before all events of their cells, or after them, move each coefficient (p,)."""
+        first, last = (
+            np.array([self.cells_.hazards(own, away=away)[0][: by_risk.shape[-1]] for own in members])
+            for away in (FIRST, LAST)
+        )
+        return np.asarray(np.einsum("pkj,kj->p", np.abs(by_risk), (last - first) / 2).clip(min=0.0))
+
+    def _passing(self, members: list[Members], beta: Reals, end: int) -> Reals:
+        """Return by how much E_j (p, J) in the middle of a cell can be off its mean over the cell's events.
+
+        Those who have the event leave risk sets in step with the events. Between the ends of a cell E_j is a ratio of
+        linear functions, so convex or concave, and its mean lies between its middle and the mean of its ends.
+        """
+        ends = []
+        for passed in (0.0, 0.5, 1.0):
+            at_risk = np.array([self.cells_.hazards(own, passed=passed)[0][:end] for own in members])
+            weight = np.maximum(at_risk, 0.0) * np.exp(self._design @ beta)[:, None]
+            ends.append(self._design.T @ weight / np.maximum(weight.sum(axis=0), 1.0))
+        return np.asarray((ends[0] + ends[2]) / 2 - ends[1])

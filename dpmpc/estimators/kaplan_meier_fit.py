@@ -1,8 +1,10 @@
 """Kaplan-Meier curves, medians, restricted means and the log-rank test, as they are read from a release of cells.
 
-Promised: all of it is a function of the release, and errors cover sampling and the noise. They are those of the delta
-method, measured (docs/mathematics.md, section 15.6) and not proved; where too few people are at risk a curve ends, and
-what would need more is left out. Not promised: anything about times beyond the end of a curve.
+Promised: all of it is a function of the release. Intervals and p-values hold for whatever order events and exits had
+within cells: they go from the interval of one extreme order to that of the other, which is proved; of each order their
+errors cover sampling and the noise by the delta method, measured and not proved (docs/mathematics.md, section 15.6).
+Where too few people are at risk a curve ends, and what is the order's rather than the data's is left out. Not promised:
+anything about times beyond the end of a curve.
 """
 
 from __future__ import annotations
@@ -22,7 +24,16 @@ from dpmpc.estimators.inference import chi2_tail, normal_quantile
 from dpmpc.estimators.quantiles import Interval, _rising
 from dpmpc.estimators.scikit import OfRelease
 from dpmpc.estimators.summary import p_text
-from dpmpc.estimators.survival_cells import Members, Reals, SurvivalCells, require_until
+from dpmpc.estimators.survival_cells import (
+    FIRST,
+    HALFWAY,
+    LARGE_MOVE,
+    LAST,
+    Members,
+    Reals,
+    SurvivalCells,
+    require_until,
+)
 from dpmpc.release import Release
 from dpmpc.results import NumberTable, Result, finite_or_none
 from dpmpc.results.number_tables import number_text
@@ -36,20 +47,36 @@ _LEAST_HAZARD, _MOST_LOG = 1e-3, 50.0  # of cumulative hazards in a band
 _HAZARD = (-0.5, 0.95)  # what a noisy hazard may be
 _ARM_ERRORS, _ARM_LEAST = 2.0, 1.0  # standard errors and people of an arm at whose number at risk the test ends
 _SHOWN = 8  # times in a table
+NARROWER = "narrower cells of the time would do"
 _NOTHING = "The noise hides all curves: more people, fewer groups, or a larger epsilon would do."
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """The survival function of some people, up to where it can be told."""
+    """The survival function of some people, up to where it can be told, for one order within cells.
+
+    If all who left within a cell did so before its first event, and events of a mean lie where cells begin, the curve
+    is the lowest there can be; the other way around it is the highest. An estimate is halfway.
+    """
 
     cells: SurvivalCells
     members: Members
+    away: float = HALFWAY
 
     @functools.cached_property
     def end(self) -> int:
         """How many cells can be told."""
-        return self.cells.ends(self.cells.hazards(self.members)[0], self.members)
+        return self.cells.ends(self.members)
+
+    @functools.cached_property
+    def lowest(self) -> Curve:
+        """The curve if all left, and had the event, as early as their cells allow."""
+        return dataclasses.replace(self, away=FIRST)
+
+    @functools.cached_property
+    def highest(self) -> Curve:
+        """The curve if all left, and had the event, as late as their cells allow."""
+        return dataclasses.replace(self, away=LAST)
 
     @property
     def times(self) -> Reals:
@@ -64,17 +91,17 @@ class Curve:
     @functools.cached_property
     def gradients(self) -> Reals:
         """The gradients (E, G, C) of that by the counts."""
-        at_risk, hazard = self.cells.hazards(self.members)[0][: self.end], self._hazard
+        at_risk, hazard = self.cells.hazards(self.members, away=self.away)[0][: self.end], self._hazard
         weight = 1 / (np.maximum(at_risk, 1.0) * (1 - hazard))
         by_events = np.zeros((self.end, 1, len(self.cells.times)))
         by_events[:, 0, : self.end] = np.tril(np.ones((self.end, self.end))) * -weight
         by_risk = by_events.copy()
         by_risk[:, 0, : self.end] *= -hazard
-        return self.cells.gradient([self.members], by_events, by_risk)
+        return self.cells.gradient([self.members], by_events, by_risk, away=self.away)
 
     @property
     def _hazard(self) -> Reals:
-        at_risk, events = (one[: self.end] for one in self.cells.hazards(self.members))
+        at_risk, events = (one[: self.end] for one in self.cells.hazards(self.members, away=self.away))
         return np.clip(events / np.maximum(at_risk, 1.0), *_HAZARD)
 
     @functools.cached_property
@@ -87,12 +114,22 @@ class Curve:
         return np.clip(-_rising(-np.exp(self.log_survival)), 0.0, 1.0)
 
     def pointwise(self, level: float) -> tuple[Reals, Reals]:
-        """Return the ends of an interval at each time, of which each covers with this level."""
-        reach = normal_quantile((1 + level) / 2) * np.sqrt(np.diag(self._covariance))
-        return np.exp(self.log_survival - reach), np.minimum(np.exp(self.log_survival + reach), 1.0)
+        """Return the ends of an interval at each time, of which each covers with this level in any order."""
+        z = normal_quantile((1 + level) / 2)
+        low, high = (one.log_survival + side * z * one.errors for one, side in ((self.lowest, -1), (self.highest, 1)))
+        return np.exp(low), np.minimum(np.exp(high), 1.0)
 
     def band(self, level: float) -> tuple[Reals, Reals]:
-        """Return the ends of a band that covers the whole curve at once, or NaN where too little is told for one."""
+        """Return the ends of a band that covers the whole curve at once in any order, or NaN without enough cells."""
+        return self.lowest._band(level)[0], self.highest._band(level)[1]
+
+    @property
+    def errors(self) -> Reals:
+        """Standard errors (E,) of `log_survival`."""
+        return np.sqrt(np.diag(self._covariance))
+
+    def _band(self, level: float) -> tuple[Reals, Reals]:
+        """Return the band of this order, of whose sides each fails with half of what the level leaves."""
         used = np.flatnonzero((np.diag(self._covariance) > 0) & (np.arange(self.end) >= _BAND_FROM))
         lower, upper = np.zeros(self.end), np.ones(self.end)
         if len(used) < _LEAST_BAND:
@@ -128,25 +165,44 @@ class Curve:
         )
 
     def restricted_mean(self, until: float) -> tuple[float, float]:
-        """Return the mean time lived up to `until`, which the curve reaches, and its standard error."""
+        """Return the mean time lived up to `until`, which the curve reaches, and its standard error, of this order."""
         stepped = self.cells.time.step is not None
         knots = np.concatenate([[0.0], [] if stepped else [self.cells.start], self.times])
         survival = np.concatenate([np.ones(len(knots) - self.end), np.exp(self.log_survival)])
         width = np.diff(knots)
         part = np.divide(np.clip(until - knots[:-1], 0.0, width), width, out=np.zeros_like(width), where=width > 0)
+        # a cell's share of the area is that below its earlier knot, its later one, or linear between the two
+        later = np.zeros_like(part) if stepped or self.away == LAST else part / 2 if self.away == HALFWAY else part**0
         weights = np.zeros(len(knots))
-        weights[:-1] += width * part * (1 if stepped else 1 - part / 2)
-        weights[1:] += 0.0 if stepped else width * part**2 / 2  # linear within a cell
+        weights[:-1] += width * part * (1 - later)
+        weights[1:] += width * part * later
         if stepped and len(knots):
             weights[-1] += max(until - knots[-1], 0.0)
         by_log = (weights * survival)[len(knots) - self.end :]
         gradient = np.tensordot(by_log, self.gradients, 1)
         return float(weights @ survival), math.sqrt(self.cells.estimates.variance(self.cells.grid, gradient))
 
+    def mean_interval(self, until: float, level: float) -> Interval:
+        """Return that mean with an interval for any order, or NaN where it is the order's more than the data's."""
+        value, error = self.restricted_mean(until)
+        (low, low_error), (high, high_error) = (one.restricted_mean(until) for one in (self.lowest, self.highest))
+        if too_wide(max(value - low, high - value), error, until):
+            return Interval(math.nan, math.nan, math.nan)
+        z = normal_quantile((1 + level) / 2)
+        return Interval(value, min(low - z * low_error, value), max(high + z * high_error, value))
+
+
+def too_wide(moved: float, error: float, whole: float) -> bool:
+    """Return whether an order within cells moves a value by more than its standard error, and by a part of note."""
+    return moved > max(error, LARGE_MOVE * whole)
+
 
 @dataclasses.dataclass(frozen=True)
 class LogRank:
-    """A test that groups have one survival function, up to the time at which it ends."""
+    """A test that groups have one survival function, up to the time at which it ends.
+
+    The statistic is the least that any order within cells gives, so that a small p-value is nobody's choice of one.
+    """
 
     statistic: float
     degrees: int
@@ -189,11 +245,7 @@ def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
         return f"{len(known)} of {len(groups)} groups with enough people at risk, two expected"
     members = list(known.values())
     pooled = np.logical_or.reduce(members)
-    at_risk = [cells.hazards(own)[0] for own in members]
-    ends = [
-        cells.ends(row, own, errors=_ARM_ERRORS, least=_ARM_LEAST) for row, own in zip(at_risk, members, strict=True)
-    ]
-    end = min(cells.ends(np.sum(at_risk, axis=0), pooled), *ends)
+    end = min(cells.ends(pooled), *(cells.ends(own, errors=_ARM_ERRORS, least=_ARM_LEAST) for own in members))
     if not end:
         return "the noise hides the number at risk of a group from the start"
     total, error = cells.events(pooled, end)
@@ -207,7 +259,36 @@ def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
         return "no group has events that could differ"
     if not (math.isfinite(statistic) and statistic >= 0):
         return "the noise hides the variance of the test"
+    moved = order_of_scores(cells, members, end)[1:]
+    wide = [too_wide(*one) for one in zip(moved, np.sqrt(np.diag(covariance)), np.diag(sampling), strict=True)]
+    if any(wide):
+        return f"the order within cells could move it by more than a standard error: {NARROWER}"
+    statistic = least_statistic(score, covariance, moved)
     return LogRank(statistic, len(score), chi2_tail(statistic, len(score)), float(cells.times[end - 1]), tuple(known))
+
+
+def order_of_scores(cells: SurvivalCells, members: Sequence[Members], end: int) -> Reals:
+    """Return by how much the order within cells can move each U_a (A,): p_a is largest where others leave first."""
+    first, halfway, last = (
+        np.array([cells.hazards(own, away=away)[0][:end] for own in members]) for away in (FIRST, HALFWAY, LAST)
+    )
+    events = np.maximum(sum(cells.hazards(own)[1][:end] for own in members), 0.0)
+    shares = halfway / np.maximum(halfway.sum(axis=0), 1.0)
+    most, least = (
+        own / np.maximum(own + other.sum(axis=0) - other, 1.0) for own, other in ((last, first), (first, last))
+    )
+    return np.asarray(np.maximum((most - shares) @ events, (shares - least) @ events).clip(min=0.0))
+
+
+def least_statistic(score: Reals, covariance: Reals, moved: Reals) -> float:
+    """Return the least of (U - b)' C^-1 (U - b) over all b that are at most `moved` in each entry."""
+    from scipy.optimize import lsq_linear
+
+    flat = 1e-9 * np.sqrt(np.diag(covariance))  # no more than rounding; the solver asks for a box that is not flat
+    if np.all(moved <= flat):
+        return float(score @ np.linalg.solve(covariance, score))
+    root, reach = np.linalg.inv(np.linalg.cholesky(covariance)), np.maximum(moved, flat)
+    return float(2 * lsq_linear(root, root @ score, bounds=(-reach, reach)).cost)
 
 
 class KaplanMeierFit(OfRelease):
@@ -279,7 +360,9 @@ class KaplanMeierFit(OfRelease):
         return self._curve(group).median(level)
 
     def restricted_mean(self, t: float, group: str | None = None, level: float = 0.95) -> Interval:
-        """Return the mean time lived up to `t` with its interval.
+        """Return the mean time lived up to `t` with its interval for whatever order within cells.
+
+        All three numbers are NaN where that order moves it by more than a standard error, and by 5 % of `t` or more.
 
         Parameters
         ----------
@@ -295,9 +378,7 @@ class KaplanMeierFit(OfRelease):
         if not 0 < require_finite("t", t) <= (curve.times[-1] if curve.end else 0.0):
             told = f"at most {curve.times[-1]:g} and more than 0 expected" if curve.end else "but its curve is hidden"
             raise InputError(f"t: {t:g} given, {told}, where too few people are at risk for more")
-        value, error = curve.restricted_mean(t)
-        reach = normal_quantile((1 + level) / 2) * error
-        return Interval(value, value - reach, value + reach)
+        return curve.mean_interval(t, level)
 
     def logrank(self) -> LogRank | str:
         """Test that all groups have one survival function, or say why that cannot be tested."""
@@ -320,10 +401,18 @@ class KaplanMeierFit(OfRelease):
             "few people are at risk to tell it from the noise: what comes later is not known."
         ]
         if isinstance(tested, LogRank):
-            notes.append(f"{tested.text(time)}; the noise is part of its law.")
+            notes.append(f"{tested.text(time)}; the noise is part of its law, and no order within cells gives less.")
         elif tested is not None:
             notes.append(f"No log-rank test: {tested}.")
+        notes.append(self.cells_.order_in_words)
         warned = [f"Too few people to tell a curve: {', '.join(hidden)}."] if hidden and self.groups_ else []
+        wide = [name for name, curve in told.items() if until and np.isnan(curve.mean_interval(until, level).value)]
+        if until and wide:
+            of = f" of {', '.join(wide)}" if self.groups_ else ""
+            warned.append(
+                f"No restricted mean{of}: the order within cells could move it by more than a standard error: "
+                f"{NARROWER}."
+            )
         return Result(
             model=self.kind,
             title=f"Survival until {self.cells_.event.name}{by}",
@@ -355,9 +444,9 @@ class KaplanMeierFit(OfRelease):
         rows = []
         for curve in self.curves_.values():
             median = curve.median(level)
-            mean = (math.nan, math.nan)
+            mean = Interval(math.nan, math.nan, math.nan)
             if until is not None and curve.end and until <= curve.times[-1]:
-                mean = curve.restricted_mean(until)
+                mean = curve.mean_interval(until, level)
             ended = float(curve.times[-1]) if curve.end else math.nan
             rows.append(
                 [
@@ -378,7 +467,8 @@ class KaplanMeierFit(OfRelease):
             "median from",
             "to",
             "restricted mean",
-            "s.e. of mean",
+            "mean from",
+            "mean to",
         )
         last = "" if until is None else f" up to {number_text(until)}"
         return NumberTable(
@@ -387,13 +477,13 @@ class KaplanMeierFit(OfRelease):
             list(self.curves_),
             label=self.by if self.groups_ and self.by is not None else "group",
             notes=[
-                f"{self.cells_.time.name}: restricted mean{last}; intervals of medians: {100 * level:g} %. A dash is "
-                "where the curve ends before: a median without an upper end may be any time later. Standard errors of "
-                "people, and of events up to where the curve is told, are those of the noise; all else covers sampling "
-                "too."
+                f"{self.cells_.time.name}: restricted mean{last}; intervals: {100 * level:g} %, for any order within "
+                "cells. A dash is where the curve ends before: a median without an upper end may be any time later. "
+                "Standard errors of people, and of events up to where the curve is told, are those of the noise; all "
+                "else covers sampling too."
             ],
-            errors={"people": "s.e. of people", "events": "s.e. of events", "restricted mean": "s.e. of mean"},
-            intervals={"median's interval": ("median from", "to")},
+            errors={"people": "s.e. of people", "events": "s.e. of events"},
+            intervals={"median's interval": ("median from", "to"), "mean's interval": ("mean from", "mean to")},
         )
 
     def table(self, level: float = 0.95) -> NumberTable:

@@ -3,7 +3,8 @@
 Promised: the interval of a quantile covers that of the people's law at least as often as its level says, whatever the
 law is, with any ties and at any number of people, where that number is public and the noise is normal; in a group, or
 where values are missing, the number is itself an estimate (docs/mathematics.md, section 15.4). Values outside the
-bounds count as the bounds. Not promised: anything finer than a cell.
+bounds count as the bounds. The standard error of a mean contains what the place of people within their cells can
+change, whatever it is. Not promised: anything finer than a cell.
 """
 
 from __future__ import annotations
@@ -33,6 +34,22 @@ class Interval(NamedTuple):
     value: float
     lower: float
     upper: float
+
+
+def is_told(error: float, people: float, q: float = 0.5) -> bool:
+    """Return whether a number of people with this standard error, of so many people, says anything of the share q.
+
+    It does if the error is smaller than the people on either side of it. Tables, pages, plans and collections all ask
+    this: of ranks, whose quantiles they tell, and of counts, whose percentages they tell.
+    """
+    return normal_quantile(0.95) * error < people * min(q, 1 - q)
+
+
+def told_from(variance: float, q: float = 0.5) -> int:
+    """Return the fewest people of whom the share q is told with noise of this variance: `is_told`, solved for them."""
+    z2, least = normal_quantile(0.95) ** 2, min(q, 1 - q)
+    spread = q * (1 - q) * z2
+    return math.floor((spread + math.sqrt(spread**2 + 4 * least**2 * z2 * variance)) / (2 * least**2)) + 1
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -66,9 +83,12 @@ class Distribution:
 
     @property
     def ends(self) -> Reals:
-        """Ends (N + 1,) of the cells in units of the table; of a date in days since its lower bound."""
-        column = self.variable.term.columns[0]
-        ends = np.concatenate([[column.lower], self.variable.inner_edges, [column.upper]])
+        """Ends (N + 1,) of the cells in units of the table; of a date in days since its lower bound.
+
+        A cell that is a bound begins and ends there.
+        """
+        column, bounds = self.variable.term.columns[0], 1 + self.variable.has_cells_of_bounds
+        ends = np.concatenate([[column.lower] * bounds, self.variable.inner_edges, [column.upper] * bounds])
         return np.exp(ends) if self.variable.transform == "log" else ends
 
     @property
@@ -110,27 +130,33 @@ class Distribution:
         require_fraction("q", q)
         people, (_, variance) = self.people, self._ranks(q)
         error = math.sqrt(max(people, 0.0) * q * (1 - q) + float(variance.max(initial=0.0)))
-        return normal_quantile(0.95) * error < people * min(q, 1 - q)
+        return is_told(error, people, q)
 
     def told_from(self, q: float) -> int:
         """Return the fewest people of whom the quantile is told: `tells`, solved for their number."""
-        z2, least = normal_quantile(0.95) ** 2, min(q, 1 - q)
-        spread, variance = q * (1 - q) * z2, float(self._ranks(q)[1].max(initial=0.0))
-        return math.floor((spread + math.sqrt(spread**2 + 4 * least**2 * z2 * variance)) / (2 * least**2)) + 1
+        return told_from(float(self._ranks(q)[1].max(initial=0.0)), q)
 
     def rank_error(self) -> float:
         """Return the standard error that the noise alone has in the rank of the median, at the worst edge."""
         return math.sqrt(float(self._ranks(0.5)[1].max(initial=0.0)))
 
     def mean(self) -> tuple[float, float]:
-        """Return the mean of the cells' middles and its standard error, noise and sampling."""
+        """Return the mean of the cells' middles and its standard error: noise, sampling and the width of the cells.
+
+        Within its cell nobody is further from the middle than half of the width; with a step a cell is one value. So
+        the mean is off by at most B = sum_c (n_c / n) width_c / 2 beside the error of variance v, and 1.96 times the
+        root of v + B^2 covers at least 95 % whatever the law is (docs/mathematics.md, section 15.4).
+        """
         people = self.people
         if not self.tells(0.5):
             return math.nan, math.nan
         value = float(self.middles @ self.counts) / people
         gradient = np.zeros(self.estimates.counts[self.grid].shape)
         gradient[self.groups, : len(self.middles)] = (self.middles - value) / people
-        return value, math.sqrt(self.estimates.variance(self.grid, gradient))
+        halves = np.zeros(len(self.middles)) if self.variable.step is not None else np.diff(self.ends) / 2
+        within = min(max(float(halves @ self.counts) / people, 0.0), float(halves.max()))
+        value = min(max(value, float(self.middles[0])), float(self.middles[-1]))  # noise leaves the range, means do not
+        return value, math.hypot(math.sqrt(self.estimates.variance(self.grid, gradient)), within)
 
     def ecdf(self, level: float = 0.95) -> NumberTable:
         """Return the share of the people up to each edge, with a band that covers all of the law at once."""
@@ -148,6 +174,8 @@ class Distribution:
         lower = np.clip(np.maximum.accumulate(raw - reach), 0.0, 1.0)  # shares rise, so the band may be made to
         upper = np.clip(np.minimum.accumulate((raw + reach)[::-1])[::-1], 0.0, 1.0)
         ends = self.middles[:-1] if self.variable.step is not None else self.ends[1:-1]
+        if self.variable.has_cells_of_bounds:  # up to the upper bound are all; below it, who is not at it
+            ends, shares, lower, upper = (one[:-1] for one in (ends, shares, lower, upper))
         return NumberTable(
             f"Distribution of {self.variable.name}",
             {
@@ -182,11 +210,19 @@ class Distribution:
             errors={"people": "std. error"},
         )
 
-    def bars(self, most: int) -> tuple[Reals, Reals]:
-        """Return ends and shares of at most so many bars, from ranks that rise: for a picture."""
+    @property
+    def shares(self) -> Reals:
+        """Shares of the cells (N,) that are at least 0, from ranks that rise."""
         ranks = np.concatenate([[0.0], self._smooth(), [max(self.people, 1.0)]])
-        places = np.unique(np.linspace(0, len(ranks) - 1, min(most, len(ranks) - 1) + 1).round().astype(int))
-        return np.asarray(self.ends[places]), np.diff(ranks[places]) / ranks[-1]
+        return np.asarray(np.diff(ranks) / ranks[-1])
+
+    def bars(self, most: int) -> tuple[Reals, Reals]:
+        """Return ends and shares of at most so many bars: for a picture."""
+        shares = self.shares
+        places = np.unique(np.linspace(0, len(shares), min(most, len(shares)) + 1).round().astype(int))
+        if self.variable.has_cells_of_bounds:  # which have no width: a bar holds one with its neighbour
+            places = places[(places != 1) & (places != len(shares) - 1)]
+        return np.asarray(self.ends[places]), np.add.reduceat(shares, places[:-1])
 
     @functools.cached_property
     def _noise(self) -> Reals:

@@ -29,8 +29,11 @@ _SMALLEST_P, _LEAST = 1e-16, float(np.finfo(np.float64).tiny)
 #: What errors and intervals from second moments assume, wherever they are shown.
 EVEN = (
     "Errors assume residuals whose spread does not depend on the features; where it grows with a column, that column's "
-    "interval is too short. A fit in rounds assumes nothing of the errors."
+    "interval is too short: it held 59 to 84 % in place of 95 % in simulations with gamma errors that grow with a "
+    "lognormal feature. The errors of a fit in rounds do not assume it."
 )
+#: The same in the words of statistical packages, in the head of the table.
+KINDS = {"nonrobust": "nonrobust, of even spread", "HC0": "robust, HC0"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -162,6 +165,8 @@ class Summary:
         """The coefficients, a row for each feature and one for the intercept where it has been estimated."""
         found, title = self.inference, f"Regression of {self.target}"
         title = title if self.ratio is None else f"{self.ratio.capitalize()} ratios of {self.target}"
+        if self.informative and found.errors is not None:
+            title += f" (errors: {KINDS[found.errors]})"
         estimates = np.array([found.intercept, *found.coef])
         if self.hopeless:
             return NumberTable(title, {}, (), notes=[self.verdict])

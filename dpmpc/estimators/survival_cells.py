@@ -2,7 +2,10 @@
 
 Promised: whoever was observed beyond the upper bound of the time is at risk until there, whatever happened later, and
 no matter what a client says: a further cell holds all of them, and its events are not read. Where there are too few
-people for a statement is decided from the release, never from rows. Not promised: which order events had within a cell.
+people for a statement is decided from the release, never from rows. Nothing is known of the order within a cell, but
+for one thing: an event at some time comes before an exit at that time, and who leaves exactly where a cell ends is
+counted apart, in a further cell of hardly any width, as at risk until there. What any other order can change is
+bounded, by reading the cells as if all had left them before their first event, and after their last one.
 """
 
 from __future__ import annotations
@@ -29,7 +32,9 @@ from dpmpc.release import Release
 
 Reals = NDArray[np.float64]
 Members = NDArray[np.bool_]
-_LEFT_OF_A_CELL = 0.5  # of a cell of some width was at risk whoever left in it, on average
+FIRST, HALFWAY, LAST = 1.0, 0.5, 0.0  # part of a cell that those who left within it were not at risk in
+_EDGE = 1e-9  # of the range of times: the width of the cells of those who leave where another one ends
+LARGE_MOVE = 0.05  # of a hazard ratio, or of a time: an order within cells that changes less is in the interval alone
 _STANDS_OUT, _AT_LEAST = 4.0, 5.0  # standard errors and people: with no more at risk a curve ends
 MOST_PATTERNS = 32  # of features in a regression
 _ANSWERS = (("1", "1.0", "true"), ("0", "0.0", "false"))  # of an event that is a number
@@ -116,16 +121,19 @@ def _with_room(variable: Variable) -> Variable:
     if lower < 0:
         raise InputError(f"time: {variable.name!r} with the lower bound {lower:g} given, 0 or more expected")
     count = len(variable.inner_edges) + 1
-    if count >= MOST_CELLS:
+    most = MOST_CELLS - 1 if variable.step is not None else (MOST_CELLS - 1) // 2
+    if count > most:
         raise InputError(
-            f"time: {variable.name!r} with {count} cells given, at most {MOST_CELLS - 1} expected: one more holds "
-            "whoever was observed beyond the upper bound"
+            f"time: {variable.name!r} with {count} cells given, at most {most} expected: further ones hold whoever was "
+            "observed beyond the upper bound, and who leaves where a cell ends"
         )
     if variable.step is not None:
         return replace(variable, upper=upper + variable.step)
     edges = np.exp(variable.inner_edges) if variable.transform == "log" else variable.inner_edges
     inner = tuple(edges.tolist()) if variable.edges is None else variable.edges
-    return replace(variable, upper=upper + (upper - lower) / count, edges=(*inner, upper), cells=None)
+    # (.., t - w], (t - w, t]: a cell, and that of who leaves at its end
+    ends = tuple(end - back for end in (*inner, upper) for back in (_EDGE * (upper - lower), 0.0))
+    return replace(variable, upper=upper + (upper - lower) / count, edges=ends, cells=None)
 
 
 def _answer(variable: Variable) -> Variable:
@@ -183,13 +191,27 @@ class SurvivalCells:
     @functools.cached_property
     def times(self) -> Reals:
         """Until when each cell (J,) reaches; where there is a step its only value."""
-        cells = Distribution(self.estimates, self.grid, self.time, np.ones(len(self._counts), np.bool_))
-        return cells.ends[1:-1] if self.time.step is None else cells.middles[:-1]
+        if self.time.step is not None:
+            return self._distribution.middles[:-1]
+        return self._distribution.ends[1:][np.diff(self._read_as, append=np.inf) > 0][:-1]
 
     @property
     def start(self) -> float:
         """The lower bound of the time."""
         return float(self.time.lower or 0.0)
+
+    @property
+    def order_in_words(self) -> str:
+        """What is known of the order of events and exits that are close together."""
+        if not self._wide:
+            return "Events at a time come before exits at that time."
+        any_order = "Of the order within cells nothing is known, and intervals hold for any."
+        if self._within.all():  # as `dpmpc describe` counts times
+            return any_order
+        return (
+            "Events at a time come before exits at that time: who leaves exactly where a cell ends is at risk until "
+            f"there. {any_order}"
+        )
 
     def members(self, names: Sequence[str]) -> dict[tuple[str, ...], Members]:
         """Return which groups (G,) have each combination of values of these features, whatever their event."""
@@ -212,52 +234,70 @@ class SurvivalCells:
         """Return how many events there are in the first cells, and the standard error of that, of noise alone."""
         return self._total(members & self._died, slice(0, until))
 
-    def hazards(self, members: Members, *, halved: bool = False) -> tuple[Reals, Reals]:
+    def hazards(self, members: Members, *, away: float = HALFWAY, passed: float = 0.0) -> tuple[Reals, Reals]:
         """Return the number at risk in each cell, and of events in it, (J,) each.
 
-        Whoever left in a cell of some width was at risk during half of it; at the one value of a step during all.
-        Where `halved`, so was whoever had the event: risk sets are those in the middle of the cell.
+        Whoever left within a cell of some width was not at risk for the part `away` of its events, half of them by
+        default; at its end, or at the one value of a step, for none. Those who had the event are taken out by the part
+        `passed`: one half gives the risk set in the middle of the cell.
         """
         died, left = (self._counts[members & own].sum(axis=0) for own in (self._died, self._left))
-        at_risk = np.cumsum((died + left)[::-1])[::-1]
-        return at_risk[:-1] - self._away * (left + halved * died)[:-1], died[:-1]
+        within = self._of_times(left * self._within)[:-1]
+        events = self._of_times(died)[:-1]
+        return self._from_there_on(died + left)[:-1] - away * within - passed * self._wide * events, events
 
     def at_risk(self, members: Members) -> tuple[Reals, Reals]:
         """Return the number at risk where each cell begins, that of later times too, and its standard error of noise.
 
         Both are (J + 1,).
         """
-        died, left = (self._counts[members & own].sum(axis=0) for own in (self._died, self._left))
-        return np.cumsum((died + left)[::-1])[::-1], self._risk_error(members, away=0.0)
+        return self._from_there_on(self._counts[members].sum(axis=0)), self._risk_error(members, away=LAST)
 
-    def ends(self, at_risk: Reals, members: Members, *, errors: float = _STANDS_OUT, least: float = _AT_LEAST) -> int:
-        """Return the first cell at whose number at risk nothing can be told any more."""
-        few = np.flatnonzero(at_risk <= errors * self._risk_error(members, away=self._away)[:-1] + least)
+    def ends(self, members: Members, *, errors: float = _STANDS_OUT, least: float = _AT_LEAST) -> int:
+        """Return the first cell at whose number at risk nothing can be told: of those who surely were until its end."""
+        at_risk, _ = self.hazards(members, away=FIRST)
+        few = np.flatnonzero(at_risk <= errors * self._risk_error(members, away=FIRST)[:-1] + least)
         return int(few[0]) if len(few) else len(at_risk)
 
-    def expected(self, events: float) -> SurvivalCells:
+    def expected(self, events: float, *, leaving: bool = False) -> SurvivalCells:
         """Return the cells of as many people in groups of one size, with the noise of these.
 
-        A share of them has the event by the last time, at a constant rate, and nobody leaves before.
+        A share of them would have the event by the last time, at a constant rate. Nobody leaves before, or all others
+        do, evenly, and never where a cell ends: there the order within cells changes most.
         """
         ends = self.times - self.start + (self.time.step or 0.0)
-        alive = (1 - events) ** (ends / ends[-1])
+        gone = np.concatenate([[0.0], ends / ends[-1]])
+        alive, kept = (1 - events) ** gone, 1 - leaving * gone
+        died = -np.diff(alive) * (kept[1:] + kept[:-1]) / 2
+        left = -np.diff(alive * kept) - died
         everybody = self.members([])[()]
         counts = np.zeros(self.estimates.counts[self.grid].shape)
         size = self.estimates.people / np.count_nonzero(everybody & self._died)
-        counts[everybody & self._died, : len(alive)] = -size * np.diff(alive, prepend=1.0)
-        counts[everybody & self._left, len(alive)] = size * alive[-1]
+        *within, later = np.flatnonzero(np.diff(self._read_as, prepend=-1))
+        counts[np.ix_(everybody & self._died, within)] = size * died
+        counts[np.ix_(everybody & self._left, within)] = size * left
+        counts[everybody & self._left, later] = size * alive[-1] * kept[-1]
         estimates = copy.copy(self.estimates)
         estimates.counts = [counts if grid == self.grid else one for grid, one in enumerate(estimates.counts)]
         return dataclasses.replace(self, estimates=estimates)
 
-    def gradient(self, members: Sequence[Members], by_events: Reals, by_risk: Reals, *, halved: bool = False) -> Reals:
-        """Return gradients (K, G, C) by counts, from those by events and by numbers at risk (K, A, J) of A groups."""
+    def gradient(
+        self,
+        members: Sequence[Members],
+        by_events: Reals,
+        by_risk: Reals,
+        *,
+        away: float = HALFWAY,
+        passed: float = 0.0,
+    ) -> Reals:
+        """Return gradients (K, G, C) by counts, from those by the `hazards` (K, A, J) of A groups."""
         through = np.cumsum(by_risk, axis=-1)
-        left = np.concatenate([through, through[..., -1:]], axis=-1)  # who is in a cell was at risk in all before
-        died = left.copy()
-        left[..., :-1] -= self._away * by_risk
-        died[..., :-1] += by_events - self._away * halved * by_risk
+        at_risk = np.concatenate([through, through[..., -1:]], axis=-1)  # who is in a cell was at risk in all before
+        none = np.zeros_like(at_risk[..., :1])
+        within = away * np.concatenate([by_risk, none], axis=-1)
+        events = np.concatenate([by_events - passed * self._wide * by_risk, none], axis=-1)
+        left = at_risk[..., self._read_as] - self._within * within[..., self._read_as]
+        died = (at_risk + events)[..., self._read_as]
         found = np.zeros((len(by_events), *self.estimates.counts[self.grid].shape))
         cells = left.shape[-1]
         for place, own in enumerate(members):
@@ -286,22 +326,46 @@ class SurvivalCells:
     def _left(self) -> Members:
         return np.asarray(self._places[self.event.name] == self.event.categories.index("no"))
 
+    @functools.cached_property
+    def _distribution(self) -> Distribution:
+        return Distribution(self.estimates, self.grid, self.time, np.ones(len(self._counts), np.bool_))
+
     @property
-    def _away(self) -> float:
-        """How much of their last cell those who left it were not at risk."""
-        return _LEFT_OF_A_CELL if self.time.step is None else 0.0
+    def _wide(self) -> bool:
+        """Whether cells hold more than one time."""
+        return self.time.step is None
+
+    @functools.cached_property
+    def _within(self) -> Members:
+        """Which cells of the grid (C,) do not tell when somebody in them left."""
+        ends = self._distribution.ends
+        return np.asarray(self._wide & (np.diff(ends) > 2 * _EDGE * (ends[-1] - ends[0])))
+
+    @functools.cached_property
+    def _read_as(self) -> NDArray[np.intp]:
+        """To which cell of the times, or to the further one, each cell of the grid (C,) belongs."""
+        return np.cumsum(self._within) - 1 if self._wide else np.arange(self._counts.shape[1])
+
+    def _of_times(self, people: Reals) -> Reals:
+        """Add up cells of the grid to those of the times and the further one (J + 1,)."""
+        return np.bincount(self._read_as, weights=people).astype(np.float64)
+
+    def _from_there_on(self, people: Reals) -> Reals:
+        """Return how many people are in each cell of the times or in a later one (J + 1,)."""
+        return np.asarray(np.cumsum(self._of_times(people)[::-1])[::-1])
 
     def _risk_error(self, members: Members, away: float) -> Reals:
         """Return the standard error (J + 1,) of noise in the numbers at risk."""
-        cells = self._counts.shape[1]
-        upon = np.triu(np.ones((cells, cells)))
-        gradients = np.zeros((cells, *self.estimates.counts[self.grid].shape))
+        times, cells = int(self._read_as[-1]) + 1, len(self._read_as)
+        upon = (np.arange(times)[:, None] <= self._read_as).astype(float)
+        own = (np.arange(times)[:, None] == self._read_as) & self._within
+        gradients = np.zeros((times, *self.estimates.counts[self.grid].shape))
         gradients[:, members & self._died, :cells] = upon[:, None]
-        gradients[:, members & self._left, :cells] = (upon - away * np.eye(cells))[:, None]
+        gradients[:, members & self._left, :cells] = (upon - away * own)[:, None]
         return np.sqrt(self.estimates.noise_variance(self.grid, gradients))
 
     def _total(self, members: Members, cells: slice) -> tuple[float, float]:
         gradient = np.zeros(self.estimates.counts[self.grid].shape)
         inner = gradient[:, : self._counts.shape[1]]
-        inner[members, cells] = 1.0
+        inner[members] = np.isin(self._read_as, np.arange(int(self._read_as[-1]) + 1)[cells])
         return self.estimates.total(self.grid, gradient)

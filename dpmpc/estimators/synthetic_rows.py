@@ -192,11 +192,9 @@ def _by_row(table: Reals, otherwise: Reals) -> Reals:
 
 
 def _of_number(found: Distribution) -> Reals:
-    """Return the shares of a number's cells, from ranks that rise, and last of those that lack it."""
-    cells = len(found.ends) - 1
-    _, shares = found.bars(cells)
+    """Return the shares of a number's cells, and last of those that lack it."""
     missing = min(max(found.missing[0] / max(found.people + found.missing[0], 1.0), 0.0), 1.0)
-    return np.append((1 - missing) * shares, missing)
+    return np.append((1 - missing) * found.shares, missing)
 
 
 def _tree(names: Sequence[str], strength: Mapping[tuple[str, str], float]) -> Iterator[tuple[str, str | None]]:

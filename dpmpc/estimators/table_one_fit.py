@@ -1,7 +1,7 @@
 """Table 1 as it is read from a release of cells: people, medians, quartiles, means, shares and tests, by group.
 
-Promised: every number has an interval or an error of its own, and one that the noise hides is not told. All is read
-from one release, and so is any other quantile later on, at no further cost.
+Promised: every number has an interval or an error of its own, and one that the noise hides is not told; no number of
+people is below 0. All is read from one release, and so is any other quantile later on, at no further cost.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.cross_table import CrossTable
 from dpmpc.estimators.independence import Independence, holm, rank_test
 from dpmpc.estimators.inference import stands_out
-from dpmpc.estimators.quantiles import Distribution, Interval
+from dpmpc.estimators.quantiles import Distribution, Interval, is_told, told_from
 from dpmpc.estimators.scikit import OfRelease
 from dpmpc.estimators.shares_and_odds import share_interval
 from dpmpc.release import Release
@@ -30,7 +30,6 @@ from dpmpc.results import NumberTable, Result
 from dpmpc.results.plots import Plot, shares, spread
 
 ALL = "all"  # what the row of all groups together is called
-_LEAST_SURE = 5.0  # points: a share with a greater standard error is not told
 _BARS = 24  # of a picture
 _MOST_PLOTS = 20
 _NOTHING = "The noise hides all medians and shares: more people, fewer columns or groups, or a larger epsilon would do."
@@ -100,9 +99,9 @@ class TableOneFit(OfRelease):
         return NumberTable(
             "People" if self.by_ is None else f"People by {self.by_}",
             {
-                "people": [size for size, _ in found],
+                "people": [max(size, 0.0) for size, _ in found],
                 "std. error": [error for _, error in found],
-                "%": [100 * size / self.estimates_.people for size, _ in found],
+                "%": [100 * max(size, 0.0) / self.estimates_.people for size, _ in found],
             },
             [self.label(group) for group in self._rows],
             label="group",
@@ -129,7 +128,8 @@ class TableOneFit(OfRelease):
             notes=[
                 f"Intervals of medians: {100 * level:g} %, for the population, ties and the noise included. Values "
                 "outside the bounds count as the bounds: a median in the first or the last cell means 'at most' or "
-                "'at least'. Means are exact to half a cell. What the noise hides is not told.",
+                "'at least'. The s.e. of a mean is of noise and sampling, and contains half the width of the cells "
+                "that people are in; with a step there is none. What the noise hides is not told.",
                 *self._units(),
             ],
             errors={"mean": "s.e. of mean", "missing": "s.e. of missing"},
@@ -153,8 +153,8 @@ class TableOneFit(OfRelease):
             label="value",
             notes=[
                 "Std. error of people: of the noise. % of the people in the group; s.e. of %, and its "
-                f"{100 * level:g} % interval: of noise and sampling; not told where the error exceeds "
-                f"{_LEAST_SURE:g} points."
+                f"{100 * level:g} % interval: of noise and sampling; not told where the error is as large as half of "
+                "the people."
             ],
             errors={"people": "std. error", "%": "s.e. of %"},
             intervals={"interval of %": ("% from", "to")},
@@ -257,7 +257,14 @@ class TableOneFit(OfRelease):
         numbers = {
             name: self.distribution(name, group) for name, (_, one) in self.variables_.items() if not one.categories
         }
-        errors = {name: self._share(name, 0, group)[1] for name, (_, one) in self.variables_.items() if one.categories}
+        errors = {  # of a value in the group, and the largest of all that the table shows
+            name: [
+                max(self._share(name, place, row)[1] for place in range(len(one.categories)) for row in rows)
+                for rows in ((group,), self._rows)
+            ]
+            for name, (_, one) in self.variables_.items()
+            if one.categories
+        }
         where = "" if self.by_ is None else f" in a group of {self.by_}"
         return (
             NumberTable(
@@ -274,7 +281,16 @@ class TableOneFit(OfRelease):
             )
             if numbers
             else None,
-            NumberTable(f"People of a category's value{where}", {"s.e.": list(errors.values())}, list(errors))
+            NumberTable(
+                f"People of a category's value{where}",
+                {
+                    "percentages": [told_from(own**2) for own, _ in errors.values()],
+                    "s.e.": [own for own, _ in errors.values()],
+                    "largest s.e.": [largest for _, largest in errors.values()],
+                },
+                list(errors),
+                notes=["Percentages: from so many people on they are told. Largest: of all groups and everybody."],
+            )
             if errors
             else None,
         )
@@ -341,12 +357,13 @@ class TableOneFit(OfRelease):
         people, error = self.estimates_.total(grid, value)
         size = max(self._size(group)[0], 1.0)
         part = people / size
-        off = 100 * math.sqrt(self.estimates_.variance(grid, (value - part * whole) / size))
-        if off >= _LEAST_SURE:
-            return [people, error, *[math.nan] * 4]
+        off = math.sqrt(self.estimates_.variance(grid, (value - part * whole) / size))
+        shown = min(max(people, 0.0), float(self.estimates_.people))
+        if not is_told(off * size, size) or not (group is None or self._stands_out(group)):
+            return [shown, error, *[math.nan] * 4]
         noise = self.estimates_.noise_covariance(grid, np.stack([value, whole]))
         low, high = share_interval(people, size, noise, level)
-        return [people, error, 100 * part, off, 100 * low, 100 * high]
+        return [shown, error, 100 * min(max(part, 0.0), 1.0), 100 * off, 100 * low, 100 * high]
 
     def _plots(self, level: float) -> dict[str, Callable[[], Plot]]:
         found: dict[str, Callable[[], Plot]] = {}
@@ -389,6 +406,6 @@ def _summary(found: Distribution, level: float) -> dict[str, float]:
         "upper quartile": found.quantile(0.75, level).value,
         "mean": mean,
         "s.e. of mean": error,
-        "missing": missing,
+        "missing": max(missing, 0.0),
         "s.e. of missing": missing_error,
     }

@@ -145,8 +145,8 @@ def _weak_promise(epsilon: float) -> list[str]:
     if epsilon <= MOST_EPSILON:
         return []
     return [
-        f"epsilon = {epsilon:g} given: a client's row may change the odds of any outcome by exp({epsilon:g}), which "
-        f"promises little; at most {MOST_EPSILON:g}, and better 1, is usual"
+        f"epsilon = {epsilon:g} given: a client's row may change the probability of an outcome by the factor "
+        f"exp({epsilon:g}), which promises little; at most {MOST_EPSILON:g}, and better 1, is usual"
     ]
 
 

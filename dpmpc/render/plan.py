@@ -17,9 +17,10 @@ from rich.table import Table
 from dpmpc.contributions import GroupedMoments
 from dpmpc.estimators.group_comparison import Arm, GroupComparisonFit
 from dpmpc.estimators.inference import STANDS_OUT
+from dpmpc.estimators.quantiles import told_from
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.planning.advice import Forecast, ReleaseOption, groups_outlook
-from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, Prices, Workload, estimate
+from dpmpc.planning.cost import DAYS_OF_A_MONTH, MEASURED, NOT_COUNTED, Prices, Workload, estimate
 from dpmpc.planning.prediction import Population, Regression, UtilityMetric, best_rows, release_of
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.release import Release
@@ -189,13 +190,15 @@ def table_verdict(task: Task) -> tuple[bool, str]:
     told, said = [], []
     if numbers is not None:
         least = dict(zip(numbers.names, numbers.columns["median"], strict=True))
-        told += [people <= task.clients for people in least.values()]
+        everybody = {name: found.distribution(name).told_from(0.5) for name in least}
+        told += [people <= task.clients for people in everybody.values()]
         where = "" if found.by_ is None else f" in a group of {found.by_}"
-        listed = ", ".join(f"{name} from {people:,.0f}" for name, people in least.items())
+        of_all = {name: "" if found.by_ is None else f" ({people:,} of all)" for name, people in everybody.items()}
+        listed = ", ".join(f"{name} from {people:,.0f}{of_all[name]}" for name, people in least.items())
         said.append(f"medians are told of so many people{where} or more: {listed}")
     if categories is not None:
-        errors = categories.columns["s.e."]
-        told += [2 * error < task.clients for error in errors]
+        errors = categories.columns["largest s.e."]
+        told += [told_from(error**2) <= task.clients for error in errors]
         said.append(f"a count of people has a standard error of up to {max(errors):,.3g} by noise")
     return any(told), "; ".join(said)
 
@@ -309,6 +312,7 @@ def release_grid(fields: dict[str, Any]) -> Table:
         "server sends": f"{size['server_to_analyst']:,} bytes to the analyst"
         + ("" if checked is None else f", {checked / MEGABYTE:,.6g} MB to each other server to check proofs"),
         "servers cost": _money(fields["cost"]),
+        "not in it": NOT_COUNTED,
     }
     return facts_grid("Plan", rows)
 

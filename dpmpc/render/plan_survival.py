@@ -1,4 +1,7 @@
-"""What `dpmpc plan --model survival` says before any data: from how many people curves and a log-rank test are told."""
+"""What `dpmpc plan --model survival` says before any data: from how many people curves and a log-rank test are told.
+
+And whether the cells are narrow enough: what the order within them can change is that of an assumed worst case.
+"""
 
 from __future__ import annotations
 
@@ -11,7 +14,7 @@ from rich.console import RenderableType
 
 from dpmpc.arguments import require_fraction
 from dpmpc.estimators.inference import normal_quantile
-from dpmpc.estimators.kaplan_meier_fit import Curve, score_law
+from dpmpc.estimators.kaplan_meier_fit import NARROWER, Curve, order_of_scores, score_law, too_wide
 from dpmpc.estimators.survival_cells import Members, SurvivalCells
 from dpmpc.planning.cost import DAYS_OF_A_MONTH, Prices
 from dpmpc.release import Release
@@ -35,6 +38,7 @@ def survival_plan_fields(
     members = list(cells.members([] if by is None else [by]).values())
     tables = {"curves": _curves(cells, members, task.clients), "log_rank": _tests(cells, members, task.clients)}
     shown = {name: table for name, table in tables.items() if table is not None}
+    order, said = _order(task, by, events)
     fields = {
         **task_fields(task, len(task.schema.variables)),
         "model": "survival",
@@ -44,13 +48,14 @@ def survival_plan_fields(
         "assumed_events": events,
         **release_fields(task, prices or Prices(), days),
         **{name: None if table is None else table.to_dict() for name, table in tables.items()},
+        "order_within_cells": order,
     }
     assumed = (
         f"Assumed: groups of one size; {events:.0%} of the people have the event by {cells.time.name} = "
         f"{cells.times[-1]:g} (--events), at a constant rate, and nobody leaves before. Who leaves early has to be "
         "made up for.\n"
     )
-    return fields, [release_grid(fields), *shown.values(), assumed, guarantee_text(task.guarantee)]
+    return fields, [release_grid(fields), *shown.values(), assumed, f"{said}\n", guarantee_text(task.guarantee)]
 
 
 def curves_verdict(task: Task) -> tuple[bool, str]:
@@ -59,15 +64,46 @@ def curves_verdict(task: Task) -> tuple[bool, str]:
     table = _curves(cells, list(cells.members(list(cells.features)).values()), task.clients)
     least = dict(zip(table.names, table.columns["told from so many people on"], strict=True))
     told = ", ".join(f"{cells.time.name} = {until} from {people:,.0f}" for until, people in least.items())
-    return min(least.values()) <= task.clients, f"survival curves are told of so many people or more: until {told}"
+    _, order = _order(task, next(iter(cells.features), None), EVENTS)
+    why = f"survival curves are told of so many people or more: until {told}. {order}"
+    return min(least.values()) <= task.clients, why
 
 
-def _expected(task: Task, events: float) -> SurvivalCells:
+def _order(task: Task, by: str | None, events: float) -> tuple[dict[str, dict[str, Any]], str]:
+    """Return what the order within cells can change if all who have no event leave evenly, and say it in words."""
+    if task.schema.variables[0].step is not None:
+        return {}, "Each cell is one time: there is no order within it, and events come before exits."
+    cells = _expected(task, events, leaving=True)
+    members = list(cells.members([] if by is None else [by]).values())
+    curve, time = Curve(cells, members[0]), cells.time.name
+    found = {}
+    if curve.end:
+        until = float(curve.times[-1])
+        value, error = curve.restricted_mean(until)
+        ends = [one.restricted_mean(until)[0] for one in (curve.lowest, curve.highest)]
+        found[f"restricted mean up to {time} = {until:g}"] = (max(abs(end - value) for end in ends), error, until)
+    if len(members) > 1 and (end := min(cells.ends(own) for own in members[:2])):
+        _, sampling, noise = score_law(cells, members[:2], end)
+        moved = float(order_of_scores(cells, members[:2], end)[1])
+        found["log-rank test"] = (moved, math.sqrt(float((sampling + noise)[0, 0])), float(sampling[0, 0]))
+    facts = {name: {"standard_errors": one[0] / one[1], "told": not too_wide(*one)} for name, one in found.items()}
+    parts = [
+        f"the {name} by up to {one['standard_errors']:.2g} standard errors"
+        + (", which its result allows for" if one["told"] else f", so that it would be withheld: {NARROWER}")
+        for name, one in facts.items()
+    ]
+    return facts, (
+        "Nothing is known of the order within cells. If all who have no event leave evenly, and none where a cell "
+        f"ends, it could move {'; '.join(parts) or 'nothing: too few people for a curve'}."
+    )
+
+
+def _expected(task: Task, events: float, *, leaving: bool = False) -> SurvivalCells:
     """Return the cells of the task's people, as they are assumed to be.
 
     The noise is that of the task whatever is summed, so that a release of nobody has all of it.
     """
-    return SurvivalCells.of(Release(task, np.zeros((1, task.width), np.int64))).expected(events)
+    return SurvivalCells.of(Release(task, np.zeros((1, task.width), np.int64))).expected(events, leaving=leaving)
 
 
 def _curves(cells: SurvivalCells, members: Sequence[Members], people: int) -> NumberTable:

@@ -181,7 +181,7 @@ def test_features_give_hazard_ratios_and_the_folder_gives_them_again(fitted, cap
     ("old", "new", "message"),
     [
         ("upper = 1\n", "upper = 2\n", "event: 'died' given, a number, an answer expected: yes = [...] and no = [...]"),
-        ("cells = 60", "cells = 512", "time: 'months' with 512 cells given, at most 511 expected"),
+        ("cells = 60", "cells = 512", "time: 'months' with 512 cells given, at most 255 expected"),
         ("lower = 0\nupper = 60\ncells = 60", 'lower = "a"\nupper = "b"', "months"),
         ('["standard", "new"]', '["standard", "old"]', "row 2 (line 3): new given, one of standard, old expected"),
     ],
@@ -219,6 +219,24 @@ def test_a_plan_says_how_many_people_curves_and_a_test_need(fitted, capsys):
     assert "People for a log-rank test of two of the groups" in run(capsys, *given, 1).out
     alone = json.loads(run(capsys, *[w for w in given if w not in ("--by", "arm")], 1, "--json").out)
     assert alone["log_rank"] is None
+
+
+def test_a_plan_says_what_cells_that_are_too_wide_would_withhold(fitted, capsys, tmp_path):
+    bounds = tmp_path / "bounds.toml"
+    words = ("plan", "--model", "survival", "--time", "months", "--event", "died", "--by", "arm", "--delta", "1e-6")
+    given = (*words, "--bounds", bounds, "--clients", 10_000, "--epsilon", 3)
+    bounds.write_text(BOUNDS.replace("cells = 60", "cells = 5"))
+    found = json.loads(run(capsys, *given, "--json").out)["order_within_cells"]
+    assert len(found) == 2
+    assert not any(one["told"] or one["standard_errors"] < 1 for one in found.values())
+    said = " ".join(run(capsys, *given).out.split())
+    assert "If all who have no event leave evenly, and none where a cell ends, it could move" in said
+    assert "so that it would be withheld: narrower cells of the time would do" in said
+    bounds.write_text(BOUNDS)
+    assert all(one["told"] for one in json.loads(run(capsys, *given, "--json").out)["order_within_cells"].values())
+    bounds.write_text(BOUNDS.replace("cells = 60", "step = 1"))
+    assert json.loads(run(capsys, *given, "--json").out)["order_within_cells"] == {}
+    assert "Each cell is one time" in run(capsys, *given).out
 
 
 @pytest.mark.parametrize(

@@ -86,6 +86,31 @@ def test_cells_of_some_width_are_close_to_exact_times():
     assert np.abs(found.coef_ - oracle.params).max() < 0.2 * oracle.bse.min()
 
 
+@pytest.mark.parametrize("late", ["n", "y"])
+def test_coefficients_of_exact_times_are_within_what_the_order_can_change(late):
+    """Exits of one value at the beginning of their cells, of the other at the end: to first order, within a tenth."""
+    frame, design = people(20_000, seed=13)
+    part = np.where(frame.died == 1, frame.t % 2, np.where(frame.new == late, 1.998, 0.002))
+    frame = frame.assign(t=2 * np.floor(frame.t / 2) + np.maximum(part, 0.001))
+    found = CoxFit().read(cells_of(frame, cells=18))
+    events = (frame.died == 1) & (frame.t <= LAST)
+    oracle = sm.PHReg(np.minimum(frame.t, LAST), design, status=events.astype(int)).fit()
+    off = (oracle.params - found.coef_)[0] * (1 if late == "n" else -1)
+    assert 0.5 * found.moved_[0] < off < 1.1 * found.moved_[0]
+    low, high = found.confidence_intervals_["new = yes"]
+    assert high - low == pytest.approx(2 * (1.959964 * found.errors_[0] + found.moved_[0]))
+
+
+def test_what_the_order_within_cells_could_change_is_withheld_and_the_remedy_said():
+    frame, _ = people(20_000, seed=14)
+    wide = CoxFit().read(cells_of(frame, cells=3))
+    assert wide.verdict_ == (
+        "No result: the order within cells could move a hazard ratio by more than a standard error: narrower cells of "
+        "the time would do."
+    )
+    assert CoxFit().read(cells_of(frame, cells=36)).verdict_ is None
+
+
 def test_a_feature_is_read_alone_from_cells_by_several():
     frame, _ = people(3000, seed=3)
     found = CoxFit(features=["stage"]).read(cells_of(frame, cells=18))

@@ -16,7 +16,15 @@ from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
-from dpmpc.estimators.kaplan_meier_fit import Curve, KaplanMeierFit, LogRank, log_rank
+from dpmpc.estimators.kaplan_meier_fit import (
+    Curve,
+    KaplanMeierFit,
+    LogRank,
+    least_statistic,
+    log_rank,
+    order_of_scores,
+    score_law,
+)
 from dpmpc.estimators.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema
 from dpmpc.results import NumberTable
 from dpmpc.results.page import layout
@@ -90,10 +98,14 @@ def test_errors_of_noise_are_those_of_simulated_releases():
 
 
 def test_the_log_rank_statistic_has_its_law_under_noise():
-    """1,000 releases of populations with one hazard: rejected in 29 to 77 of them; by chance outside in 10^-4."""
+    """1,000 releases of populations with one hazard: rejected in 29 to 77 of them; by chance outside in 10^-4.
+
+    Exits are where cells end, so that there is no order to allow for.
+    """
     rng, rejected = np.random.default_rng(5), 0
     for run in range(1000):
-        sums = sums_of(people(2000, seed=1000 + run))
+        frame = people(2000, seed=1000 + run)
+        sums = sums_of(frame.assign(t=np.where(frame.died == "n", 2 * np.ceil(frame.t / 2), frame.t)))
         cells = cells_of(sums + rng.normal(0, 8.0, len(sums)), 2000, 64.0)
         tested = log_rank(cells, {label[0]: own for label, own in cells.members(["arm"]).items()})
         assert isinstance(tested, LogRank)
@@ -207,7 +219,7 @@ def test_too_few_people_are_a_verdict():
         (
             (Variable("t", 0, 5, cells=512), DIED),
             ("t", "died"),
-            r"time: 't' with 512 cells given, at most 511 expected",
+            r"time: 't' with 512 cells given, at most 255 expected",
         ),
         ((TIME, DIED, Variable("age", 0, 90)), ("t", "died", ["age"]), r"continuous features are not offered; cut it"),
     ],
@@ -247,6 +259,167 @@ def test_what_does_not_belong_together_is_refused():
         KaplanMeier(bounds=(0, 40), until=99, **QUIET).fit(frame.t, frame.died == "y")
 
 
+def followed(count, seed, follow_up=12.0):
+    """Return people of one hazard of whom arm b leaves when its follow-up ends, and arm a later."""
+    rng = np.random.default_rng(seed)
+    arm = rng.integers(0, 2, count)
+    event, left = rng.exponential(25, count), np.where(arm, follow_up, rng.uniform(follow_up, 60, count))
+    died = np.where(event <= left, "y", "n")
+    return pd.DataFrame({"t": np.minimum(event, left), "arm": np.array(ARMS)[arm], "died": died})
+
+
+def test_who_leaves_where_a_cell_ends_is_at_risk_until_there():
+    """Without noise and censoring before, survival at the end of follow-up is a share of people, and told exactly."""
+    frame = followed(2000, seed=21)
+    curve = of_frame(frame).curves_["b"]
+    assert curve.times[-1] == 12.0
+    own = frame[frame.arm == "b"]
+    assert curve.survival[-1] == pytest.approx((own.died == "n").mean(), abs=1e-9)
+    low, high = curve.pointwise(0.95)
+    reach = 1.96 * np.sqrt((own.died == "y").mean() / (own.died == "n").sum())
+    assert low[-1] == pytest.approx(
+        curve.survival[-1] * np.exp(-reach), rel=1e-4
+    )  # Greenwood's, and nothing for an order
+    assert high[-1] == pytest.approx(curve.survival[-1] * np.exp(reach), rel=1e-4)
+
+
+def test_edges_that_binary_fractions_miss_are_edges():
+    given = Schema.of_codebook(Codebook((Variable("t", 0, 1, cells=10), DIED)))
+    public = survival_schema(given, "t", "died")
+    (grid,) = survival_contribution(public).grids
+    frame = pd.DataFrame({"t": [number / 10 for number in range(1, 11)], "died": ["n"] * 10})
+    cells = grid.cell_of(public.normalise(observed(public, frame).values))
+    assert cells.tolist() == list(range(1, 20, 2))
+
+
+def within_cells(frame, seed, exits):
+    """Move people to other times of the same cells: events evenly, exits to where in the cell `exits` says."""
+    rng = np.random.default_rng(seed)
+    begins = 2 * (np.ceil(frame.t / 2) - 1)
+    part = np.where(frame.died == "y", rng.uniform(0.01, 0.99, len(frame)), exits(rng, frame))
+    return frame.assign(t=begins + 2 * part)
+
+
+ORDERS = {
+    "first": lambda rng, frame: np.full(len(frame), 0.001),
+    "last": lambda rng, frame: np.full(len(frame), 0.999),
+    "a first, b last": lambda rng, frame: np.where(frame.arm == "a", 0.001, 0.999),
+    "anywhere": lambda rng, frame: rng.uniform(0.001, 0.999, len(frame)),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_curves_and_means_of_exact_times_lie_between_those_of_the_extreme_orders(order):
+    """Cells are the same in each order, so that their bounds hold for all: the product over single times is exact."""
+    frame = people(1500, seed=22)
+    frame = frame[frame.t < 40]
+    moved = within_cells(frame, 23, ORDERS[order])
+    found = of_frame(moved)
+    assert np.allclose(found.cells_.estimates.counts[0], of_frame(frame).cells_.estimates.counts[0])
+    for arm in ARMS:
+        own = moved[moved.arm == arm].sort_values("t")
+        died = (own.died == "y").to_numpy()
+        at_risk = np.arange(len(own), 0, -1)
+        exact = np.cumsum(np.where(died, np.log1p(-1 / np.maximum(at_risk, 1.5)), 0.0))
+        curve = found.curves_[arm]
+        last = np.searchsorted(own.t.to_numpy(), curve.times, side="right") - 1
+        log_survival = np.where(last >= 0, exact[last], 0.0)
+        assert np.all(curve.lowest.log_survival <= log_survival + 1e-12)
+        assert np.all(log_survival <= curve.highest.log_survival + 1e-12)
+        if order == "first":
+            assert curve.lowest.log_survival == pytest.approx(log_survival, abs=1e-9)
+        knots = np.concatenate([[0.0], own.t.to_numpy()])
+        area = (np.diff(np.minimum(knots, 30.0)) * np.exp(np.concatenate([[0.0], exact[:-1]]))).sum()
+        assert curve.lowest.restricted_mean(30.0)[0] <= area <= curve.highest.restricted_mean(30.0)[0]
+
+
+def exact_scores(frame, end):
+    """Return sums of d_a - D p_a over single times, those of events of one cell at its middle."""
+    t = np.where(frame.died == "y", 2 * np.ceil(frame.t / 2) - 1, frame.t)
+    score = 0.0
+    for time in np.unique(t[(frame.died == "y") & (frame.t <= end)]):
+        events, at_risk = (t == time) & (frame.died == "y"), t >= time
+        score += (events & (frame.arm == "b")).sum() - events.sum() * (
+            at_risk & (frame.arm == "b")
+        ).sum() / at_risk.sum()
+    return score
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_log_rank_scores_of_exact_times_are_within_what_the_order_can_change(order):
+    frame = within_cells(people(1500, seed=24), 25, ORDERS[order])
+    cells = of_frame(frame).cells_
+    members = list(cells.members(["arm"]).values())
+    end = min(cells.ends(own) for own in members)
+    (score,), _, _ = score_law(cells, members, end)
+    moved = order_of_scores(cells, members, end)
+    assert moved[0] == pytest.approx(moved[1])
+    off = exact_scores(frame, cells.times[end - 1]) - score
+    assert abs(off) <= moved[1] + 1e-9
+    if order == "a first, b last":
+        assert abs(off) > 0.8 * moved[1]
+
+
+def test_the_least_statistic_is_that_of_the_nearest_score():
+    rng = np.random.default_rng(26)
+    root = rng.normal(size=(3, 3))
+    covariance, score, moved = root @ root.T, rng.normal(size=3) * 4, np.array([0.5, 1.0, 0.2])
+    found = least_statistic(score, covariance, moved)
+    tried = score - moved * rng.uniform(-1, 1, (20_000, 3))
+    values = np.einsum("ki,ij,kj->k", tried, np.linalg.inv(covariance), tried)
+    assert values.min() * 0.9 <= found <= values.min()
+    assert least_statistic(np.array([3.0]), np.array([[4.0]]), np.array([1.0])) == pytest.approx(1.0)
+    assert least_statistic(np.array([0.5]), np.array([[4.0]]), np.array([1.0])) == pytest.approx(0.0, abs=1e-9)
+
+
+def test_groups_that_leave_in_other_parts_of_cells_are_not_told_apart():
+    """300 releases of one hazard, exits of a in the first hours of cells of two months and of b in the last ones.
+
+    Rejected in at most 31: more in 10^-4 of the runs of this test, were the size all of .05. The halfway order
+    alone, as an estimate takes it, rejects more often than that.
+    """
+    rng, rejected, halfway = np.random.default_rng(27), 0, 0
+    for _ in range(300):
+        arm = rng.integers(0, 2, 4000)
+        event, left = rng.exponential(25, 4000), 2 * rng.integers(1, 15, 4000) + np.where(arm, 1.998, 0.002)
+        died = np.where(event <= left, "y", "n")
+        sums = sums_of(pd.DataFrame({"t": np.minimum(event, left), "arm": np.array(ARMS)[arm], "died": died}))
+        cells = cells_of(sums + rng.normal(0, 4.0, len(sums)), 4000, 16.0)
+        members = {label[0]: own for label, own in cells.members(["arm"]).items()}
+        tested = log_rank(cells, members)
+        rejected += isinstance(tested, LogRank) and tested.p_value < 0.05
+        (score,), sampling, noise = score_law(cells, list(members.values()), 10)
+        halfway += score**2 / (sampling + noise)[0, 0] > stats.chi2.ppf(0.95, 1)
+    most = stats.binom.ppf(1 - 1e-4, 300, 0.05)
+    assert rejected <= most < halfway
+
+
+def test_what_is_the_orders_more_than_the_datas_is_withheld_and_the_remedy_said():
+    """Most of one arm leaves within one of three cells; and a falling hazard in cells as wide as the follow-up."""
+    rng = np.random.default_rng(28)
+    count, arm = 20_000, rng.integers(0, 2, 20_000)
+    event, left = 40 * rng.weibull(0.5, count), np.where(arm, rng.uniform(1, 20, count), rng.uniform(5, 60, count))
+    frame = pd.DataFrame(
+        {"t": np.minimum(event, left), "arm": np.array(ARMS)[arm], "died": np.where(event <= left, "y", "n")}
+    )
+    options = {"time": "t", "event": "died", "by": "arm", **QUIET, "delta": 1e-5}
+    wide, narrow = (
+        KaplanMeier(bounds=Schema.of_codebook(Codebook((Variable("t", 0, 40, cells=cells), ARM, DIED))), **options)
+        for cells in (3, 240)
+    )
+    found, told = wide.fit(frame).result(), narrow.fit(frame).result()
+    assert (
+        "the order within cells could move it by more than a standard error: narrower cells" in found.data["not_tested"]
+    )
+    assert any("No restricted mean of a" in one and "narrower cells of the time" in one for one in found.warnings)
+    assert found.data["people"]["a"]["restricted mean"] is None
+    assert all(math.isnan(one) for one in wide.restricted_mean(13, "a"))
+    assert told.data["not_tested"] is None
+    assert told.data["people"]["a"]["restricted mean"] is not None
+    assert not told.warnings
+    assert any("Events at a time come before exits at that time" in note for note in told.notes)
+
+
 SHORT = [Setting(2_000, 1.0), Setting(2_000, 3.0, parties=3, share=0.1)]
 LONG = [Setting(500, 3.0), Setting(2_000, 1.0, parties=3), Setting(10_000, 1.0), Setting(10_000, 1.0, parties=3)]
 
@@ -277,5 +450,5 @@ def test_intervals_cover_in_many_runs(setting):
 
 @pytest.mark.long("power of the log-rank test in 1,000 runs")
 def test_power_at_two_thousand_people_and_epsilon_one():
-    """At least .75 is promised of one party's noise: fails below the 10^-6 quantile of as much."""
-    assert check_coverage(SHORT[0], 1000)["shares"]["power"] >= stats.binom.ppf(1e-6, 1000, 0.75) / 1000
+    """At least .65 is promised of one party's noise: fails below the 10^-6 quantile of as much."""
+    assert check_coverage(SHORT[0], 1000)["shares"]["power"] >= stats.binom.ppf(1e-6, 1000, 0.65) / 1000

@@ -184,7 +184,8 @@ def test_plots_are_drawn_of_every_variable(fitted):
 def covers(rng, law, runs, clients, noise_by):
     """Return how often intervals hold the true quartiles and bands the law, with the noise that several parties add."""
     cells = len(law)
-    public = Schema.of_codebook(Codebook((Variable("x", 0, 1, cells=cells), Variable("g", values=("a", "b")))))
+    edges = tuple(np.linspace(0, 1, cells + 1)[1:-1].tolist())
+    public = Schema.of_codebook(Codebook((Variable("x", 0, 1, edges=edges), Variable("g", values=("a", "b")))))
     options = {"contribution": CellCounts.of(public, "g"), "noise_by": noise_by, "simulation_seed": 1}
     task, up_to = design(ReleaseSpec.of(public, clients, 1.0, 1e-6, **options)), np.cumsum(law)
     hits, told, bands = 0, 0, 0
