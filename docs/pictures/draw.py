@@ -119,7 +119,7 @@ def guarantee():
     x, first, second = 480, *(200 - 160 * math.exp(-(((480 - middle) / 110) ** 2) / 2) for middle in (330, 365))
     yield f'<line x1="{x}" y1="200" x2="{x}" y2="{second}" stroke="{INK}" stroke-dasharray="4 3"/>'
     yield dot(x, first, 4, 1, BLUE) + dot(x, second, 4, 1)
-    yield text(x + 36, 120, "at most e^ε times as likely", anchor="start", size=14)
+    yield text(x + 36, 120, "at most e^ε times, plus δ", anchor="start", size=14)
 
 
 def liars():

@@ -2,9 +2,9 @@
 
 `gaussian` holds the tight curve of the Gaussian mechanism, `accountants` one family of noise each, `exposure` who may
 collude and what integers cost (`one_copy` the same where noise reaches several rows), `calibration` who adds the noise,
-how much, and what it guarantees, `guarantee` the words, `composition` what several releases promise together, `budget`
-the ledger of them. What these compute is bounded from the safe side, whatever floating point does. Noise and words for
-owners of different columns are in `dpmpc.data_release.mixing_guarantee`.
+how much, and what it guarantees, `guarantee` and `in_words` the words, `composition` what several releases promise
+together, `budget` the ledger of them. What these compute is bounded from the safe side, whatever floating point does.
+Noise and words for owners of different columns are in `dpmpc.data_release.mixing_guarantee`.
 """
 
 from dpmpc.privacy.accountants import (
@@ -30,6 +30,7 @@ from dpmpc.privacy.gaussian import (
     mu_of_budget,
 )
 from dpmpc.privacy.guarantee import NOISE_DEALT, REPLACE_ONE, Guarantee, Preconditions
+from dpmpc.privacy.in_words import best_guess, bound_in_words
 from dpmpc.specification import TrustModel
 
 __all__ = [
@@ -51,6 +52,8 @@ __all__ = [
     "ZCDPBudget",
     "accountant_of",
     "analytic_gaussian_sigma",
+    "best_guess",
+    "bound_in_words",
     "calibrate",
     "check_budget",
     "classical_gaussian_sigma",

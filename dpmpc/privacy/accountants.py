@@ -3,9 +3,9 @@
 An accountant says what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives a
 budget. Formulas stand in `gaussian`, `exposure` and docs/mathematics.md, sections 1.2 and 1.3.
 
-`paper_variance` and `Accountant.as_in_paper` reproduce the calibration that the paper prints (Burkhardt et al. 2025,
-section 4). It is private, but costs about s^2 d times more variance than the joint calibration (docs/mathematics.md,
-section 1.1).
+`paper_variance` and `Accountant.as_in_paper` are our reconstruction of the calibration of Burkhardt et al. (2025,
+section 4), from a text that has lost its formulas. It is private, but costs about s^2 d times more variance than the
+joint calibration (docs/mathematics.md, section 1.1).
 """
 
 from __future__ import annotations

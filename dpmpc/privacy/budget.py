@@ -24,8 +24,6 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar
 
-from msgspec.structs import replace
-
 from dpmpc.errors import BudgetExceeded, GuaranteeError, InputError
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
@@ -36,8 +34,8 @@ from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 LARGEST_LEDGER = 1 << 24  # bytes of its file: some 100,000 releases
 _FORMAT = "dpmpc budget 2"
-_FORMATS = (_FORMAT, "dpmpc budget 1")  # the first version did not ask for reports
 _UNNAMED = ""
+_WRITTEN = 1 + 2.0**-50  # what decimal numbers may be off by as floats
 
 
 class Spending(Record, frozen=True):
@@ -68,7 +66,8 @@ class BudgetLedger:
     ----------
     epsilon, delta : float
         The limit: all releases together are to be (epsilon, delta)-differentially private, for one person's row
-        replaced. delta = 0 admits pure releases only.
+        replaced. delta = 0 admits pure releases only. epsilon may be exceeded by a relative 2^-50, which is what
+        decimal numbers are off by as floats: ten times 0.1 is within 1.
 
     Attributes
     ----------
@@ -116,7 +115,7 @@ class BudgetLedger:
         name = _reports_of(promise, reports)
         self._require_new(name, what)
         total = self.epsilon_with(release)
-        if not total <= self.limit:
+        if not total <= self.limit * _WRITTEN:
             together = f"{total:.6g}" if math.isfinite(total) else "no finite epsilon"
             raise BudgetExceeded(
                 f"epsilon: {what} with the {len(self.entries)} releases before it costs {together} at delta = "
@@ -217,18 +216,16 @@ class BudgetLedger:
         try:
             kept = read_bytes(path, largest=LARGEST_LEDGER)
             content = _File.from_dict(read_json(kept, dict, largest=LARGEST_LEDGER))
-            if content.format not in _FORMATS:
-                raise InputError(f"format: {content.format!r} given, {_FORMAT!r} expected")
+            if content.format != _FORMAT:
+                raise InputError(f"format: {content.format!r} given, {_FORMAT!r} expected in this version")
             ledger = cls(content.epsilon, content.delta)
             ledger.entries = list(content.entries)
-            if content.format != _FORMAT:  # nobody asked for reports: any of them may be opened here
-                ledger.entries = [replace(entry, reports=_UNNAMED) for entry in ledger.entries]
             ledger._kept = kept
         except OSError as error:
             raise InputError(f"{where} cannot be read: {error.strerror}") from error
         except (InputError, ReadError) as error:
             raise InputError(f"{where} is not a ledger ({error})") from error
-        if not ledger.epsilon <= ledger.limit:
+        if not ledger.epsilon <= ledger.limit * _WRITTEN:
             raise BudgetExceeded(
                 f"{where} holds releases that cost {ledger.epsilon:.6g} at delta = {ledger.delta:g}, at most "
                 f"{ledger.limit:g} expected"

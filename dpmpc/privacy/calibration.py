@@ -72,8 +72,9 @@ ONE_RELEASE = (
     "each report enters one release only: its noise was drawn once, and two openings of the same reports do not compose"
 )
 CRYPTOGRAPHY = (
-    "computational security: AES-128 in counter mode is a pseudorandom generator, and HKDF-SHA256 a pseudorandom "
-    "function"
+    "computational security: AES-128 in counter mode is a pseudorandom generator, HKDF-SHA256 a pseudorandom function, "
+    "and what carries the shares keeps them secret: TLS 1.3, or X25519 (with ML-KEM-768, either of the two) where "
+    "reports are sealed"
 )
 PUBLIC_DRAW = (
     "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most "

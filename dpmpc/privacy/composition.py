@@ -13,14 +13,16 @@ mechanisms also are mu-GDP, with rho = mu^2 / 2; the squares of mu add up likewi
 curve. `ZCDPBudget` is a ledger of rho over rounds of integer sums.
 
 Promised: epsilon is never below that of the mechanisms which the costs describe, even if each is chosen by what earlier
-ones have shown. Not promised: the same where the *costs* of later ones are chosen in that way, unless all costs are
-Gaussian (Smith and Thakurta 2022) or all are zCDP (Feldman and Zrnic 2021).
+ones have shown; every rounding is upwards. Of deltas a relative 2^-52 is free, as decimal numbers are off by that as
+floats. Not promised: the same where the *costs* of later ones are chosen in that way, unless all costs are Gaussian
+(Smith and Thakurta 2022) or all are zCDP (Feldman and Zrnic 2021).
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -36,6 +38,7 @@ from dpmpc.storage import Record
 _GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
 _LEAST_PURE = 1e-300  # sums of pure epsilons below it are added as they are: floats have no grid there
 _ROUNDING = 2.0**-50  # 8 roundings
+_OF_LOSSES = 2.0**-45  # of their sum; far above the rounding of the grid
 _TOLERANCE = 1e-9  # relative, of the search for epsilon; its upper end is returned
 
 
@@ -112,24 +115,24 @@ def composed_epsilon(costs: Sequence[Cost], delta: float) -> float:
     """
     if not 0 <= delta < 1:
         raise InputError(f"delta: {delta} given, a number from 0 to below 1 expected")
-    mu = math.hypot(*(cost.mu for cost in costs))
+    mu = _root_of_squares([cost.mu for cost in costs])
     rho = _total(cost.rho for cost in costs)
     slack = _total(cost.slack for cost in costs)
     pure = [cost.epsilon for cost in costs if cost.epsilon]
-    left = delta * math.exp(-slack) - math.fsum(cost.delta for cost in costs)
+    left = _left(delta, slack, [cost.delta for cost in costs])
     if left < 0 or (left == 0 and (mu or rho)):
         return math.inf
     if rho:
-        return 2 * slack + _with_concentrated(rho + mu * mu / 2, pure, left)
+        return _total([slack, slack, _with_concentrated(_total([rho, _above(mu * mu / 2)]), pure, left)])
     together = _total(pure)
-    basic = epsilon_of_mu(mu, left) + together
+    basic = _total([epsilon_of_mu(mu, left), together])
     exact = len(pure) + bool(mu) <= 1 or left == 0
     searched = not exact and together >= _LEAST_PURE and basic < math.inf
-    return 2 * slack + (_least_epsilon(mu, pure, left, basic) if searched else basic)
+    return _total([slack, slack, _least_epsilon(mu, pure, left, basic) if searched else basic])
 
 
 def epsilon_of_concentrated(rho: float, delta: float) -> float:
-    """Return the epsilon that rho-zCDP implies at delta.
+    """Return the epsilon that rho-zCDP implies at delta, rounded upwards.
 
     inf over alpha > 1 of rho alpha + ln((alpha - 1)/alpha) - (ln delta + ln alpha)/(alpha - 1) (Canonne, Kamath and
     Steinke 2020, Proposition 12). Every alpha is a proof, so the search for the best may stop short of it.
@@ -138,40 +141,78 @@ def epsilon_of_concentrated(rho: float, delta: float) -> float:
         return math.inf
     from scipy.optimize import minimize_scalar
 
-    def epsilon(logarithm: float) -> float:
+    def terms(logarithm: float) -> tuple[float, float, float]:
         less_one = math.exp(logarithm)
         alpha = 1 + less_one
-        return rho * alpha - math.log1p(1 / less_one) - math.log(delta * alpha) / less_one
+        return rho * alpha, -math.log1p(1 / less_one), -math.log(delta * alpha) / less_one
 
     # The best of the simpler rho alpha - ln(delta)/(alpha - 1).
     start = (math.log(-math.log(delta)) - math.log(rho)) / 2
-    return max(0.0, float(minimize_scalar(epsilon, bounds=(start - 8, start + 8), method="bounded").fun))
+    search = minimize_scalar(lambda at: sum(terms(at)), bounds=(start - 8, start + 8), method="bounded")
+    found = terms(float(search.x))
+    # Each is off by a few roundings, the last also by one of the logarithm's argument.
+    rounding = _ROUNDING * (sum(map(abs, found)) + math.exp(-float(search.x)))
+    return max(0.0, _above(sum(found) + rounding))
 
 
 def _with_concentrated(rho: float, pure: Sequence[float], delta: float) -> float:
     """Return the better of two: pure epsilons are added, or counted as (epsilon^2 / 2)-zCDP (Bun and Steinke 2016)."""
-    added = epsilon_of_concentrated(rho, delta) + _total(pure)
-    counted = epsilon_of_concentrated(rho + _total(epsilon * epsilon for epsilon in pure) / 2, delta)
+    added = _total([epsilon_of_concentrated(rho, delta), *pure])
+    counted = epsilon_of_concentrated(_total([rho, *(_above(epsilon * epsilon / 2) for epsilon in pure)]), delta)
     return min(added, counted)
 
 
 def _total(numbers: Iterable[float]) -> float:
-    """Return the exact sum of numbers >= 0, rounded; infinity where it is too large for a float."""
+    """Return the sum of numbers >= 0, rounded upwards; infinity where it is too large for a float."""
+    numbers = list(numbers)
     try:
-        return math.fsum(numbers)
+        total = math.fsum(numbers)
     except OverflowError:
         return math.inf
+    exact = total if total == math.inf else sum(map(Fraction, numbers))
+    while total < exact:
+        total = math.nextafter(total, math.inf)
+    return total
+
+
+def _root_of_squares(numbers: Sequence[float]) -> float:
+    """Return the root of the sum of squares, rounded upwards; infinity where it is too large for a float."""
+    root, squares = math.hypot(*numbers), sum(Fraction(number) ** 2 for number in numbers)
+    while root < math.inf and Fraction(root) ** 2 < squares:
+        root = math.nextafter(root, math.inf)
+    return root
+
+
+def _above(number: float) -> float:
+    """Return the next float above what was rounded once; 0 stays only where it is exact or less than all floats."""
+    return math.nextafter(number, math.inf) if number > 0 else number
+
+
+def _left(delta: float, slack: float, spent: Sequence[float]) -> float:
+    """Return delta e^-slack less the deltas that are spent, rounded downwards."""
+    kept = Fraction(math.exp(-slack)) * (1 - Fraction(_ROUNDING)) if slack else Fraction(1)
+    exact = kept * Fraction(delta) - sum(map(Fraction, spent))
+    if -Fraction(delta) * Fraction(2) ** -52 <= exact < 0:
+        return 0.0
+    left = float(exact)
+    return math.nextafter(left, -math.inf) if left > exact else left
 
 
 def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: float) -> float:
     """Halve the bracket of the epsilon at which delta is what is left (docs/mathematics.md, section 11)."""
     losses, chances = _pure_losses(pure)
-    if chances @ _delta_of_mu(mu, -losses) <= delta:  # or the bracket would shrink until floats have no smaller number
+    margin = 1 + (len(chances) + 4 * len(pure)) * 2.0**-52  # for the rounding of chances and of their sum
+    losses += _OF_LOSSES * losses[-1]
+
+    def spent(epsilon: float) -> float:
+        return margin * float(chances @ _delta_of_mu(mu, epsilon - losses))
+
+    if spent(0.0) <= delta:  # or the bracket would shrink until floats have no smaller number
         return 0.0
     low, high = 0.0, highest
     while high - low > _TOLERANCE * high:
         middle = (low + high) / 2
-        if chances @ _delta_of_mu(mu, middle - losses) <= delta:
+        if spent(middle) <= delta:
             high = middle
         else:
             low = middle
@@ -184,10 +225,11 @@ def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np
     Randomised response is the worst mechanism of its epsilon (Kairouz, Oh and Viswanath 2015); every epsilon is rounded
     up to whole steps of the grid, which makes it only worse.
     """
-    step = math.fsum(pure) / _GRID
+    step = math.fsum(pure) / _GRID * (1 + 1e-12)  # so that equal epsilons are whole steps, whatever the rounding
     chances = np.ones(1)
     for epsilon in pure:
-        steps = math.ceil(epsilon / step * (1 - 1e-12))
+        steps = math.ceil(epsilon / step)
+        steps += Fraction(steps) * Fraction(step) < Fraction(epsilon)
         likely = 1 / (1 + math.exp(-steps * step))  # of the rounded epsilon, or these were losses of no mechanism
         grown = np.zeros(len(chances) + steps)
         grown[: len(chances)] += (1 - likely) * chances
@@ -247,7 +289,7 @@ def rho_of_sum(l2: float, sigma: float, terms: int, columns: int) -> float:
 
 def epsilon_of_rho(rho: float, delta: float) -> float:
     """Return the smallest epsilon of Gaussian mechanisms, composed adaptively, whose zCDP adds up to rho."""
-    return epsilon_of_mu(math.sqrt(2 * rho), delta)
+    return epsilon_of_mu(_above(math.sqrt(2 * rho)), delta)
 
 
 class ZCDPBudget:

@@ -106,10 +106,20 @@ class Preconditions(Record, frozen=True):
             )
 
     def __str__(self) -> str:
+        return self.said_of("clients")
+
+    def said_of(self, counted: str) -> str:
+        """Return them in words; of "rows", where a few owners are both the clients and the servers."""
+        checkers = self.verified_by if counted == "clients" else map(_of_owners, self.verified_by)
         return (
             f"n = {self.clients:,} is public whatever the data; what the task promises is recomputed by "
-            f"{', '.join(self.verified_by)}"
+            f"{', '.join(dict.fromkeys(checkers))}"
         )
+
+
+def _of_owners(who: str) -> str:
+    """Name data owners, each of whom has the part of a client and of a server."""
+    return who.replace("client", "owner").replace("server", "owner")
 
 
 class Guarantee(Promise, Record, frozen=True, kw_only=True):
@@ -144,7 +154,7 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     leverage, least_variance : float or None
         What mu rests on, rounded to the safe side: the noise's variance times the largest s_i^T C^-1 s_i over the
         clients, for the covariance C of the noise that is counted on, and the smallest eigenvalue of C, divided by that
-        variance (`dpmpc.privacy.EffectiveNoise`). None in files of version 0.1.
+        variance (`dpmpc.privacy.EffectiveNoise`).
     calibration : str
         "joint" (one mechanism over all columns and copies) or "paper" (the paper's printed composition).
     assumptions, sources : tuple of str
@@ -218,27 +228,38 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     @property
     def headline(self) -> str:
         """What is promised to how many, in a few words."""
+        return self._headline("clients")
+
+    def _headline(self, counted: str) -> str:
         budget = f"({self.epsilon:g}, {self.delta:g})" if self.delta else f"pure {self.epsilon:g}"
-        return f"{budget}-differential privacy for each of {self.clients:,} clients"
+        return f"{budget}-differential privacy for each of {self.clients:,} {counted}"
 
     @property
     def relation(self) -> str:
         """The neighbouring relation, in words."""
         return _NEIGHBOURING[self.neighbouring]
 
+    def relation_of(self, counted: str) -> str:
+        """Return the neighbouring relation in words; of "rows", where clients are no more than these."""
+        return self.relation if counted == "clients" else self.relation.replace(_CLIENTS_ROW, "row")
+
     def __repr__(self) -> str:
         return f"<Guarantee: {self.headline}, {self.neighbouring}{', SIMULATION' if self.simulation else ''}>"
 
     def __str__(self) -> str:
+        return self.said_of("clients")
+
+    def said_of(self, counted: str) -> str:
+        """Return the guarantee in words; of "rows", where clients are no more than rows of a few owners."""
         lines = [
-            self.headline,
-            f"  neighbouring: {self.relation}",
+            self._headline(counted),
+            f"  neighbouring: {self.relation_of(counted)}",
             f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
             + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
-            f"  holds even if {self._coalition()} pool all they see"
+            f"  holds even if {self._coalition(counted)} pool all they see"
             + (", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else "")
             + (f", and anything from at most {self.missing} is missing" if self.dropouts else ""),
-            f"  given: {self.preconditions}",
+            f"  given: {self.preconditions.said_of(counted)}",
         ]
         return self._text(lines)
 
@@ -247,15 +268,21 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
         """From whom anything may be missing, in words."""
         return f"{self.dropouts:,} client{'s' if self.dropouts > 1 else ''} in all"
 
-    def _coalition(self) -> str:
+    def parties(self, counted: str) -> str:
+        """Return what those who hold shares are called; of "rows" they are the owners of these."""
+        return "servers" if counted == "clients" else _of_owners("servers")
+
+    def _coalition(self, counted: str) -> str:
         """Say who may collude."""
-        servers = f"{self.corrupt_servers} of the {self.servers} servers"
-        if not self.corrupt_clients:
+        servers, t = f"{self.corrupt_servers} of the {self.servers} {self.parties(counted)}", self.corrupt_clients
+        if not t:
             return f"the analyst and {servers}"
-        return f"the analyst, {servers} and {self.corrupt_clients:,} client{'s' if self.corrupt_clients > 1 else ''}"
+        others = f"{t:,} client{'s' if t > 1 else ''}" if counted == "clients" else f"whoever knows {t:,} {counted}"
+        return f"the analyst, {servers} and {others}"
 
 
+_CLIENTS_ROW = "client's whole row"
 _NEIGHBOURING = {
-    REPLACE_ONE: "one client's whole row is replaced by any other row within the public bounds",
+    REPLACE_ONE: f"one {_CLIENTS_ROW} is replaced by any other row within the public bounds",
     "zero-out": "one client's whole contribution is replaced by zeros, or zeros by one within the public bounds",
 }

@@ -11,6 +11,7 @@ import dataclasses
 from urllib.parse import urlsplit
 
 from dpmpc.collection.certificate import Certificate
+from dpmpc.collection.series import Series
 from dpmpc.collection.task_file import Collection
 from dpmpc.data_release import MixedRelease
 from dpmpc.network.identity import fingerprint
@@ -25,8 +26,9 @@ class About:
     kind: str  # of file: "release", "collection" or "mixed"
     title: str  # what it is called
     facts: list[tuple[str, list[str]]]  # names and texts, in order: dates, operators
-    # what is counted, in one word: without a roster nobody knows how many people sent the reports of a collection
+    # what is counted, in one word: "reports" where nobody knows how many people sent them, "rows" of data owners
     counted: str = "people"
+    series: Series | None = None  # which the collection is an epoch of
 
     @classmethod
     def of_release(cls, release: Release) -> About:
@@ -56,7 +58,7 @@ class About:
         ]
         facts += [("Left out", left_out)] if left_out else []
         counted = "people" if collection.authenticated else "reports"
-        return cls("collection", printable(collection.name, 200), _printable(facts), counted)
+        return cls("collection", printable(collection.name, 200), _printable(facts), counted, collection.series)
 
     @classmethod
     def of_mixed(cls, release: MixedRelease) -> About:

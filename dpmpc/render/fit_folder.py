@@ -48,6 +48,8 @@ class FitFolder:
         kind = content.get("model") if isinstance(content, dict) else None
         if kind not in MODELS:
             raise InputError(f"model: {path} holds a model {kind!r}, one of {', '.join(MODELS)} expected")
+        if not isinstance(content.get("parameters"), dict):
+            raise InputError(f"model: {path} is not the result of a fit of this version: no parameters in it")
         return cls(Path(folder), content)
 
     @property
@@ -56,10 +58,9 @@ class FitFolder:
         return str(self.content["model"])
 
     @property
-    def parameters(self) -> dict[str, object] | None:
-        """What its estimator was given; None of an older version's fit of one release, which did not say it."""
-        given = self.content.get("parameters")
-        return given if isinstance(given, dict) else None
+    def parameters(self) -> dict[str, object]:
+        """What its estimator was given."""
+        return dict(self.content["parameters"])
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -117,7 +118,7 @@ class FitFolder:
     def fit_again(self, longest: float = LONGEST_CHECK) -> tuple[FittedModel, tuple[Release, ...], Guarantee]:
         """Compute the fit again from its releases, and what they promise together."""
         releases = tuple(Release.load(self.path / name, longest=longest) for name in self.files)
-        given = self.parameters or {}
+        given = self.parameters
         if not self.in_rounds:
             target = self.content.get("result", {}).get("target")
             return fit_again(self.model, given, releases[0], target), releases, releases[0].guarantee

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import math
-
+from dpmpc.collection.series import Series
 from dpmpc.contributions import GroupedMoments, Rows, SecondMoments
-from dpmpc.privacy import Guarantee
+from dpmpc.privacy import Guarantee, bound_in_words
 from dpmpc.results.drawing import figures
 from dpmpc.task import Task
 
@@ -18,25 +17,32 @@ NOTHING_AFTER_A_SIMULATION = (
 )
 
 
-def promise(guarantee: Guarantee) -> str:
-    """Say in a sentence what (epsilon, delta) means for one client."""
-    factor, failure = math.exp(guarantee.epsilon), guarantee.delta
-    extra = f", up to an extra probability of {figures(failure)}" if failure else ""
-    return (
-        f"Had any one of the {guarantee.clients:,} clients sent another row, anything that can be computed from the "
-        f"release in practice would have been at most exp(ε) = {figures(factor)} times more or less likely{extra}. The "
-        "nearer that factor is to 1, the less anybody learns about one client, whatever else they know about it or "
-        "about all the others."
-    )
+def promise(
+    guarantee: Guarantee,
+    series: Series | None = None,
+    own: str = "the row of any client",
+    other: str = "any other row in its place",
+) -> str:
+    """Say what (epsilon, delta) means for one client; in a series, those of all its epochs."""
+    if series is None:
+        return bound_in_words(guarantee.epsilon, guarantee.delta, own, other)
+    return bound_in_words(series.epsilon, series.delta, f"{own} in {series.together}", other)
 
 
-def guarantee_items(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
-    """Return the guarantee, item by item."""
+def guarantee_items(
+    guarantee: Guarantee, series: Series | None = None, counted: str = "clients"
+) -> list[tuple[str, list[str]]]:
+    """Return the guarantee, item by item; in a series, its total beside that of the epoch."""
     achieved = f"The noise gives ε = {figures(guarantee.achieved_epsilon, 6)} at δ = {figures(guarantee.delta)}."
+    total, alone = [], ""
+    if series is not None:
+        total = [f"ε = {figures(series.epsilon)}, δ = {figures(series.delta)} in {series.together}."]
+        alone = "In this one alone: "
     when = {"adaptive": "chosen when all that is public is known", "static": "fixed before the public matrix is drawn"}
-    pooled = ["the analyst", f"{guarantee.corrupt_servers} of the {guarantee.servers} servers"]
+    pooled = ["the analyst", f"{guarantee.corrupt_servers} of the {guarantee.servers} {guarantee.parties(counted)}"]
     if guarantee.corrupt_clients:
-        pooled.append(f"{guarantee.corrupt_clients:,} clients, {when[guarantee.coalition]}")
+        others = f"{guarantee.corrupt_clients:,} {counted}"
+        pooled.append(f"{others}, {when[guarantee.coalition]}" if counted == "clients" else f"whoever knows {others}")
     against = [
         "Everybody who reads the release or this report. Also all of these, if they pool what they see: "
         f"{'; '.join(pooled)}."
@@ -44,12 +50,15 @@ def guarantee_items(guarantee: Guarantee) -> list[tuple[str, list[str]]]:
     if guarantee.dropouts:
         against.append(f"It holds even if anything from at most {guarantee.missing} is missing.")
     return [
-        ("Who is protected", [f"Each of the {guarantee.clients:,} clients, with its whole row."]),
-        ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),
-        ("Budget", [f"ε = {figures(guarantee.epsilon)}, δ = {figures(guarantee.delta)}. {achieved}"]),
+        (
+            "Who is protected",
+            [f"Each of the {guarantee.clients:,} {counted}{' with its whole row' * (counted == 'clients')}."],
+        ),
+        ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation_of(counted)}."]),
+        ("Budget", [*total, f"{alone}ε = {figures(guarantee.epsilon)}, δ = {figures(guarantee.delta)}. {achieved}"]),
         ("Against whom", against),
         ("Noise", [sentence(f"{guarantee.mechanism}; calibration: {guarantee.calibration}")]),
-        ("Given", [sentence(str(guarantee.preconditions))]),
+        ("Given", [sentence(guarantee.preconditions.said_of(counted))]),
         ("Assumes", [sentence(assumption) for assumption in guarantee.assumptions]),
         ("Proven in", [sentence(source) for source in guarantee.sources]),
     ]

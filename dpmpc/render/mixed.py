@@ -12,6 +12,7 @@ from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, MixingOutlook, RMGMFit
 from dpmpc.data_release.mixing_guarantee import MixingGuarantee
 from dpmpc.errors import InputError
+from dpmpc.privacy import bound_in_words
 from dpmpc.privacy.guarantee import REPEATABLE
 from dpmpc.render.about import About
 from dpmpc.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
@@ -129,12 +130,13 @@ def _signal(release: MixedRelease) -> Signal:
 
 
 def _promise(guarantee: MixingGuarantee) -> str:
-    party, subject = (math.exp(epsilon) for epsilon in (guarantee.party_epsilon, guarantee.subject_epsilon))
-    return (
-        "Had one person's columns at one party been other ones, anything that follows from the release would have "
-        f"been at most {figures(party)} times more or less likely, up to an extra probability of "
-        f"{figures(guarantee.delta)}; had its columns at all parties been other ones, {figures(subject)} times."
+    party = bound_in_words(
+        guarantee.party_epsilon, guarantee.delta, "a person's columns at any one party", "any other columns there"
     )
+    subject = bound_in_words(
+        guarantee.subject_epsilon, guarantee.delta, "a person's columns at all parties", "any other columns"
+    )
+    return f"{party} {subject}"
 
 
 def _guarantee_items(guarantee: MixingGuarantee) -> list[tuple[str, list[str]]]:

@@ -22,6 +22,7 @@ from dpmpc.collection.certificate import (
     RELEASED_BEFORE,
     WITHDRAWN,
 )
+from dpmpc.collection.series import Series
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import Verified
@@ -34,7 +35,7 @@ from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.network.identity import fingerprint
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.render.guarantee_prose import guarantee_items
+from dpmpc.render.guarantee_prose import guarantee_items, promise
 from dpmpc.render.reading import ReadOptions, result_of
 from dpmpc.results.drawing import figures
 from dpmpc.results.page import layout, template
@@ -103,12 +104,12 @@ def release_page(found: Verified | VerificationFailed) -> str:
         refused=sum(manifest.refused.values()),
         authenticated=collection.authenticated,
         uncounted=list(_uncounted(found)),
-        promise=_promise(guarantee, authenticated=collection.authenticated),
+        promise=_promise(guarantee, collection.series, authenticated=collection.authenticated),
         seen=list(_seen(found)),
         sentences=list(_sentences(release)),
         notes=[said for note in result.notes if (said := note.partition("--target ")[0].strip())],  # no commands
         tables=[layout(table) for table in result.tables],
-        terms=guarantee_items(guarantee),
+        terms=guarantee_items(guarantee, collection.series),
         digest=collection.digest.hex(),
         given=found.given,
     )
@@ -186,22 +187,10 @@ def _reports(count: int) -> str:
     return "1 report was" if count == 1 else f"{count:,} reports were"
 
 
-def _promise(guarantee: Guarantee, *, authenticated: bool) -> list[str]:
-    """Say in plain words what is promised, and to whom.
-
-    Of two answers that were equally likely before, nobody guesses the right one with a chance above (1 + TV)/2, where
-    the total variation TV <= (e^eps - 1 + 2 delta)/(e^eps + 1) by (epsilon, delta) both ways.
-    """
-    epsilon, delta = guarantee.epsilon, guarantee.delta
-    share = min(1.0, (1.0 + delta * math.exp(-epsilon)) / (1.0 + math.exp(-epsilon)))
-    percent = math.ceil(1000 * share) / 10  # rounded up: at most
-    chance = f", but for a chance of at most 1 in {math.floor(1 / delta):,}" if delta else ""
+def _promise(guarantee: Guarantee, series: Series | None = None, *, authenticated: bool) -> list[str]:
+    """Say in plain words what is promised, and to whom."""
     said = [
-        f"To everybody who sent a report that counts: had your report said something else, anything published here "
-        f"would have been at most {figures(_rounded_up(math.exp(epsilon)), 3)} times more or less likely{chance}.",
-        "For example: somebody knows that you gave one of two answers, and holds both for equally likely. With all "
-        "that is published, and whatever else they know of others, they guess right with a chance of at most "
-        f"{percent:g} %. Without it that chance is 50 %.",
+        f"To everybody who sent a report that counts. {promise(guarantee, series, 'your answers', 'any other answers')}"
     ]
     if guarantee.noise_by == "servers":
         rules = "made noise as agreed, and kept the parts of reports to themselves."
@@ -214,12 +203,6 @@ def _promise(guarantee: Guarantee, *, authenticated: bool) -> list[str]:
     if not authenticated:
         said.append("The promise is for one report. Whoever sent several is protected less.")
     return said
-
-
-def _rounded_up(factor: float) -> float:
-    """Round up to three digits, so that what is at most the factor is at most what is shown."""
-    unit = 10.0 ** (math.floor(math.log10(factor)) - 2)
-    return math.ceil(factor / unit) * unit
 
 
 def _seen(found: Verified) -> Iterator[tuple[str, str]]:
@@ -256,12 +239,11 @@ def _seen(found: Verified) -> Iterator[tuple[str, str]]:
         "organisations do not work together. This file cannot show that they did not.",
     )
     yield "Whoever carried the messages", "That somebody sent something, when, and how long it was. Not what it said."
-    if collection.format == 2:
-        yield (
-            "Whoever handed out the form in the browser",
-            "Nothing, if the form was the right one. A changed form could have sent answers elsewhere, and this file "
-            "cannot show that none was.",
-        )
+    yield (
+        "Whoever handed out the form in the browser",
+        "Nothing, if the form was the right one. A changed form could have sent answers elsewhere, and this file "
+        "cannot show that none was.",
+    )
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -278,6 +260,7 @@ class _Measured(NamedTuple):
     of: str = " of the reports"
     factor: float = 100.0  # of shares
     missing: str = ""  # what is said of missing answers
+    date: Variable | None = None  # whose dates its numbers are, where they are days
 
 
 def _measured(variable: Variable) -> Iterator[_Measured]:
@@ -285,9 +268,9 @@ def _measured(variable: Variable) -> Iterator[_Measured]:
     called, columns = _said(variable.label or variable.name), variable.term.columns
     ends, filled = (columns[0].lower, columns[0].upper), variable.if_missing is not None
     if columns[0].name == variable.name and variable.kind in ("number", "date"):
-        unit = variable.unit if variable.kind == "number" else f"days after {variable.lower}"
+        unit, date = f" {_said(variable.unit)}" if variable.unit else "", variable if variable.kind == "date" else None
         missing = " Missing answers count as the middle of the range." if filled else ""
-        yield _Measured(called, variable.name, f" {_said(unit)}" if unit else "", ends, " on average", 1.0, missing)
+        yield _Measured(called, variable.name, unit, ends, " on average", 1.0, missing, date)
     elif variable.kind == "yes-no":
         yield _Measured(f"{called}: yes", variable.name, " %", missing=" Missing answers count half." if filled else "")
     elif variable.kind == "category":
@@ -314,7 +297,7 @@ def _means(release: Release) -> Iterator[tuple[str, str]]:
         hidden = low > high or (low, high) == (lower, upper)  # it lies off what can be, or may be anything
         middle, first, last = (one.factor * value for value in (min(upper, max(lower, mean)), low, high))
         told = math.nan if hidden else middle
-        yield one.called, _told("about {}" + one.of, told, first, last, one.unit) + (not hidden) * one.missing
+        yield one.called, _told("about {}" + one.of, told, first, last, one.unit, one.date) + (not hidden) * one.missing
 
 
 def _medians_and_shares(release: Release) -> Iterator[tuple[str, str]]:
@@ -327,11 +310,12 @@ def _medians_and_shares(release: Release) -> Iterator[tuple[str, str]]:
             _, _, share, _, low, high = rows[fit.label(None, f"{name} = {value}")]
             yield f"{called}: {_said(value)}", _told("about {} of the reports", share, low, high, " %")
         if not variable.categories:
-            unit = variable.unit if variable.kind == "number" else f"days after {variable.lower}"
-            yield (
-                called,
-                _told("half of the reports say at most {}", *fit.quantile(name, 0.5), unit and f" {_said(unit)}"),
+            unit, date = (
+                f" {_said(variable.unit)}" if variable.unit else "",
+                variable if variable.kind == "date" else None,
             )
+            said = f"half of the reports say {'{} or before' if date else 'at most {}'}"
+            yield called, _told(said, *fit.quantile(name, 0.5), unit, date)
 
 
 def _survival(release: Release) -> Iterator[tuple[str, str]]:
@@ -349,9 +333,13 @@ def _survival(release: Release) -> Iterator[tuple[str, str]]:
             yield called, _told(f"{event}: half of the reports by {{}}", middle, low, high, unit)
 
 
-def _told(said: str, middle: float, low: float, high: float, unit: str) -> str:
+def _told(said: str, middle: float, low: float, high: float, unit: str, date: Variable | None = None) -> str:
     """Put an estimate and its interval into a sentence; one that is no number is hidden by the noise."""
     if not math.isfinite(middle + low + high):
-        return "the noise is larger than what it hides, so nothing is known."
-    ends = f"between {figures(low, 4)} and {figures(high, 4)}{unit}"
-    return f"{said.format(figures(middle, 4) + unit)}; {ends} for all people of whom these reports are a fair sample."
+        return "not told: the noise is too large for so few reports."
+    if date is None:
+        estimate, ends = figures(middle, 4) + unit, f"between {figures(low, 4)} and {figures(high, 4)}{unit}"
+    else:
+        estimate, first, last = (_said(date.date_of(day)) for day in (middle, math.floor(low), math.ceil(high)))
+        ends = f"between {first} and {last}"
+    return f"{said.format(estimate)}; {ends} for all people of whom these reports are a fair sample."

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+import msgspec
 import numpy as np
 
 from dpmpc.contributions import CellCounts, ClippedScores, GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
@@ -43,6 +44,11 @@ _RELEASED = {
     "item-sketch": "a sketch of how many hold each item",
     "cell-counts": "how many are in each cell of their columns",
 }
+_COUNTED = {
+    "people": ("Clients", "people"),
+    "reports": ("Reports", "one person may have sent several"),
+    "rows": ("Rows", "of all owners"),
+}
 SumFields: TypeAlias = "dict[str, str | int | float | None]"
 
 
@@ -64,21 +70,25 @@ def report_of(
     promised = guarantee or releases[-1].guarantee
     tasks = [release.task for release in releases]
     signal = None if in_rounds else signal_of(releases[0])
-    counted = "reports" if about.counted == "reports" else "clients"
+    counted = {"people": "clients"}.get(about.counted, about.counted)
     if result.model is not None:
         code = fit_code(result, files, promised.epsilon if in_rounds else None)
     else:
         code = reading_code(files[0])
     features = len(releases[-1].columns) if result.features is None else result.features
+    said = promised.said_of("rows" if about.counted == "rows" else "clients")
     return Report(
         title=about.title,
         about=about.facts,
-        released=[f"{rounds_text(releases) if in_rounds else release_text(tasks[0], counted)}."],
+        released=[f"{rounds_text(releases, counted) if in_rounds else release_text(tasks[0], counted)}."],
         result=result,
         promise=GuaranteeInWords(
-            str(promised), promise(promised), guarantee_items(promised), REPEATABLE if promised.simulation else None
+            said if about.series is None else about.series.promise(promised),
+            promise(promised, about.series),
+            guarantee_items(promised, about.series, "rows" if about.counted == "rows" else "clients"),
+            REPEATABLE if promised.simulation else None,
         ),
-        facts=_facts(tasks, promised, about.counted),
+        facts=_facts(tasks, promised, about),
         noise=_sums_table(releases, promised) if signal is None else signal.table,
         noise_plots={}
         if signal is None or result.verdict is not None
@@ -93,6 +103,7 @@ def report_of(
             "kind": about.kind,
             **task_fields(tasks[-1], features, promised),
             "columns": list(releases[0].columns),
+            **({} if about.series is None else {"series": msgspec.structs.asdict(about.series)}),
             **({"releases": sum_fields(releases, promised)} if in_rounds else {}),
         },
     )
@@ -153,11 +164,11 @@ def release_text(task: Task, counted: str = "clients") -> str:
         f"{task.clients:,} {counted} with {len(task.schema)} column{'s' if len(task.schema) > 1 else ''}; "
         f"{task.trust.servers} servers with {task.sharing} shares. "
         f"Released: {kind} ({sketch.family}, k = {sketch.rows}, s = {sketch.sparsity}; "
-        f"{words} word{'s' if words > 1 else ''} from each client)"
+        f"{words} word{'s' if words > 1 else ''} from each of them)"
     )
 
 
-def rounds_text(releases: Sequence[Release]) -> str:
+def rounds_text(releases: Sequence[Release], counted: str = "clients") -> str:
     """Describe in a sentence what was released in several sums, from whom and by whom."""
     task, rounds = releases[0].task, len(releases) - 1
     words = sum(release.task.copies * release.task.width for release in releases)
@@ -167,8 +178,8 @@ def rounds_text(releases: Sequence[Release]) -> str:
         else ", and nothing after that"
     )
     return (
-        f"{task.clients:,} clients with {len(task.schema)} columns; {task.trust.servers} servers with {task.sharing} "
-        f"shares. Released: the sum of their second moments{follows} ({words} words from each client in all)"
+        f"{task.clients:,} {counted} with {len(task.schema)} columns; {task.trust.servers} servers with {task.sharing} "
+        f"shares. Released: the sum of their second moments{follows} ({words} words from each of them in all)"
     )
 
 
@@ -233,15 +244,15 @@ def _sum_names(releases: Sequence[Release]) -> list[str]:
     return [START, *names, *(f"{last} {number}" for number in range(1, len(releases) - steered))]
 
 
-def _facts(tasks: Sequence[Task], promised: Guarantee, counted: str) -> list[Fact]:
+def _facts(tasks: Sequence[Task], promised: Guarantee, about: About) -> list[Fact]:
     """Return the numbers that stand at the top of a page about one release, or about several that belong together."""
     sent = sum(byte_fields(task)["client_to_all_servers"] for task in tasks)
-    clients = tasks[0].clients
+    clients, series = tasks[0].clients, about.series
+    counted, which = _COUNTED[about.counted]
+    loss = Fact("Privacy loss ε", promised.epsilon, "at most")
     return [
-        Fact("Clients", clients, counted)
-        if counted == "people"
-        else Fact("Reports", clients, "one person may have sent several"),
-        Fact("Privacy loss ε", promised.epsilon, "at most"),
+        Fact(counted, clients, which),
+        loss if series is None else Fact("Privacy loss ε", series.epsilon, f"at most, in {series.together}"),
         Fact("δ", promised.delta, "at most"),
         Fact("Servers", promised.servers, f"of whom {promised.corrupt_servers} may collude"),
         Fact("A client sends", sent, "bytes"),

@@ -1,9 +1,12 @@
 """The cost of a release: bytes that are counted, seconds and money that follow from slopes and prices."""
 
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 
+from dpmpc.cli.main import main
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
@@ -72,3 +75,29 @@ def test_a_cost_beyond_the_floats_is_refused():
         estimate(WORK, prices=Prices(1e308, 1e308, 1e308))
     with pytest.raises(InputError, match=r"prices, days: .* 1e.308 given"):
         estimate(WORK, prices=Prices(1e300, 1e300, 1e300), days=1e308)
+
+
+def test_a_plan_says_what_its_costs_leave_out(capsys):
+    assert main(["plan", "--clients", "20000", "--columns", "3", "--epsilon", "1", "--delta", "1e-6"]) == 0
+    said = " ".join(re.sub(r"[^\w.,:]+", " ", capsys.readouterr().out).split())
+    assert "not in it" in said
+    for left_out in ("HTTP", "opening seals", "comparing ids", "157 bytes of memory a report"):
+        assert left_out in said
+
+
+def test_the_costs_page_compares_a_plan_with_what_was_measured():
+    """The page's table, CPU seconds for a million reports without HTTP, a thousand times, against the plan."""
+    page = (Path(__file__).parents[2] / "docs" / "costs.md").read_text()
+    row = next(line for line in page.splitlines() if line.startswith("| **together**"))
+    _, plain, keys, words = (float(cell.split("→")[1].strip(" *")) for cell in row.split("|")[2:6])
+    schema = Schema.unit([f"x{column}" for column in range(10)])
+    spec = ReleaseSpec.of(schema, 10**9, 1.0, 1e-10, sketch="sum", proved=True, noise_by="servers")
+    planned = estimate(Workload.of(design(spec)))
+    assert round(planned.last_core_s, -2) == 9400
+    assert round(1000 * keys / planned.other_core_s, 1) == 1.1
+    assert round(1000 * words / planned.last_core_s, 1) == 3.2
+    assert "1.1 (keys) to 3.2 (words) times" in page
+    spec = ReleaseSpec.of(schema, 10**9, 1.0, 1e-10, sketch="countsketch", rows=1000, noise_by="servers")
+    planned = estimate(Workload.of(design(spec)))
+    assert round(planned.last_core_s) == 21
+    assert round(1000 * plain / planned.last_core_s, -1) == 370

@@ -6,12 +6,15 @@ import itertools
 import json
 import math
 import os
+import random
 import stat
 import subprocess
 import sys
 import time
+from fractions import Fraction
 from pathlib import Path
 
+import mpmath
 import msgspec
 import numpy as np
 import pytest
@@ -23,11 +26,12 @@ from scipy.optimize import brentq
 from dpmpc import RidgeRegression
 from dpmpc.coinpress import PrivateMean
 from dpmpc.data_release import RMGM
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.errors import BudgetExceeded, GuaranteeError, InputError
 from dpmpc.mutual_information import AdditiveNoise
 from dpmpc.privacy import BudgetLedger, Cost, composed_epsilon, delta_of_mu, epsilon_of_mu
 from dpmpc.privacy.accountants import epsilon_of_renyi
 from dpmpc.privacy.composition import epsilon_of_concentrated
+from support.exact_gaussian import exact_delta
 
 INTERVAL = 1e-4  # of the privacy losses that dp-accounting rounds
 
@@ -85,7 +89,48 @@ def test_gaussians_agree_with_dp_accounting(mus, delta):
     ],
 )
 def test_the_ends_of_the_float_range_compose(costs, epsilon):
-    assert composed_epsilon(costs, 1e-6) == epsilon
+    found = composed_epsilon(costs, 1e-6)
+    assert epsilon <= found <= epsilon * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_gaussians_together_are_never_below_the_exact_epsilon(seed):
+    """Of 400 lists of mu 64 were, by a relative 4.5e-15 of delta at most."""
+    draw = random.Random(seed)
+    for _ in range(100):
+        mus = [10 ** draw.uniform(-3, 0.5) for _ in range(draw.randint(2, 12))]
+        delta = 10 ** draw.uniform(-12, -3)
+        found = composed_epsilon([Cost(mu=mu) for mu in mus], delta)
+        assert exact_delta(mus, found) <= mpmath.mpf(delta) < exact_delta(mus, found * (1 - 1e-14))
+
+
+@pytest.mark.parametrize("seed", range(10))
+def test_other_costs_together_are_never_below_the_exact_sums(seed):
+    """Pure epsilons without a delta, and slack, in fractions; zCDP at the order that was taken, in 60 digits."""
+    draw = random.Random(seed)
+    pure = [draw.uniform(0, 2) for _ in range(draw.randint(2, 12))]
+    exact = sum(map(Fraction, pure))
+    found = composed_epsilon([Cost(epsilon=one) for one in pure], 0.0)
+    assert exact <= Fraction(found) <= exact * (1 + Fraction(1, 2**52))
+    rho, delta = 10 ** draw.uniform(-4, 1), 10 ** draw.uniform(-12, -3)
+    found = epsilon_of_concentrated(rho, delta)
+    with mpmath.workdps(60):
+        near = mpmath.sqrt(-mpmath.log(delta) / rho)  # of alpha - 1
+        best = mpmath.findroot(lambda less_one: mpmath.diff(lambda x: concentrated(rho, delta, x), less_one), near)
+        assert concentrated(rho, delta, best) <= found <= concentrated(rho, delta, best) * (1 + mpmath.mpf("1e-9"))
+
+
+def concentrated(rho, delta, less_one):
+    alpha, rho, delta = 1 + less_one, mpmath.mpf(rho), mpmath.mpf(delta)
+    return rho * alpha + mpmath.log(less_one / alpha) - mpmath.log(delta * alpha) / less_one
+
+
+def test_ten_tenths_of_a_limit_are_within_it():
+    ledger = BudgetLedger(1.0, 1e-6)
+    for number in range(10):
+        ledger.spend((0.1, 1e-7), f"release {number}")
+    with pytest.raises(BudgetExceeded):
+        ledger.spend((1e-9, 0.0), "one more")
 
 
 def test_tiny_costs_are_not_free_without_a_delta():
@@ -134,7 +179,7 @@ def test_many_small_epsilons_cost_less_than_advanced_composition():
 def test_composition_lies_between_the_largest_and_the_sum(pure, delta):
     costs = [Cost(epsilon=one, delta=delta / 10) for one in pure]
     together = composed_epsilon(costs, delta)
-    assert together <= math.fsum(pure)
+    assert together <= math.fsum(pure) * (1 + 1e-15)
     assert together >= composed_epsilon(costs[:-1], delta) * (1 - 1e-3)
 
 

@@ -5,13 +5,8 @@ import math
 import mpmath
 import numpy as np
 import pytest
-import scipy.optimize
-import scipy.special
 
 from dpmpc import privacy
-from dpmpc.encoding.fixed_point import Sensitivity
-from dpmpc.noise import DiscreteGaussian
-from dpmpc.privacy.exposure import ROUNDING_WIDTH
 from dpmpc.privacy.gaussian import curve, last
 
 MUS = [1e-9, 3e-8, 1e-6, 9.9e-6, 1.1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.236704, 0.5, 1.0, 2.0, 3.7, 8.0, 20.0, 50.0]
@@ -81,34 +76,6 @@ def test_a_good_guess_saves_questions():
     found = last(lambda number: asked.append(number) or number * number <= 2, 0.0, 2.0, math.nextafter(root, 0.0))
     assert found * found <= 2 < math.nextafter(found, 2.0) ** 2
     assert len(asked) < 8
-
-
-def old_mu_of_budget(epsilon, delta):
-    """What versions 0.1 and 0.2 calibrated to: a difference of logarithms of tails, and Brent's method."""
-
-    def excess(mu):
-        first = scipy.special.log_ndtr(mu / 2 - epsilon / mu)
-        second = epsilon + scipy.special.log_ndtr(-mu / 2 - epsilon / mu)
-        found = math.exp(first) * -math.expm1(second - first) if second < first else 0.0
-        return math.log(max(found, np.finfo(float).tiny)) - math.log(delta)
-
-    return scipy.optimize.brentq(excess, 1e-9, 1e3, xtol=1e-14, rtol=1e-14)
-
-
-def test_noise_that_older_versions_calibrated_still_suffices():
-    """It was rounded up to whole steps, which is more than the last digits of their curve, in which they erred."""
-    rng = np.random.default_rng(0)
-    accountant = privacy.accountant_of("discrete-gaussian")
-    exposure = privacy.IndependentRowNoise(
-        leverage=1.0, leverage_of_squares=1.0, fewest=1, most=1, sparsity=1, by_servers=True
-    )
-    for epsilon, delta in zip(10 ** rng.uniform(-2, 1.3, 200), 10 ** rng.uniform(-12, -3, 200), strict=True):
-        mu = old_mu_of_budget(epsilon, delta)
-        assert mu == pytest.approx(privacy.mu_of_budget(epsilon, delta), rel=2e-11)
-        for l2 in (37.0, 2.0**20, 2.0**26 / 3):
-            noise = DiscreteGaussian(math.sqrt((l2 / mu) ** 2 + ROUNDING_WIDTH**2))
-            sensitivity = Sensitivity(l2, l2, l2, 1)
-            assert accountant.suffices(noise, exposure, sensitivity, epsilon, delta)
 
 
 def test_what_is_composed_is_not_below_the_exact_curve():

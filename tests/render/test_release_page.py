@@ -1,6 +1,8 @@
 """The page of a collection's release: a function of what was verified, in an order, and in words that are true."""
 
 import dataclasses
+import datetime
+import json
 import math
 import re
 import subprocess
@@ -12,14 +14,20 @@ import pytest
 
 from dpmpc import ReleaseSpec, Schema, design
 from dpmpc.cli.main import main
-from dpmpc.collection.task_file import Collection
+from dpmpc.collection.series import Series
 from dpmpc.collection.verifying import verify
-from dpmpc.data import read_cells
+from dpmpc.contributions import CellCounts
+from dpmpc.data import Codebook, Variable, read_cells
 from dpmpc.errors import VerificationFailed
 from dpmpc.estimators.table_one_fit import TableOneFit
+from dpmpc.privacy import bound_in_words
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.render.release_page import _promise, _sentences, _told, release_page
+from dpmpc.render.about import About
+from dpmpc.render.plan import table_verdict
+from dpmpc.render.release_page import _sentences, _told, release_page
+from dpmpc.render.released import report_of
+from dpmpc.results import Result
 from dpmpc.simulation import run
 from support.certified_releases import certify
 from support.html_page import Page
@@ -70,15 +78,6 @@ def test_verdicts_come_first_and_all_is_there(verified):
     assert not re.search(r"<script|<img|<link|\son\w+=|src=|href=|url\(", page)
     assert "default-src 'none'" in page
     assert "regresses" not in read  # what an option of a command does
-
-
-def test_a_sketch_of_0_1_is_told_without_options_of_commands():
-    old = ROOT / "tests" / "vectors" / "version_0_1"
-    known = Collection.load(old / "collected_servers.toml")
-    read = text_of(verify(old / "collected_servers.dpmpc", known))
-    assert "7 of 7 checks passed." in read
-    assert "A sketch of rows." in read
-    assert "regresses" not in read
 
 
 def test_the_command_writes_what_the_function_returns(file, capsys):
@@ -176,13 +175,12 @@ def test_reports_that_do_not_count_are_told_by_cause_and_server(verified):
     assert "say all servers" not in read
 
 
-def test_who_could_have_seen_what_follows_from_the_sharing(verified):
+def test_who_could_have_seen_what_follows_from_the_sharing(verified, tmp_path):
     read = text_of(verified)
     assert "All 3 servers, if they all break their word" in read
     assert "Any 2 of the 3 servers" in read
-    assert "the form in the browser" not in read
-    shamir = verify(ROOT / "tests/vectors/version_0_1/collected_shamir.dpmpc")
-    read = text_of(shamir)
+    assert "the form in the browser" in read
+    read = text_of(verify(certify(tmp_path, 3, [], sharing="shamir").path))
     assert "Any 2 of the 3 servers, if they break their word" in read
     assert "as long as none of the reports is of people who work with the others" in read
     assert "no report spoiled the sums" in read
@@ -199,23 +197,31 @@ def test_means_are_told_in_words_with_the_interval_of_the_table(verified):
 def test_means_that_the_noise_hides_are_not_told(verified):
     sums = np.full_like(verified.release.sums, 1 << 50)
     noisy = dataclasses.replace(verified, release=dataclasses.replace(verified.release, sums=sums))
-    assert text_of(noisy).count("the noise is larger than what it hides, so nothing is known.") == 2
+    assert text_of(noisy).count("not told: the noise is too large for so few reports.") == 2
 
 
-@pytest.mark.parametrize(
-    ("epsilon", "delta", "percent"),
-    [(math.log(3), 0.0, "75"), (0.7, 1e-7, "66.9"), (1.0, 1e-7, "73.2"), (1.0, 0.01, "73.4"), (50.0, 0.0, "100")],
-)
-def test_the_chance_to_guess_an_answer_is_the_one_of_randomised_response(verified, epsilon, delta, percent):
-    """Which attains it: the answer with e^eps/(1 + e^eps), and with delta of the rest in the clear, rounded up."""
-    guarantee = msgspec.structs.replace(verified.release.guarantee, epsilon=epsilon, delta=delta)
-    said = " ".join(_promise(guarantee, authenticated=True))
-    assert f"a chance of at most {percent} %" in said
-    odds = math.exp(epsilon)
-    assert float(percent) / 100 >= (1 - delta) * odds / (1 + odds) + delta - 1e-12
-    assert ("but for a chance of" in said) == bool(delta)
-    shown = re.search(r"at most ([\d.,]+)(?:×10\S+)? times", said)[1]
-    assert epsilon == 50.0 or odds - 1e-9 <= float(shown) < 1.01 * odds
+def test_the_promise_is_the_sentence_of_the_form(verified):
+    guarantee = verified.release.guarantee
+    assert bound_in_words(guarantee.epsilon, guarantee.delta) in text_of(verified)
+
+
+def test_in_a_series_the_total_of_all_epochs_stands_where_that_of_one_would(verified):
+    """Five epochs at epsilon = 3 in all are 20.1 times, not the 3.59 times of each."""
+    series = Series.of("yearly", 5, 3.0, 1e-9)
+    found = changed(verified, series=series)
+    read = text_of(found)
+    assert bound_in_words(3.0, 1e-9, "your answers in all 5 collections of this series together") in read
+    assert "at most 20.1 times the probability" in read
+    assert "ε = 3, δ = 10⁻⁹ in all 5 collections of this series together. In this one alone: ε = 1" in read
+    about = About.of_collection(found.collection, found.certificate)
+    report = report_of([found.release], Result(), about)
+    assert "all 5 collections of this series together" in str(report)
+    assert [fact.value for fact in report.facts if "ε" in fact.name] == [3.0]
+    assert json.loads(report.to_json())["series"]["epsilon"] == 3.0
+    first, alone = found.collection.promised.split("\n")[:2]
+    assert first.startswith("(3, 1e-09)-differential privacy for each person, in all 5 collections of this series")
+    assert alone.startswith("in this epoch alone: (1, ")
+    assert verified.collection.promised == str(verified.collection.plan.guarantee)
 
 
 BOOK = """
@@ -275,7 +281,6 @@ def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, ve
         ("Do you <b>smoke</b>?: yes", "smoker", 100, " % of the reports"),
         ("Age", "age", 1, " years on average"),
         ("ward: south", "ward=south", 100, " % of the reports"),
-        ("day", "day", 1, " days after 2020-01-01 on average"),
     ):
         found = re.match(rf"about (\S+){unit}; between (\S+) and (\S+)", told[name])
         middle, low, high = map(float, found.groups())
@@ -283,6 +288,12 @@ def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, ve
         assert middle == pytest.approx(
             factor * means[column], abs=3 * (high - low) / 4
         )  # six standard errors; one seed
+    days = [f"2020-{month:02}-{day:02}" for month in range(1, 13) for day in range(1, 32)]
+    found = re.match(r"about (\S+) on average; between (\S+) and (\S+) for all", told["day"])
+    assert [one in days for one in found.groups()] == [True] * 3
+    assert found[2] <= found[1] <= found[3]
+    mean = datetime.date(2020, 1, 1) + datetime.timedelta(days=float(means["day"]))
+    assert found[2] <= mean.isoformat() <= found[3]
     assert "Missing answers count as the middle of the range." in told["Age"]
     assert "Missing answers" not in told["ward: south"]
     assert "between 0 and" in told["ward: west"]  # no share is below nothing
@@ -307,4 +318,45 @@ def test_medians_and_shares_of_cells_are_told_with_the_intervals_of_the_table(ve
     read = text_of(dataclasses.replace(verified, release=release))
     assert "Where a table says people, it counts reports." in read
     assert told["seen"] in read
-    assert _told("{}", math.nan, 0.0, 1.0, "") == "the noise is larger than what it hides, so nothing is known."
+    assert re.match(r"half of the reports say 2020-\d\d-\d\d or before; between 2020-\d\d-\d\d and 2020", told["seen"])
+    assert _told("{}", math.nan, 0.0, 1.0, "") == "not told: the noise is too large for so few reports."
+
+
+def counted(people, epsilon, sums=None):
+    """Return the release of a table by two wards of people of whom half smoke, whose noise happens to be none."""
+    book = Codebook((Variable("smoker", yes=("y",), no=("n",)), Variable("ward", values=("north", "south"))))
+    public = Schema.of_codebook(book)
+    contribution = CellCounts.of(public, "ward")
+    task = design(ReleaseSpec.of(public, people, epsilon, 1e-6, contribution=contribution, simulation_seed=1))
+    exact = np.array([people // 4] * 3 + [people - 3 * (people // 4)]) if sums is None else np.array(sums)
+    return Release(task, (exact * 2**task.encoding.fractional_bits)[None].astype(np.int64))
+
+
+@pytest.mark.parametrize("people", [502, 120, 60, 5000])
+@pytest.mark.parametrize("epsilon", [0.03, 0.1, 0.25, 1.0])
+def test_a_share_is_told_on_the_page_where_the_collection_had_said_so(people, epsilon):
+    """One rule: the design, the plan, the table and the page say the same of half of all, and the same error."""
+    release = counted(people, epsilon)
+    useful, why = table_verdict(release.task)
+    row = dict(TableOneFit().fit_release(release).shares().rows())["smoker = yes, all"]
+    assert useful == math.isfinite(row[2]), why
+    (_, no), (_, yes) = _sentences(release)
+    assert useful == ("not told" not in yes) == ("not told" not in no)
+    assert f"a standard error of up to {row[1]:,.3g} by noise" in why
+
+
+def test_a_wide_range_is_told_as_a_wide_range():
+    """222 +- 38 of 502 reports are not nothing: between a quarter and two thirds."""
+    release = counted(502, 0.14)
+    row = dict(TableOneFit().fit_release(release).shares().rows())["smoker = yes, all"]
+    assert 30 < row[1] < 60
+    told = dict(_sentences(release))["smoker: yes"]
+    assert re.match(r"about 50\S* % of the reports; between (2|3)\d\S* and (6|7)\d\S* % for all people", told)
+
+
+def test_no_number_of_people_is_below_0():
+    release = counted(400, 0.5, [230, -20, 200, -10])
+    result = TableOneFit().fit_release(release).result()
+    assert min(row["people"] for row in result.data["categories"].values()) == 0
+    assert min(row["people"] for row in result.data["people"].values()) >= 0
+    assert not any(re.search(r"about (-|\u2212)", sentence) for _, sentence in _sentences(release))
