@@ -136,6 +136,9 @@ BENCHES = {
     "secure_sketching.figure2": Bench(
         "Figure 2: low-rank approximation against n", "local noise, central Analyze Gauss"
     ),
+    "secure_sketching.dense_as_printed": Bench(
+        "Corollary 4.10: the dense matrix with the printed noise", "the same matrix with our noise shares"
+    ),
     "secure_sketching.figure3": Bench("Figure 3: ridge regression against n", "local noise, central SSP"),
     "secure_sketching.figure3_large": Bench(
         "Figure 3 to n = 10^8, noise on every entry as printed: where the error of each p turns", "central SSP"

@@ -79,7 +79,7 @@ MEASURED = (
     DataSet(
         "Ethylene",
         datasets.load_ethylene,
-        datasets.ETHYLENE_METHANE_BOUNDS,
+        datasets.ETHYLENE_CO_BOUNDS,
         datasets.ETHYLENE_TARGET,
         5,
         datasets.ETHYLENE_FILE,

@@ -26,10 +26,10 @@ from dpmpc.planning import ReleaseSpec, design
 from dpmpc.release import Release
 from dpmpc.task import Task
 
-EXPONENTS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # p of the paper's interpolation
+EXPONENTS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # p of section 6.2, our reconstruction of lost values
 DELTA = 1e-7  # the paper's is lost; below 1/n for every n here
 GAUSS, LAPLACE, SUM = "LTM Gauss", "LTM Laplace", "Sum release"
-DENSE, PRINTED = "LTM Laplace, dense", "LTM Laplace, Corollary 4.10"
+DENSE, PRINTED = "LTM Laplace, dense, our shares", "CountSketch, noise of Corollary 4.10"
 DENSE_CHOICES: dict[str, Any] = {"sketch": "rademacher", "share_limit": math.inf}  # shares are never made
 DENSE_ROWS = 64  # at most: work, noise and upload of a dense matrix grow with its rows
 LAPLACE_BITS = 10  # of the encoding: the noise of small budgets has to stay within the sampler's range

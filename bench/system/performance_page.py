@@ -236,7 +236,7 @@ def _server_peers(results: Results) -> str:
         for name in ("table3", "table4", "table5")
     }
     rows = [[name, ratio, f"{value:,.2f}"] for name, ratios in found.items() for ratio, value in ratios.items()]
-    return _table(["run", "CPU time, ratio of medians", "value"], rows)
+    return _table(["run", "CPU time, ratio of minima", "value"], rows)
 
 
 def _dense(results: Results) -> str:

@@ -1,8 +1,9 @@
 """The algorithms of CoinPress and of its extension to linear regression, written for any way to sum.
 
-MVMRec and MVCRec are those of Biswas et al. 2020; Algorithms 1 to 5 those of Ediger 2021, with two repairs: whitening
-matrices are multiplied in the order in which they act, and all of the budget is spent (the printed shares of Algorithm
-3, .1, .45 and .45 for two mechanisms, leave .45 unspent).
+MVMRec and MVCRec are those of Biswas et al. 2020; Algorithms 1 to 5 those of Ediger 2021, with three repairs: whitening
+matrices are multiplied in the order in which they act; all of the budget is spent (the printed shares of Algorithm 3,
+0.1, 0.45 and 0.45 for two mechanisms, leave 0.45 unspent); and the radius of the first ball is divided as the rows are.
+`PRINTED_SHARES` with an undivided radius is Algorithm 3 as printed.
 
 Promised: privacy for rows of any law. Not promised: accuracy where rows are not Gaussian, or the prior (center and
 radius, upper bound) is wrong; z = x y is not Gaussian even where x and y are.
@@ -20,6 +21,7 @@ from dpmpc.coinpress import steps
 from dpmpc.coinpress.steps import Reals, center_from, covariance_round, mean_round, moments_from
 from dpmpc.coinpress.summation import Summation
 
+PRINTED_SHARES = 0.1, 0.45  # of rho, for ||beta||^2 and for the mean of z: Algorithm 3, line 2, without its third
 LARGEST = 1e100  # rows are clipped to it before anything is computed from them, so that nothing overflows
 
 
@@ -94,15 +96,16 @@ def regression(
     prior: Prior,
     *,
     rho: float,
-    norm_share: float,
+    shares: tuple[float, float],
+    divide_radius: bool,
     rounds: int,
     triangle: bool = False,
 ) -> tuple[Reals, float, Covariance | None]:
     """Estimate coefficients by Algorithm 3, or by Algorithm 5 where the features' covariance is not known.
 
     Algorithm 5: a third of rho for Sigma, then Algorithm 3 on x Sigma^(-1/2), whose answer Sigma^(-1/2) maps back.
-    Algorithm 3: `norm_share` of what remains for ||beta||^2 (Algorithm 2), the rest for the mean of z = x y, divided by
-    sqrt(2 ||beta||^2 + 1) (Algorithm 1; Lemma 3.1).
+    Algorithm 3: the first of `shares` of what remains for ||beta||^2 (Algorithm 2), the second for the mean of z = x y,
+    divided by sqrt(2 ||beta||^2 + 1) (Algorithm 1; Lemma 3.1). `divide_radius` divides the radius of its ball, too.
     """
     X, y = bounded(X), bounded(y)
     found, back = None, np.eye(X.shape[1])
@@ -110,12 +113,12 @@ def regression(
         found = covariance(total, X, names, prior.upper, steps.split(rho / 3, rounds), triangle=triangle)
         back = found.inverse_root()
         rho *= 2 / 3
-    shares = steps.split(norm_share * rho, rounds)
-    variance = covariance(total, y[:, None], ["y"], prior.label_upper, shares).matrix[0, 0]
+    of_norm, of_mean = (steps.split(share * rho, rounds) for share in shares)
+    variance = covariance(total, y[:, None], ["y"], prior.label_upper, of_norm).matrix[0, 0]
     squared_norm = max(0.0, float(variance) - 1)
     spread = math.sqrt(2 * squared_norm + 1)
     z = bounded((X @ back) * (y[:, None] / spread))
     products = [f"{name} y" for name in names]
-    shares = steps.split((1 - norm_share) * rho, rounds)
-    scaled, _ = mean(total, z, products, np.zeros(len(names)), prior.radius / spread, shares)
+    radius = prior.radius / spread if divide_radius else prior.radius
+    scaled, _ = mean(total, z, products, np.zeros(len(names)), radius, of_mean)
     return back @ (scaled * spread), squared_norm, found

@@ -30,6 +30,7 @@ from dpmpc.specification import describe
 CALIBRATIONS = ("joint", "paper")
 COVARIANCE_UPPER, REGRESSION_RADIUS, LABEL_UPPER = 10.0, 100.0, 100.0
 COVARIANCES = ("identity", "estimate")
+ALGORITHMS = ("repaired", "printed")
 
 
 @documented(describe)
@@ -221,12 +222,15 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
         (Algorithm 5).
     radius : float, optional
         r: the norm of E[x y] of whitened features is at most r; 100 sqrt(d) by default.
-    label_upper : float
-        Upper bound on the label's variance.
+    label_upper : float, optional
+        Upper bound on the label's variance; 100 by default, 100 d with ``algorithm="printed"``.
     upper : float, optional
         Upper bound on the features' covariance, where it is estimated; 10 sqrt(d) by default.
     norm_share : float
-        Part of the budget, after that of the covariance, which estimates ||beta||^2.
+        Part of the budget, after that of the covariance, which estimates ||beta||^2. The printed algorithm has its own.
+    algorithm : {"repaired", "printed"}
+        "printed" is Algorithm 3 word for word: 0.1 and 0.45 of the budget for ||beta||^2 and for the mean, so that 0.45
+        remain unspent, and a first ball whose radius is not divided as the rows are. It is for comparisons.
     calibration : {"joint", "paper"}
         How much noise an estimated covariance gets: "joint" for the symmetric matrix as a whole, "paper" the same for
         every entry.
@@ -244,16 +248,18 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
 
     covariance: str = "identity"
     radius: float | None = None
-    label_upper: float = LABEL_UPPER
+    label_upper: float | None = None
     upper: float | None = None
     norm_share: float = 0.2
+    algorithm: str = "repaired"
     calibration: str = "joint"
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> CoinPressRegression:
         """Fit features X (n, d) and labels y (n,)."""
         table = Table.from_any(X).require_public_count()
         label = target_of(self, y, len(table))
-        require_fraction("norm_share", self.norm_share)
+        norm_share = require_fraction("norm_share", self.norm_share)
+        printed = self._printed()
         total = self._summation(len(table))
         self.coef_, self.squared_norm_, found = algorithms.regression(
             total,
@@ -262,7 +268,8 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
             table.names,
             self._prior(len(table.names)),
             rho=self.rho,
-            norm_share=self.norm_share,
+            shares=algorithms.PRINTED_SHARES if printed else (norm_share, 1 - norm_share),
+            divide_radius=not printed,
             rounds=self.rounds,
             triangle=require_choice("calibration", self.calibration, CALIBRATIONS) == "paper",
         )
@@ -274,6 +281,9 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
         """Predict the labels of rows (m, d)."""
         return np.asarray(rows_like_fitted(self, X) @ self.coef_)
 
+    def _printed(self) -> bool:
+        return require_choice("algorithm", self.algorithm, ALGORITHMS) == "printed"
+
     def _prior(self, columns: int) -> algorithms.Prior:
         """Fill in the defaults, which grow with sqrt(d)."""
         root = math.sqrt(columns)
@@ -282,7 +292,7 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
             raise InputError(f"upper: {self.upper} given, None expected unless covariance='estimate'")
         return algorithms.Prior(
             radius=_or_default("radius", self.radius, REGRESSION_RADIUS * root),
-            label_upper=_or_default("label_upper", self.label_upper, LABEL_UPPER),
+            label_upper=_or_default("label_upper", self.label_upper, LABEL_UPPER * (columns if self._printed() else 1)),
             upper=_or_default("upper", self.upper, COVARIANCE_UPPER * root) if estimated else None,
         )
 

@@ -8,7 +8,7 @@ from dpmpc.data import Column, Schema, Table, read_parquet
 from dpmpc.datasets.dataset_files import data_folder, from_folder, read_numbers, uci
 
 #: UCI's own files, as they are called after unpacking.
-ELEVATION_FILE, SONGS_FILE, ETHYLENE_FILE = "3D_spatial_network.txt", "YearPredictionMSD.txt", "ethylene_methane.txt"
+ELEVATION_FILE, SONGS_FILE, ETHYLENE_FILE = "3D_spatial_network.txt", "YearPredictionMSD.txt", "ethylene_CO.txt"
 
 POWER_TARGET = "Sub_metering_3"
 
@@ -198,18 +198,18 @@ def load_ethylene(path: str | Path | None = None) -> Table:
     """Load gas sensors exposed to mixtures with ethylene; "Ethylene" of Burkhardt et al. (ICML 2025).
 
     Fonollosa (2015), UCI id 322, doi 10.24432/C5WP4C, licence CC BY 4.0: predict `ETHYLENE_TARGET`, a TGS2620. The
-    paper speaks of ethylene and CO, but its n = 4,178,504 is that of ``ethylene_methane.txt``; ``ethylene_CO.txt`` has
-    4,208,261 rows. Both have the same columns, and bounds of their own.
+    paper uses the mixtures of ethylene and CO (section 6.2, "Datasets"), which are in ``ethylene_CO.txt`` (4,208,261
+    rows). ``ethylene_methane.txt`` of the same archive has the same columns, and bounds of its own.
 
     Parameters
     ----------
     path : str or Path, optional
-        Either file; by default ``ethylene_methane.txt`` in the folder (`data_folder`).
+        Either file; by default ``ethylene_CO.txt`` in the folder (`data_folder`).
 
     Returns
     -------
     Table, shape (n, 19)
-        The columns of `ETHYLENE_METHANE_BOUNDS` or `ETHYLENE_CO_BOUNDS`: time, two concentrations, 16 sensors.
+        The columns of `ETHYLENE_CO_BOUNDS` or `ETHYLENE_METHANE_BOUNDS`: time, two concentrations, 16 sensors.
 
     Raises
     ------

@@ -2,7 +2,6 @@
 
 import dataclasses
 import json
-import math
 
 import numpy as np
 import pytest
@@ -33,13 +32,13 @@ from bench.system import (
     intake,
     kernels,
     projections,
+    proving,
     rounds_coverage,
     rounds_populations,
     scale,
     stores,
 )
 from bench.system.rounds_populations import Population
-from dpmpc.contributions import Logistic, Scores
 from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.planning.cost import Prices
 from dpmpc.sharing import expand_many, open_share
@@ -121,7 +120,7 @@ def test_other_sums_are_noticed(tmp_path, monkeypatch):
 
 
 def test_tables_are_written_whole(measured, tmp_path):
-    mpyc = {"clients": 2000, "transform_cpu_s": 1.0}
+    mpyc = {"clients": 2000, "servers": 2, "transform_cpu_s": 1.0}
     content = {
         "machine": harness.machine(),
         "load": [1.0, 2.0],
@@ -130,6 +129,8 @@ def test_tables_are_written_whole(measured, tmp_path):
         "ratios": runtime_tables.ratios([measured], mpyc),
     }
     assert any(name.startswith("plain MPyC") for name in content["ratios"])
+    of_three = runtime_tables.ratios([measured], mpyc | {"servers": 3})  # another number of parties is not compared
+    assert not any(name.startswith("plain MPyC") for name in of_three)
     assert any(name.startswith("scipy csc") for name in content["ratios"])
     text = runtime_tables.render("Table", content)
     for words in ("words, cold", "words, warm", "server with keys", "server with words"):
@@ -351,7 +352,7 @@ def test_uploads_with_proofs_are_judged(ratio, told):
         "door": {
             "reports": 100,
             "bytes": 1756,
-            "seconds": {name: {"median": 1e-3} for name in ("door", "server", "other", "wall")},
+            "seconds": {name: {"median": 1e-3} for name in ("server", "other", "wall")},
         },
     }
     lines = intake.render(content).splitlines()
@@ -390,12 +391,10 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
     )
     file = tmp_path / "kept"
     measured = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(file))]
-    assert [entry["name"] for entry in measured[:3]] == [
-        f"wrong, {sense}" for sense in ("with the released weights", "with the population's weights", "without weights")
-    ]
-    assert (measured[3]["coverage"], measured[3]["without_interval"]) == (None, 1)
+    assert [entry["name"] for entry in measured[:2]] == ["wrong", "hopeless"]
+    assert (measured[1]["coverage"], measured[1]["without_interval"]) == (None, 1)
     assert all(len(entry["coverage"]) == entry["d"] for entry in measured if entry["coverage"])
-    assert [entry["coverage_intercept"] is None for entry in measured[4:]] == [False, False, True, True]
+    assert [entry["coverage_intercept"] is None for entry in measured[2:]] == [False, False, True, True]
     monkeypatch.setattr(rounds_coverage, "outcome", None)  # nothing is made again
     again = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(file))]
     assert again == measured
@@ -403,16 +402,13 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
     assert "| hopeless | 300 | 3 | 0.1 | 3 |  |  |  |  |  | 100.0% |" in text
 
 
-def test_a_wrong_model_has_a_projection_for_each_weighting():
-    """Without weights: the limit of maximum likelihood, here that of a large sample."""
+def test_a_wrong_model_has_an_end_of_its_own():
+    """The limit of maximum likelihood, here that of a large sample."""
     population = Population("logistic", rounds_populations.uniform, features=3, size=2.0, wrong=True)
     rows = population.sample(400_000, np.random.default_rng(0))
     best = LogisticRegression(C=np.inf, tol=1e-8).fit(rows[:, :-1], rows[:, -1])
-    whitening = np.diag([1.0, *[math.sqrt(3)] * 3])
-    found = rounds_populations.projections(population, Scores(whitening, np.zeros(4), 2.0, Logistic()))
-    assert found["without weights"] == pytest.approx([*best.intercept_, *best.coef_[0]], abs=0.03)
-    assert found["with the released weights"] == pytest.approx(found["with the population's weights"], abs=1e-5)
-    assert np.abs(found["without weights"] - found["with the released weights"]).max() > 0.002
+    found = rounds_populations.maximum_likelihood(population)
+    assert found == pytest.approx([*best.intercept_, *best.coef_[0]], abs=0.03)
 
 
 def test_coinpress_is_compared_at_one_guarantee(tmp_path):
@@ -526,3 +522,12 @@ def test_stages_of_a_fit_add_up_to_its_wall_clock(tmp_path):
     text = end_to_end.render(content | {"ratios": ratios, "shares": shares, "busiest": {"sum": busiest}})
     assert "| fit | noise | start-up | TLS | the rest |" in text
     assert "| f | 3 | 1.000 | 1.000 |" in text
+
+
+def test_a_page_compares_with_a_circuit_made_for_the_statement():
+    """The figures of docs/proved-reports.md, section 5: other sizes, divided by that of a record's words."""
+    for columns, binary, wider in ((10, 2.15, 1.84), (100, 1.25, 1.15)):
+        words = 8 * proving.circuit_of(columns, 11).words
+        assert round(proving.purpose_made_bytes(columns, 11, 1) / words, 2) == binary
+        assert min(round(proving.purpose_made_bytes(columns, 11, digit) / words, 2) for digit in range(1, 6)) == wider
+    assert round(proving.sumvec_bytes(10, 11) / 1408, 1) == 10.9

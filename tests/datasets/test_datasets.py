@@ -197,8 +197,8 @@ def test_elevation_as_it_comes_from_uci_is_read(tmp_path):
 
 
 def test_ethylene_as_it_comes_from_uci_is_read(tmp_path):
-    path = tmp_path / "ethylene_methane.txt"
-    header = "Time (seconds), Methane conc (ppm), Ethylene conc (ppm), sensor readings (16 channels)\n"
+    path = tmp_path / "ethylene_CO.txt"
+    header = "Time (seconds), CO conc (ppm), Ethylene conc (ppm), sensor readings (16 channels)\n"
     path.write_text(header + "0.01   0.00   1.50  " + "  ".join(f"{number}.25" for number in range(16)) + "\n")
     table = load_ethylene(path)
     assert table.values.shape == (1, 19)
@@ -211,7 +211,7 @@ def test_ethylene_as_it_comes_from_uci_is_read(tmp_path):
     [
         (load_songs, "YearPredictionMSD.txt", ",".join(["2001", *(["1.5"] * 90)])),
         (load_elevation, "3D_spatial_network.txt", "144552912,9.3498486,56.7408757,17.0527"),
-        (load_ethylene, "ethylene_methane.txt", "header\n" + " ".join(["1.5"] * 19)),
+        (load_ethylene, "ethylene_CO.txt", "header\n" + " ".join(["1.5"] * 19)),
     ],
 )
 def test_a_download_in_the_folder_is_found(load, file, line, tmp_path, monkeypatch):
