@@ -20,6 +20,7 @@ from PIL import Image
 from dpmpc.cli.main import main as dpmpc
 from dpmpc.collection import front_page
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
+from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.status import Status
 from dpmpc.data import schema as schema_of
@@ -118,7 +119,10 @@ def server_pages(browser: str, folder: Path, out: Path) -> None:
     entries = []
     for number, name in enumerate("abc"):
         certificate = write_identity(folder / f"server-{name}", number, datetime.timedelta(days=400))
-        entries.append(ServerEntry(f"https://{name}.example:7443", f"{name}.example:7444", certificate.decode()))
+        SealFolder(folder / f"seals-{name}").draw("survey")
+        keys = (read_public(folder / f"seals-{name}" / "survey.pub"),)
+        url, release = f"https://{name}.example:7443", f"{name}.example:7444"
+        entries.append(ServerEntry(url, release, certificate.decode(), keys))
     zone = datetime.timezone(datetime.timedelta(hours=1), "CET")
     terms = CollectionTerms(
         name="Survey of working hours 2027",

@@ -126,6 +126,10 @@ class PartyMissing(ProtocolFailure):
     """A party never came up, or made no progress within the deadline."""
 
 
+class NotConfirmed(ProtocolFailure):
+    """Too few servers have confirmed what they were asked to do; what the others did is not known."""
+
+
 class PartyLost(ProtocolFailure):
     """A party's link broke before the protocol had ended."""
 

@@ -63,7 +63,6 @@ class Label(bytes, enum.Enum):
     MIXING_TOSS = b"dpmpc v1 toss of a mixed release"
     COLLECTION = b"dpmpc v1 collection"
     SERIES = b"dpmpc v2 series"
-    REPORT = b"dpmpc v1 report"
     REPORT_SHARE = b"dpmpc v1 report share"
     REPORT_ID = b"dpmpc v2 report id"
     SEALED_RECORD = b"dpmpc v2 record"

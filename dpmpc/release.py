@@ -12,7 +12,6 @@ import dataclasses
 import functools
 import math
 import os
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
@@ -20,7 +19,7 @@ from numpy.typing import NDArray
 
 from dpmpc.contributions import Rows, SecondMoments, WeightedMoments
 from dpmpc.data import Schema
-from dpmpc.errors import InputError, PrivacyWarning
+from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee
 from dpmpc.results import Description, describe_moments
 from dpmpc.results.notebook import facts_html
@@ -213,8 +212,6 @@ class Release(GramSource):
             task = Task.from_dict(header.task)
             opened = sums((task.sketch.rows, task.width), np.int64)
             task.require_checkable(longest).verify()
-            if release_file.is_older(header.guarantee) and task.trust.dropouts:
-                _warn_of_dropouts(path, task)
             return cls(task, opened)
 
         return release_file.read(path, "release file", build)
@@ -239,18 +236,6 @@ class Release(GramSource):
             ("standard deviation of the noise", f"{math.sqrt(self.noise_variance.max()):.6g} in normalised units"),
         ]
         return facts_html(f"Release of {self.clients:,} clients", facts, self.guarantee._repr_html_())
-
-
-def _warn_of_dropouts(path: str | os.PathLike[str], task: Task) -> None:
-    """Say that a file of version 0.1 counted dropouts in a sense that one copy does not bear out."""
-    if task.noising.reaches_several_rows(task.sketch):
-        warnings.warn(
-            f"release: {os.fspath(path)!r} was written by version 0.1, whose words let {task.trust.dropouts} "
-            "contributions to each row be missing; its noise was made for as many clients in all, and the guarantee "
-            "holds in that sense only",
-            PrivacyWarning,
-            stacklevel=5,
-        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

@@ -44,6 +44,10 @@ MIXING_METHODS = ("rmgm", "dgm", "bgm")  # what a release of mixed columns is me
 MIXING_PROTECTS = ("party", "subject")  # whose budget that is: the columns of a party, or a person's whole row
 MIXING_CALIBRATIONS = ("analytic", "paper")
 FRACTIONAL_BITS = 16
+DELTA_IS = (
+    "What is added to the bound P <= e^epsilon P' + delta, for the probabilities P and P' of anything that is "
+    "published with one person's row and with any other row in its place"
+)
 STATIC_FAILURE = 2.0**-60  # chance that more of a static coalition meet in some row of a matrix than accounted for
 MATRICES = 16  # that the servers of a collection may draw from one toss; any of them may be the one that is taken
 SHARE_LIMIT = 4e9
@@ -65,7 +69,7 @@ class Budget(msgspec.Struct, frozen=True):
     delta: Annotated[
         float,
         choice(
-            "The probability that the epsilon bound fails: well below 1/N; 0 only with discrete-laplace noise.",
+            f"{DELTA_IS}: well below 1/N; 0 only with discrete-laplace noise.",
         ),
     ]
 

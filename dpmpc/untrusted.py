@@ -11,7 +11,9 @@ sequences or characters that reorder text. Not promised: that the values make se
 
 from __future__ import annotations
 
+import collections
 import contextlib
+import json
 import os
 import re
 import reprlib
@@ -78,14 +80,23 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
     Raises
     ------
     ReadError
-        If the content is anything else.
+        If the content is anything else, or gives a key twice.
     """
     require_length(len(content), largest)
     _require_shallow(content, deepest)
     try:
-        return msgspec.json.decode(content, type=kind)
+        read = msgspec.json.decode(content, type=kind)
+        json.loads(content, object_pairs_hook=_require_once)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError) as error:
         raise ReadError(printable(str(error))) from None
+    return read
+
+
+def _require_once(pairs: list[tuple[str, Any]]) -> None:
+    """Refuse a key that is given twice: two readers may go by different values of it."""
+    counts = collections.Counter(key for key, _ in pairs)
+    if len(counts) < len(pairs):
+        raise ValueError(f"the key {counts.most_common(1)[0][0]!r} given twice, once expected")
 
 
 def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | None = None) -> T:

@@ -15,7 +15,7 @@ Three servers and an analyst, each a process of this machine::
 
     python protocols/low_rank_approximation.py -M3 --clients 50000 --epsilon 1
 
-On a file of your own: ``dpmpc fit FILE --model low-rank --components R -M3 ...``, which runs this program.
+On a file of your own: ``dpmpc fit FILE --model low-rank --components R -M3 ...``. It opens and fits the same.
 """
 
 from __future__ import annotations

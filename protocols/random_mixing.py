@@ -36,7 +36,7 @@ The same on files of your own, or one party on its own machine::
     dpmpc mix --simulate a.csv b.csv c.csv --key id --epsilon 1 --delta 1e-5 --out release.dpmpc
     dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
 
-Whoever has the file goes on with ``dpmpc learn release.dpmpc --target COLUMN``, or
+Whoever has the file goes on with ``dpmpc read release.dpmpc --target COLUMN``, or
 `dpmpc.data_release.RMGM.fit_release`.
 """
 

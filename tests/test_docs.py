@@ -14,6 +14,7 @@ from nbclient import NotebookClient
 import dpmpc
 from dpmpc.cli.main import parser
 from support.forks import command_folder
+from support.lints import check_each
 from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, pages_with_code, run_page
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
@@ -24,18 +25,22 @@ def name(path):
     return str(path.relative_to(ROOT))
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_every_block_says_what_it_is(page):
+def check_blocks(page):
     for block in blocks(page.read_text()):
         assert block.kind in KINDS or block.kind.startswith("{"), f"{page}:{block.line}: {block.kind!r}"
         assert block.reason is None or len(block.reason.split()) > 2, f"{page}:{block.line}: no reason"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=name)
-def test_no_block_is_overlooked(page):
-    assert page.read_text().count("\n```") == 2 * len(blocks("\n" + page.read_text())) - page.read_text().startswith(
-        "```"
-    )
+def test_every_block_says_what_it_is():
+    check_each(check_blocks, PAGES, name)
+
+
+def test_no_block_is_overlooked():
+    def check(page):
+        text = page.read_text()
+        assert text.count("\n```") == 2 * len(blocks("\n" + text)) - text.startswith("```")
+
+    check_each(check, PAGES, name)
 
 
 @pytest.fixture(scope="module")
@@ -133,16 +138,16 @@ def test_pictures_are_those_that_are_drawn():
 
 #: What functions do. A new verb is welcome; a noun, an article or a formula is not one.
 VERBS = """
-accept add advise agree allow announce answer apply ask assemble attack await begin bind bound build call change check
-choose circle clip close code combine commit compare compile compute connect continue convert copy count cut deal
-decide deliver derive descend describe design discard divide do double draw drop encode end enter escape estimate
-exchange exit expand expect extend fail feed fill find fit force forget format forward generate give guess halve hand
-hash have hear hold import input join judge keep kill lay learn leave let link list load lock log look lower-bound
-make map mark measure minimise move multiply name note open overwrite pair parse pass pickle plan play plot predict
-print prove publish put raise randomize read rebuild receive recompute record refuse register regress release remove
-render replace report reserve return round run say scale select send serve set share shorten show shrink sign simulate
-sketch solve sort split spread start stop store suggest sum summarise take tell test time toss turn upload use verify
-view wait warn watch withdraw write yield
+accept add advise agree allow announce answer apply ask assemble attack average await begin bind bound build call
+change check choose circle clip close code combine commit compare compile compute connect continue convert copy count
+cut deal decide deliver derive descend describe design discard divide do double draw drop encode end enter escape
+estimate exchange exit expand expect extend fail feed fill find fit force forget format forward generate give guess
+halve hand hash have hear hold import input join judge keep kill lay learn leave let link list listen load lock log
+look lower-bound make map mark measure minimise move multiply name note open overwrite pair parse pass pickle plan
+play plot predict print prove publish put raise randomize read rebuild receive recompute record refuse register
+regress release remove render replace report reserve return round run say scale select send serve set share shorten
+show shrink sign simulate sketch solve sort split spread start stop store suggest sum summarise take tell test time
+toss turn upload use verify view wait warn watch withdraw write yield
 """
 STEP = re.compile(r"Steps? [^:]*: ")  # of a protocol; what is done in it follows
 
@@ -156,13 +161,13 @@ def functions(path):
                 yield node
 
 
-@pytest.mark.parametrize("folder", ["dpmpc", "protocols", "bench"])
-def test_the_docstring_of_a_function_begins_with_a_verb(folder):
+def test_the_docstring_of_a_function_begins_with_a_verb():
     verbs = VERBS.split()
-    others = [
-        f"{path}:{node.lineno}: {said}"
-        for path in sorted((ROOT / folder).rglob("*.py"))
-        for node in functions(path)
-        if (said := STEP.sub("", ast.get_docstring(node))).split()[0].rstrip(",.:;").lower() not in verbs
-    ]
-    assert others == []
+
+    def check(path):
+        said = {node.lineno: STEP.sub("", ast.get_docstring(node)).split()[0] for node in functions(path)}
+        others = {line: word for line, word in said.items() if word.rstrip(",.:;").lower() not in verbs}
+        assert not others, f"begin otherwise, by line: {others}"
+
+    folders = ("dpmpc", "protocols", "bench")
+    check_each(check, [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))], name)

@@ -2,10 +2,10 @@
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-import pytest
+from support.lints import check_each
 
 ROOT = Path(__file__).parents[1]
 SECTION = re.compile(r"^\s*(Parameters|Returns|Raises|Attributes|Yields|Warns)\n\s*-{3,}$", re.MULTILINE)
@@ -77,18 +77,23 @@ def internal(node: ast.AST, *, public: bool | None = None) -> Iterator[Defined]:
         yield from internal(child, public=shown)
 
 
-@pytest.mark.parametrize("path", PATHS, ids=module_of)
-def test_sections_stand_at_exported_names_only(path):
-    """What mypy and the reader need of others stands in their signatures, and in comments at the line."""
-    found = [f"{node.name}, line {node.lineno}" for node in internal(TREES[path]) if SECTION.search(docstring(node))]
-    assert not found, f"{path.relative_to(ROOT)}: sections in the docstrings of internals: {found}"
-
-
-@pytest.mark.parametrize("path", BESIDE, ids=lambda path: str(path.relative_to(ROOT)))
-def test_benches_and_tests_have_no_sections(path):
-    defined = [node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, Defined)]
+def check_sections(defined: Iterable[Defined]) -> None:
+    """Refuse sections in the docstrings of definitions that are not exported."""
     found = [f"{node.name}, line {node.lineno}" for node in defined if SECTION.search(docstring(node))]
-    assert not found, f"{path.relative_to(ROOT)}: sections in the docstrings of internals: {found}"
+    assert not found, f"sections in the docstrings of internals: {found}"
+
+
+def test_sections_stand_at_exported_names_only():
+    """What mypy and the reader need of others stands in their signatures, and in comments at the line."""
+    check_each(lambda path: check_sections(internal(TREES[path])), PATHS)
+
+
+def test_benches_and_tests_have_no_sections():
+    def check(path):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        check_sections(node for node in ast.walk(tree) if isinstance(node, Defined))
+
+    check_each(check, BESIDE)
 
 
 def docstring(node: Defined) -> str:

@@ -19,7 +19,6 @@ from dpmpc import simulation as model
 from dpmpc.cli.main import main
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection
 from dpmpc.contributions import Rows
 from dpmpc.data import Schema, read_cells, read_table
 from dpmpc.data.csv_files import LONGEST_LINE
@@ -35,6 +34,7 @@ from dpmpc.sharing import open_share
 from dpmpc.sketching import OSNAP, Sum
 from dpmpc.task import LONGEST_CHECK
 from support.hostile import files
+from support.release_processes import deploy
 
 TESTS = Path(__file__).parent
 SECONDS = 5  # of a busy machine; the sound file takes some milliseconds
@@ -170,7 +170,7 @@ def test_no_reader_waits_for_a_pipe_in_place_of_a_file(tmp_path, name):
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
     tmp_path.chmod(0o700)
-    collection = Collection.load(TESTS / "vectors" / "version_0_1" / "collected_servers.toml")
+    collection = deploy(tmp_path / "trial", count=1).collection
     readers = {
         "release.dpmpc": lambda: Release.load(path),
         "roster": lambda: Roster(path, collection, 0),
@@ -301,15 +301,15 @@ def test_read_prints_no_text_of_a_file_raw(tmp_path, capsys):
     release = MixedRelease(task, np.zeros((10, 2), np.int64), {"method": FORGED, "names": [FORGED]})
     path = tmp_path / "public"
     release.save(path)
-    assert main(["learn", str(path), "--target", "a"]) == 2
-    assert main(["learn", str(path), "--target", FORGED, "--method", "rmgm"]) == 2
+    assert main(["read", str(path), "--target", "a"]) == 2
+    assert main(["read", str(path), "--target", FORGED, "--method", "rmgm"]) == 2
     told = capsys.readouterr()
     assert told.err.count("\n") == 2
     assert set(told.err) <= set(string.printable) - set("\x0b\x0c\r")
     members = files.members_of(path.read_bytes())
     named = members["release.json"].replace(b'"name": "a"', b'"name": "a\\u001b[2J"')
     path.write_bytes(files.zip_of({**members, "release.json": named}))
-    assert main(["learn", str(path), "--target", "a"]) == 2
+    assert main(["read", str(path), "--target", "a"]) == 2
     assert "\x1b" not in capsys.readouterr().err
 
 

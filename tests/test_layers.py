@@ -6,7 +6,7 @@ import graphlib
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
+from support.lints import check_each
 
 ROOT = Path(__file__).parents[1]
 
@@ -75,8 +75,8 @@ def is_in(name: str, packages: tuple[str, ...]) -> bool:
     return any(name == package or name.startswith(f"{package}.") for package in packages)
 
 
-@pytest.mark.parametrize("module", [module for module in MODULES if module != "dpmpc"])
-def test_imports_go_down(module):
+def check_that_imports_go_down(module: str) -> None:
+    """Refuse a module that uses rooms of its own floor or above, or whose room has no place."""
     room = room_of(module)
     assert room in PLACE, f"{room} is new: give it a place in LAYERS"
     against = []
@@ -86,12 +86,20 @@ def test_imports_go_down(module):
         used = PLACE.get(room_of(name))
         if used is None or used >= PLACE[room]:
             against.append(name)
-    assert not against, f"{module} uses {against}, which come after {room}"
+    assert not against, f"uses {against}, which come after {room}"
 
 
-@pytest.mark.parametrize("module", MODULES)
-def test_programs_are_started_and_not_imported(module):
-    assert not [name for name in imported(MODULES[module]) if is_in(name, ABOVE)]
+def test_imports_go_down():
+    check_each(check_that_imports_go_down, [module for module in MODULES if module != "dpmpc"])
+
+
+def check_imports_none_of(path: Path, packages: tuple[str, ...]) -> None:
+    """Refuse a file that imports one of these packages."""
+    assert not [name for name in imported(path) if is_in(name, packages)]
+
+
+def test_programs_are_started_and_not_imported():
+    check_each(lambda path: check_imports_none_of(path, ABOVE), MODULES.values())
 
 
 def test_no_circles():
@@ -103,9 +111,9 @@ def test_no_circles():
     graphlib.TopologicalSorter(uses).prepare()  # a CycleError names the circle
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "protocols").glob("*.py")), ids=lambda path: path.stem)
-def test_programs_use_no_bench(path):
-    assert not [name for name in imported(path) if is_in(name, ("bench", "protocols"))]
+def test_programs_use_no_bench():
+    programs = sorted((ROOT / "protocols").glob("*.py"))
+    check_each(lambda path: check_imports_none_of(path, ("bench", "protocols")), programs)
 
 
 def test_every_place_is_taken():

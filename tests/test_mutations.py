@@ -4,24 +4,37 @@ That the tests notice them takes minutes and is for `make mutations`.
 """
 
 import collections
+import functools
 import shutil
 
 import mutation_check
 import pytest
 from mutation_check import LISTS, ROOT, Faults, Mutation
 
+from support.lints import check_each
+
 FAULTS = Faults.read()
 
 
-@pytest.mark.parametrize("mutation", FAULTS.mutations, ids=lambda one: f"{one.file}: {one.new.strip()}")
-def test_every_fault_can_be_made(mutation):
-    assert (ROOT / mutation.file).read_text().count(mutation.old) == 1
-    assert mutation.old != mutation.new
-    assert mutation.why
+@functools.cache
+def text_of(file):
+    """Read a file of the checkout."""
+    return (ROOT / file).read_text()
+
+
+def check_fault(mutation):
+    times = text_of(mutation.file).count(mutation.old)
+    assert times == 1, f"{mutation.old!r} occurs {times} times, once expected"
+    assert mutation.old != mutation.new, "changes nothing"
+    assert mutation.why, "no reason"
     for test in FAULTS.suite_of(mutation.file):
         file, _, name = test.partition("::")
-        assert not name or f"def {name}(" in (ROOT / file).read_text()
-        assert (ROOT / file).is_file()
+        assert (ROOT / file).is_file(), f"{file} does not exist"
+        assert not name or f"def {name}(" in text_of(file), f"{test} does not exist"
+
+
+def test_every_fault_can_be_made():
+    check_each(check_fault, FAULTS.mutations, name=lambda one: f"{one.file}: {one.new.strip()}")
 
 
 def test_no_fault_is_listed_twice_and_every_part_has_some():

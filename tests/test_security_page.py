@@ -6,12 +6,12 @@ import re
 import shlex
 from pathlib import Path
 
-import pytest
 import yaml
 
 from dpmpc.cli.main import parser
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import OTHER_FILES
+from support.lints import check_each
 
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs" / "security.md").read_text()
@@ -34,22 +34,28 @@ def test_threats_are_numbered_and_there_are_enough():
     assert len(THREATS) >= 15
 
 
-@pytest.mark.parametrize(("number", "text"), THREATS, ids=[number for number, _ in THREATS])
-def test_each_threat_names_tests_that_exist(number, text):
-    named = re.findall(r"`(\w+\.py)::(\w+)`", text)
-    assert named
-    for file, name in named:
-        assert name in functions_in(file), f"{file}::{name}"
+def check_named_tests(threat):
+    named = re.findall(r"`(\w+\.py)::(\w+)`", threat[1])
+    assert named, "names no test"
+    missing = [f"{file}::{name}" for file, name in named if name not in functions_in(file)]
+    assert not missing, f"names {missing}, which do not exist"
 
 
-@pytest.mark.parametrize("line", re.findall(r"^dpmpc [^|\n]*", (DEPLOY + HOSTS).replace("\\\n", ""), re.MULTILINE))
-def test_the_commands_of_the_walk_through_exist(line):
+def test_each_threat_names_tests_that_exist():
+    check_each(check_named_tests, THREATS, name=lambda threat: f"threat {threat[0]}")
+
+
+def check_command(line):
     command = re.split(" [<>] ", line)[0]
     assert parser().parse_args(shlex.split(command, comments=True)[1:]).run is not None
 
 
-@pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
-def test_units_start_commands_that_exist(unit, monkeypatch):
+def test_the_commands_of_the_walk_through_exist():
+    lines = re.findall(r"^dpmpc [^|\n]*", (DEPLOY + HOSTS).replace("\\\n", ""), re.MULTILINE)
+    check_each(check_command, lines)
+
+
+def check_unit(unit):
     (command,) = re.findall(r"^ExecStart=/opt/dpmpc/bin/dpmpc (.*)$", unit.read_text(), re.MULTILINE)
     values = {"${TASK}": "/etc/dpmpc/survey.json", "${SERVER}": "0", "${LISTEN}": "0.0.0.0:7443", "%i": "survey"}
     values |= {"$SERVE_OPTIONS": "--web 127.0.0.1:8080", "$RELEASE_OPTIONS": "--without 2"}
@@ -58,8 +64,12 @@ def test_units_start_commands_that_exist(unit, monkeypatch):
     assert parser().parse_args(shlex.split(command)).run is not None
 
 
+def test_units_start_commands_that_exist():
+    check_each(check_unit, UNITS)
+
+
 def test_the_container_is_watched_and_started_by_commands_that_exist():
-    values = {"SERVER": "2", "FOLDER": "./server-2", "TASK": "./survey.toml", "BASE": "python@sha256:00"}
+    values = {"SERVER": "2", "FOLDER": "./server-2", "TASK": "./survey.json", "BASE": "python@sha256:00"}
     values |= {"WHEEL": "dist/dpmpc.whl", "WHEEL_SHA256": "00"}
     text = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda found: values[found[1]], COMPOSE.read_text())
     (service,) = yaml.safe_load(text)["services"].values()
@@ -76,8 +86,9 @@ def test_the_container_is_watched_and_started_by_commands_that_exist():
     assert parser().parse_args(shlex.split(released)).folder == started.folder
 
 
-@pytest.mark.parametrize("page", ["security.md", "deploy.md"])
-def test_links_lead_somewhere(page):
-    text = (ROOT / "docs" / page).read_text()
-    for target in re.findall(r"\]\(([^)#]+)", text):
-        assert target.startswith("https://") or (ROOT / "docs" / target).exists(), target
+def test_links_lead_somewhere():
+    def check(link):
+        assert link[1].startswith("https://") or (ROOT / "docs" / link[1]).exists(), "leads nowhere"
+
+    pages = {"security.md": SECURITY, "deploy.md": DEPLOY}
+    check_each(check, [(page, to) for page, text in pages.items() for to in re.findall(r"\]\(([^)#]+)", text)])

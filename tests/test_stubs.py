@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from dpmpc import _kernels
+from support.lints import check_each
 
 FOLDER = Path(_kernels.__path__[0])
 KERNELS = sorted(module.name for module in pkgutil.iter_modules([str(FOLDER)]) if not module.name.startswith("_"))
@@ -39,8 +40,7 @@ def test_there_are_kernels_and_each_has_a_stub():
     assert sorted(path.stem for path in FOLDER.glob("*.pyi")) == KERNELS
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_a_stub_has_all_public_names_and_no_others(kernel):
+def check_names(kernel):
     module = importlib.import_module(f"dpmpc._kernels.{kernel}")
     stub = stub_of(kernel)
     assert public(stub) == public(vars(module))
@@ -48,16 +48,22 @@ def test_a_stub_has_all_public_names_and_no_others(kernel):
         assert inspect.isclass(getattr(module, name)) == isinstance(node, ast.ClassDef)
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_functions_have_the_stub_parameters(kernel):
+def test_a_stub_has_all_public_names_and_no_others():
+    check_each(check_names, KERNELS)
+
+
+def check_functions(kernel):
     module = importlib.import_module(f"dpmpc._kernels.{kernel}")
     for name, node in stub_of(kernel).items():
         if isinstance(node, ast.FunctionDef):
             assert parameters_of(node) == list(inspect.signature(getattr(module, name)).parameters), name
 
 
-@pytest.mark.parametrize("kernel", KERNELS)
-def test_classes_have_the_stub_methods_and_parameters(kernel):
+def test_functions_have_the_stub_parameters():
+    check_each(check_functions, KERNELS)
+
+
+def check_classes(kernel):
     module = importlib.import_module(f"dpmpc._kernels.{kernel}")
     for name, node in stub_of(kernel).items():
         if not isinstance(node, ast.ClassDef):
@@ -69,6 +75,10 @@ def test_classes_have_the_stub_methods_and_parameters(kernel):
             found = list(inspect.signature(getattr(compiled, method)).parameters)
             assert parameters_of(methods[method]) == found, f"{name}.{method}"
         check_constructor(compiled, parameters_of(methods["__init__"])[1:])
+
+
+def test_classes_have_the_stub_methods_and_parameters():
+    check_each(check_classes, KERNELS)
 
 
 def check_constructor(compiled, names):

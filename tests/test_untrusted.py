@@ -47,6 +47,8 @@ def test_what_is_printed_is_one_harmless_line(text):
         (b'{"stored": "1"}', "Expected `int`"),
         (b'{"stored": 1, "other": 2}', "unknown field `other`"),
         (b" " * (1 << 20) + b"{}", "more than 1048576 bytes"),
+        (b'{"stored": 1, "stored": 1}', "the key 'stored' given twice"),
+        (b'{"\\u0073tored": 2, "stored": 1}', "the key 'stored' given twice"),
     ],
 )
 def test_json_that_is_refused(content, why):

@@ -12,7 +12,6 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -43,7 +42,8 @@ class Servers:
     folder: Path  # holds the task file and a folder for each server
     collection: Collection  # the public facts
     options: tuple[str, ...] = ()  # of `dpmpc serve`, for every server
-    webs: tuple[int, ...] = ()  # ports of the doors, where reports are sealed
+    webs: tuple[int, ...] = ()  # ports of the doors
+    door_paths: dict[int, Path] = dataclasses.field(default_factory=dict)  # of doors that are no ports
     processes: dict[int, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -54,21 +54,19 @@ class Servers:
         servers: int = 3,
         columns: Sequence[str] = ("a", "b", "y"),
         bounds: Any = (0.0, 10.0),
-        sealed: bool = False,
+        doors: bool = False,
         suite: SuiteName = "x25519",
         **fields: Any,
     ) -> Self:
-        """Write identities and a collection that is open now, on free ports; `sealed` with keys, in format 2."""
+        """Write identities and a collection that is open now, on free ports; `doors` beside the pinned ports."""
         entries = []
         for server, port in enumerate(free_ports(servers)):
             own = folder / f"server-{server}"
             own.mkdir(mode=0o700)
             certificate = write_identity(own / "identity", server, 2 * _DAY).decode()
-            entry = ServerEntry(f"https://{HOST}:{port}", f"{HOST}:{port}", certificate)
-            if sealed:
-                SealFolder(own / "seals").draw("trial", suite)
-                entry = msgspec.structs.replace(entry, keys=(read_public(own / "seals" / "trial.pub"),))
-            entries.append(entry)
+            SealFolder(own / "seals").draw("trial", suite)
+            keys = (read_public(own / "seals" / "trial.pub"),)
+            entries.append(ServerEntry(f"https://{HOST}:{port}", f"{HOST}:{port}", certificate, keys))
         now = datetime.datetime.now(datetime.UTC)
         chosen: dict[str, Any] = {
             "name": "a trial",
@@ -86,14 +84,14 @@ class Servers:
         } | fields
         terms, schema = taken(CollectionTerms, chosen), schema_of(bounds, list(columns))
         collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
-        made = cls(folder, collection, options, webs=tuple(free_ports(servers)) if sealed else ())
+        made = cls(folder, collection, options, webs=tuple(free_ports(servers)) if doors else ())
         collection.save(made.task_file)
         return made
 
     @property
     def task_file(self) -> Path:
         """The file that everybody has."""
-        return self.folder / ("collection.toml" if self.collection.format == 1 else "collection.json")
+        return self.folder / "collection.json"
 
     def server_folder(self, server: int) -> ServerFolder:
         """Return where a server keeps what it has."""
@@ -114,7 +112,9 @@ class Servers:
         command += ["--server", str(server), "--folder", str(self.folder / f"server-{server}")]
         command += ["--listen", f"{host}:{port}", *self.options]
         if self.webs:
-            command += ["--web", f"{HOST}:{self.webs[server]}", *([] if self.collection.proved else ["--unproved-web"])]
+            path = self.door_paths.get(server)
+            place = f"{HOST}:{self.webs[server]}" if path is None else f"unix:{path}"
+            command += ["--web", place, *([] if self.collection.proved else ["--unproved-web"])]
         with (self.folder / f"server-{server}.log").open("a") as log:
             self.processes[server] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 

@@ -28,7 +28,7 @@ from bench.harness import machine, markdown, write
 from bench.system.collection_servers import Servers
 from bench.system.released import expected_sums, release
 from dpmpc.client import Client
-from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.sealing import id_of
 from dpmpc.collection.submission import Submission
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ProtocolFailure
@@ -147,7 +147,7 @@ def _launch(folder: Path, number: int, count: int, kills: int) -> subprocess.Pop
 def _client(folder: str, number: str, count: str, kills: str) -> None:
     """Upload in submissions of some rows, spread over the kills."""
     place = Path(folder)
-    collection = Collection.load(place / "collection.toml")
+    collection = Collection.load(place / "collection.json")
     client = Remembering(collection.plan)
     rows = np.random.default_rng(int(number)).uniform(0, 10, (int(count), len(collection.plan.schema)))
     ids = []
@@ -159,7 +159,7 @@ def _client(folder: str, number: str, count: str, kills: str) -> None:
         submission = Submission(collection=collection, state=state, client=client, seconds=SECONDS)
         with submission.open(part) as pending:
             for records in pending.records(0, _IDS_AT_ONCE):
-                ids += [record.content[:ID_BYTES].hex() for record in records]
+                ids += [id_of(record.content).hex() for record in records]
         submission.run(part)
     assert client.total is not None
     (place / f"client-{number}.json").write_text(json.dumps({"ids": ids, "total": client.total.tolist()}))

@@ -1,10 +1,11 @@
 """Mutated uploads, frames and files against the parsers: nothing but typed errors, nothing malformed taken.
 
 Each input starts as a valid one and is changed: bytes flipped, cut, doubled or swapped with another's, numbers set to
-extremes. An upload is *malformed* if it is not a list of records that were valid before; a frame, if it is not the one
-that was expected, byte for byte. What a parser returns is compared with that. The HTTP application gets a share of the
-uploads, with broken headers too, in this process and without TLS. Parsers of files and descriptions
-(`bench.system.fuzz_parsers`) may take what was changed, and have a bound on the time of one input.
+extremes. An upload is *malformed* if a server finds a record in it that was not sealed for it before; a record, if it
+does not say what its bytes do; a frame, if it is not the one that was expected, byte for byte. What a parser returns is
+compared with that. The HTTP application gets a share of the uploads, with broken headers too, in this process and
+without TLS. Parsers of files and descriptions (`bench.system.fuzz_parsers`) may take what was changed, and have a bound
+on the time of one input.
 """
 
 from __future__ import annotations
@@ -31,7 +32,8 @@ from bench.system.fuzz_parsers import mutate
 from bench.system.ports import HOST
 from dpmpc.client import Client
 from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.reports import WORD, ReportFormat, make_reports
+from dpmpc.collection.sealing import Opener, SealedReports, id_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import DpmpcError, ProtocolFailure
 from dpmpc.network import frames
@@ -68,31 +70,28 @@ def fuzz(folder: Path, count: int, seed: int) -> list[dict[str, Any]]:
     folders = [folder / name for name in ("ring", "field")]
     for each in folders:
         each.mkdir()
-    collections = [
-        Servers.make(each, ring=ring).collection for each, ring in zip(folders, ("ring64", "mersenne61"), strict=True)
-    ]
+    made = [Servers.make(each, ring=ring) for each, ring in zip(folders, ("ring64", "mersenne61"), strict=True)]
     results = []
-    for collection in collections:
+    for servers in made:
+        collection = servers.collection
+        records = _valid_records(collection)
+        reports = list(map(SealedReports(collection).seal, zip(*records, strict=True)))
         for server in (0, 2):
-            valid = _valid_records(collection, server)
             form = ReportFormat(collection, server)
-            name = f"uploads, {collection.plan.encoding.ring.name}, {'keys' if form.by_key else 'words'}"
-            judge = _judge_upload(form, valid)
-            results.append(_feed(name, judge, [b"".join(valid[:3]), *valid], count // 8, changes))
+            kind = f"{collection.plan.encoding.ring.name}, {'keys' if form.by_key else 'words'}"
+            opener = Opener(collection, server, servers.server_folder(server).seals)
+            judge = _judge_upload(SealedReports(collection), opener, records[server])
+            results.append(_feed(f"uploads, {kind}", judge, [b"".join(reports[:3]), *reports], count // 8, changes))
+            samples = [b"".join(records[server][:3]), *records[server]]
+            results.append(_feed(f"records, {kind}", _judge_records(form), samples, count // 8, changes))
     for content, judge, samples in _frame_cases():
         results.append(_feed(f"frames, {content}", judge, samples, count // 6, changes))
     parsed = folder / "parsed"
     parsed.mkdir()
     for case in fuzz_parsers.cases(parsed, parquet=find_spec("pyarrow") is not None):
         results.append(_parse(case, count // 20, changes))
-    valid = _valid_records(collections[0], 0)
-    results.append(
-        asyncio.run(
-            _feed_http(
-                folder, collections[0], valid, max(200, count // HTTP_SHARE // HTTP_AT_ONCE * HTTP_AT_ONCE), changes
-            )
-        )
-    )
+    requests = max(200, count // HTTP_SHARE // HTTP_AT_ONCE * HTTP_AT_ONCE)
+    results.append(asyncio.run(_feed_http(made[0], requests, changes)))
     return results
 
 
@@ -147,25 +146,25 @@ def _peak_mb() -> float:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 
-def _valid_records(collection: Collection, server: int) -> list[bytes]:
+def _valid_records(collection: Collection) -> list[list[bytes]]:
+    """Return records for each server."""
     rows = np.linspace(0, 10, 24).reshape(8, 3)
     ids = [bytes([index + 1]) * ID_BYTES for index in range(len(rows))]
-    return make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)[server]
+    return make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
 
 
-def _judge_upload(form: ReportFormat, valid: Sequence[bytes]) -> Judge:
-    """Return whether an upload that was taken is made of valid records, and decoded to what they say."""
-    size = form.record_bytes
-    meaning = {record: form.decode(record) for record in valid}
+def _judge_upload(form: SealedReports, opener: Opener, records: Sequence[bytes]) -> Judge:
+    """Return whether all records that a server finds in an upload are valid ones of its own."""
+    valid = set(records)
+    return lambda data: all(opener.open(report)[0] in valid for report in form.split(data))
+
+
+def _judge_records(form: ReportFormat) -> Judge:
+    """Return whether what records are decoded to is what their bytes say."""
 
     def judge(data: bytes) -> bool:
         ids, words = form.decode(data)
-        pieces = [data[start : start + size] for start in range(0, len(data), size)]
-        if any(piece not in meaning for piece in pieces) or len(ids) != len(pieces):
-            return False
-        expected = [meaning[piece] for piece in pieces]
-        same = all(np.array_equal(row, known[1][0]) for row, known in zip(words, expected, strict=True))
-        return same and ids == [known[0][0] for known in expected]
+        return data == b"".join(named + row.astype(WORD).tobytes() for named, row in zip(ids, words, strict=True))
 
     return judge
 
@@ -191,23 +190,29 @@ def _frame_cases() -> list[tuple[str, Judge, list[bytes]]]:
     return cases
 
 
-async def _feed_http(
-    folder: Path, collection: Collection, valid: Sequence[bytes], count: int, changes: random.Random
-) -> dict[str, Any]:
-    """Send mutated uploads and heads to the application; any answer but a refusal must be to valid records."""
+async def _feed_http(servers: Servers, count: int, changes: random.Random) -> dict[str, Any]:
+    """Send mutated uploads and heads to the application; any answer but a refusal must be to a valid part of it."""
     from dpmpc.collection.admission import Limits
     from dpmpc.collection.connections import IdleTimeout, start_http
-    from dpmpc.collection.server_folder import open_spool
+    from dpmpc.collection.doors import SEALED_UPLOADS
     from dpmpc.collection.service import Service
+    from dpmpc.collection.serving import keys_and_door
 
     print("fuzz: requests", file=sys.stderr)
-    path = f"/v1/collections/{collection.digest.hex()}/reports"
+    collection, folder = servers.collection, servers.server_folder(0)
+    path = SEALED_UPLOADS.format(digest=collection.digest.hex())
+    form = SealedReports(collection)
+    valid = list(map(form.seal, zip(*_valid_records(collection), strict=True)))
+    parts = [report[: report.index(id_of(report)) + ID_BYTES + form.record_bytes[0]] for report in valid]
     taken = wrong = crashes = 0
     before, start = _peak_mb(), time.perf_counter()
-    with open_spool(folder / "spool", collection, 0, writer=True) as spool:
+    with (
+        folder.open_spool(collection, 0, writer=True) as spool,
+        keys_and_door(collection, 0, folder, spool) as (opener, door),
+    ):
         limits = Limits(rate=1e9, read_seconds=0.3)
-        service, guard = Service(collection, 0, spool, limits=limits), IdleTimeout(limits)
-        runner = await start_http(guard, service.application(), limits)
+        service, guard = Service(collection, 0, spool, limits=limits, opener=opener, door=door), IdleTimeout(limits)
+        runner = await start_http(service.application(), limits, guard)
         listener = await asyncio.get_running_loop().create_server(guard.protocol, HOST, 0)
         sweeping = asyncio.create_task(guard.sweep())
         port = listener.sockets[0].getsockname()[1]
@@ -217,14 +222,14 @@ async def _feed_http(
             for request, answer in zip(requests, answers, strict=True):
                 accepted = answer.startswith(b"HTTP/1.1 200")
                 taken += accepted
-                wrong += accepted and not any(record in request for record in valid)
+                wrong += accepted and not any(part in request for part in parts)
                 crashes += answer.startswith(b"HTTP/1.1 5")
         sweeping.cancel()
         listener.close()
         await runner.cleanup()
         await service.close()
         stored = {bytes(report) for report in spool.ids()}
-    wrong += len(stored - {record[:ID_BYTES] for record in valid})
+    wrong += len(stored - set(map(id_of, valid)))
     return _result("requests", count, taken, count - taken - crashes, wrong, crashes, before, start)
 
 

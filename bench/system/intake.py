@@ -1,16 +1,16 @@
 """What a server takes: uploads a second, CPU time and memory, beside an aiohttp handler; with and without proofs.
 
-One client process sends single reports, 48 bytes each, to a server that gets keys, over TLS 1.3 and connections that
-are kept alive. In turn it sends the same requests to a bare handler of aiohttp, in a process of its own with the same
-certificate, that reads the body and answers 200 at once. CPU time is that of the server's process, so the client's work
-does not count, nor what else the machine does.
+One client process sends single reports, sealed to all servers, to one that gets keys, over TLS 1.3 and connections
+that are kept alive. In turn it sends the same requests to a bare handler of aiohttp, in a process of its own with the
+same certificate, that reads the body and answers 200 at once. CPU time is that of the server's process, so the client's
+work does not count, nor what else the machine does.
 
 Then reports of second moments of ten columns go to two collections in turn, one of which has its clients prove them:
 to the server that gets keys, and to the one that gets words. `PROVED_RATIO` is what uploads a CPU second of proved
 reports should be of those of unproved ones.
 
-Then sealed reports of the same columns, with proofs, go to the door of one of three servers, by plain HTTP as a proxy
-sends them. CPU time is told of the door's process, of its server's, and of a server that it hands them on to.
+Then reports of the same columns, with proofs, go to the door of one of three servers, by plain HTTP as a proxy
+sends them. CPU time is told of the server's process, and of a server that it hands them on to.
 
 The bytes on the wire are counted between TLS and TCP: of a connection, and of a request on it.
 """
@@ -45,10 +45,10 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ProtocolFailure
 from dpmpc.network.identity import pinning_context, public_context
 
-REPORTS, SHORT_REPORTS = 100_000, 10_000
+REPORTS, SHORT_REPORTS = 40_000, 4_000
 CONNECTIONS = 64
 ROUNDS = 4  # alternations between the servers
-DOOR_SHARE = 20  # of the reports, how many go through a door: sealing them takes longer than all else
+DOOR_SHARE = 8  # of the reports, how many go through a door: sealing them takes longer than all else
 SECOND_MOMENTS: dict[str, Any] = {
     "noise_by": "servers",
     "sketch": "sum",
@@ -100,7 +100,7 @@ class Way(NamedTuple):
     party: str  # the name in its certificate
     path: str
     context: ssl.SSLContext | None
-    bodies: Callable[[int, int], list[bytes]]  # of so many reports, from a number on
+    bodies: Callable[[int], list[bytes]]  # of so many reports
 
 
 def measure(folder: Path, reports: int, connections: int) -> dict[str, Any]:
@@ -122,7 +122,7 @@ def measure(folder: Path, reports: int, connections: int) -> dict[str, Any]:
             ways = {"dpmpc": ours, "bare": ours._replace(port=port, process=bare.pid)}
             measured = _measure_ways(ways, reports, connections)
             memory = {name: _peak_mb(way.process) for name, way in ways.items()}
-            wire = asyncio.run(_wire(ours, ours.bodies(2, reports)))
+            wire = asyncio.run(_wire(ours, ours.bodies(2)))
         finally:
             bare.kill()
             bare.wait()
@@ -158,7 +158,7 @@ def measure_proofs(folder: Path, reports: int, connections: int) -> dict[str, An
                 _require_stored(servers, server, reports // ROUNDS * ROUNDS)
             measured[kind] = {
                 **found,
-                "bytes": {name: len(way.bodies(1, 0)[0]) for name, way in ways.items()},
+                "bytes": {name: len(way.bodies(1)[0]) for name, way in ways.items()},
                 "cpu_ratio": _ratio(found["cpu_s"], "unproved", "proved"),
                 "wall_ratio": _ratio(found["wall_s"], "unproved", "proved"),
             }
@@ -166,21 +166,20 @@ def measure_proofs(folder: Path, reports: int, connections: int) -> dict[str, An
 
 
 def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]:
-    """Send sealed reports to one door; return seconds of CPU time of each process, and of wall time, a report."""
+    """Send reports to one door; return seconds of CPU time of each process, and of wall time, a report."""
     (folder / "door").mkdir()
-    options = {"sealed": True, "proved": True, **SECOND_MOMENTS}
+    options = {"doors": True, "proved": True, **SECOND_MOMENTS}
     each = max(1, reports // ROUNDS)
     with Servers.make(folder / "door", "--rate", "1000000000", **options) as servers:
         servers.start()
         collection = servers.collection
-        (door,) = re.findall(r"the door's process is (\d+)", servers.log(0))
-        processes = {"door": int(door), "server": servers.processes[0].pid, "other": servers.processes[1].pid}
+        processes = {"server": servers.processes[0].pid, "other": servers.processes[1].pid}
         found: dict[str, list[float]] = {name: [] for name in (*processes, "wall")}
         path = SEALED_UPLOADS.format(digest=collection.digest.hex())
         for number in range(ROUNDS):
             print(f"intake: round {number + 1} of {ROUNDS}, through a door", file=sys.stderr)
-            bodies = _sealed(collection, each)
-            way = Way(servers.webs[0], int(door), "", path, None, lambda count, first: [])
+            bodies = _bodies(collection, each)
+            way = Way(servers.webs[0], processes["server"], "", path, None, lambda count: [])
             before = {name: _cpu_seconds(process) for name, process in processes.items()}
             start = time.perf_counter()
             asyncio.run(_send_all(way, bodies, connections))
@@ -192,8 +191,8 @@ def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]
     return {"reports": each * ROUNDS, "bytes": len(bodies[0]), "seconds": seconds}
 
 
-def _sealed(collection: Collection, count: int) -> list[bytes]:
-    """Make reports of format 2."""
+def _bodies(collection: Collection, count: int) -> list[bytes]:
+    """Make reports; what the rows say does not matter to a server."""
     ids = [report_id(collection.digest, os.urandom(SECRET_BYTES)) for _ in range(count)]
     rows = np.full((count, len(collection.plan.schema)), 5.0)
     records = zip(*make_reports(Client(collection.plan), collection, rows, ids), strict=True)
@@ -207,9 +206,9 @@ def _way(servers: Servers, server: int) -> Way:
         servers.address(server)[1],
         servers.processes[server].pid,
         f"party-{server}",
-        f"/v1/collections/{collection.digest.hex()}/reports",
+        SEALED_UPLOADS.format(digest=collection.digest.hex()),
         pinning_context(collection.servers[server].certificate.encode()),
-        functools.partial(_bodies, collection, server),
+        functools.partial(_bodies, collection),
     )
 
 
@@ -220,7 +219,7 @@ def _measure_ways(ways: dict[str, Way], reports: int, connections: int) -> dict[
     each = reports // ROUNDS
     for number in range(ROUNDS):
         for name, way in ways.items():
-            bodies = way.bodies(each, number * each)
+            bodies = way.bodies(each)
             print(f"intake: round {number + 1} of {ROUNDS}, {name}", file=sys.stderr)
             before, start = _cpu_seconds(way.process), time.perf_counter()
             asyncio.run(_send_all(way, bodies, connections))
@@ -240,13 +239,6 @@ def _require_stored(servers: Servers, server: int, expected: int) -> None:
     with servers.spool(server) as spool:
         if len(spool) != expected:
             raise ProtocolFailure(f"intake: {len(spool)} reports in the spool, {expected} expected")
-
-
-def _bodies(collection: Collection, server: int, count: int, first: int) -> list[bytes]:
-    """Make reports to a server; what the rows say does not matter to it."""
-    rows = np.full((count, len(collection.plan.schema)), 5.0)
-    ids = [(first + index).to_bytes(16) for index in range(count)]
-    return make_reports(Client(collection.plan), collection, rows, ids)[server]
 
 
 async def _send_all(way: Way, bodies: Sequence[bytes], connections: int) -> None:
@@ -346,7 +338,7 @@ def _serve_bare(identity: Path, port: int) -> None:
 
     async def run() -> None:
         application = web.Application()
-        application.router.add_post("/v1/collections/{digest}/reports", handle)
+        application.router.add_post(SEALED_UPLOADS, handle)
         runner = web.AppRunner(application, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, HOST, port, ssl_context=public_context(identity)).start()
@@ -414,7 +406,6 @@ def _door_lines(door: dict[str, Any]) -> list[str]:
     rows = [
         [name, f"{1e6 * door['seconds'][key]['median']:.0f}", f"{1 / door['seconds'][key]['median']:,.0f}"]
         for key, name in (
-            ("door", "the door's process, which parses HTTP"),
             ("server", "its server, which opens, stores and hands on"),
             ("other", "another server, which opens and stores"),
         )

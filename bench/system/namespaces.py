@@ -92,12 +92,12 @@ def collect(folder: Path, reports: int, *, delay: float, loss: float, seed: int)
     np.savetxt(folder / "data.csv", rows, delimiter=",", header="a,y", comments="")
     with Wire(SERVERS + 1, delay=delay, loss=loss, seed=seed) as wire, serving(wire, folder):
         start = time.monotonic()
-        submit = ["submit", "collection.toml", "data.csv", "--batch", "10", "--seconds", "300"]
+        submit = ["submit", "collection.json", "data.csv", "--batch", "10", "--seconds", "300"]
         _done(wire.command(CLIENT, _dpmpc(*submit)), folder)
         uploaded = time.monotonic() - start
         statuses, cut = release_while_cut_off(wire, folder)
         released = release(wire, folder)
-    _done(_dpmpc("verify", "release-0.dpmpc", "--collection", "collection.toml"), folder)
+    _done(_dpmpc("verify", "release-0.dpmpc", "--collection", "collection.json"), folder)
     require_exact(servers, reports)
     return Outcome(reports, uploaded, statuses, cut, released, wire.passed, wire.lost)
 
@@ -106,7 +106,7 @@ def prepare(folder: Path, reports: int) -> Servers:
     """Make identities and the task file, as operators do."""
     now = datetime.datetime.now(datetime.UTC)
     (folder / "bounds.toml").write_text(_BOUNDS)
-    command = ["collection", "collection.toml", "--name", "a trial", "--bounds", "bounds.toml"]
+    command = ["collection", "collection.json", "--name", "a trial", "--bounds", "bounds.toml"]
     for server in range(SERVERS):
         own = folder / f"server-{server}"
         own.mkdir(mode=0o700)
@@ -120,7 +120,7 @@ def prepare(folder: Path, reports: int) -> Servers:
     command += ["--sketch", "osnap", "--rows", "8", "--sparsity", "2", "--copies", "each"]
     command += ["--noise-by", "clients", "--corrupt-clients", "0"]
     _done(_dpmpc(*command), folder)
-    return Servers(folder, Collection.load(folder / "collection.toml"))
+    return Servers(folder, Collection.load(folder / "collection.json"))
 
 
 @contextmanager
@@ -129,7 +129,7 @@ def serving(wire: Wire, folder: Path) -> Iterator[None]:
     commands = [
         wire.command(
             server,
-            _dpmpc("serve", "collection.toml", *_own(server), "--listen", f"{wire.address(server)}:{UPLOAD_PORT}"),
+            _dpmpc("serve", "collection.json", *_own(server), "--listen", f"{wire.address(server)}:{UPLOAD_PORT}"),
         )
         for server in range(SERVERS)
     ]
@@ -204,7 +204,7 @@ def launched(commands: Sequence[Sequence[str]], folder: Path) -> Iterator[list[s
 def _release(server: int) -> list[str]:
     deadlines = ["--connect-deadline", str(CONNECT_SECONDS), "--deadline", str(STEP_SECONDS)]
     own = [*_own(server), "--out", f"release-{server}.dpmpc", "--close"]
-    return _dpmpc("release", "collection.toml", *own, *deadlines)
+    return _dpmpc("release", "collection.json", *own, *deadlines)
 
 
 def _own(server: int) -> list[str]:

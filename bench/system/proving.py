@@ -21,7 +21,9 @@ from typing import Any
 import numpy as np
 
 from bench.harness import cpu_seconds, machine, markdown, summary, write
-from dpmpc.collection.reports import HEADER_BYTES
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.sealing import FORMAT
+from dpmpc.collection.sealing_suites import SUITES
 from dpmpc.proving import Circuit, ProofServer, Prover, QueryPoint, RowCircuit, decide, joint_randomness
 from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
 from dpmpc.randomness import KEY_BYTES, Stream
@@ -60,10 +62,10 @@ def circuit_of(columns: int, bits: int) -> RowCircuit:
     return RowCircuit(columns, -top, top, columns << 2 * bits, moments=True)
 
 
-def record_bytes(circuit: Circuit) -> tuple[int, int]:
-    """Return the bytes of a record at a server with a key, and at the one with words."""
-    head = HEADER_BYTES + SERVERS * PART_BYTES
-    return head + KEY_BYTES, head + BLIND_BYTES + WORD_BYTES * circuit.words
+def upload_bytes(circuit: Circuit) -> int:
+    """Return the bytes of a report: what is sealed to each server by suite x25519, with one id."""
+    payloads = (SERVERS - 1) * KEY_BYTES + BLIND_BYTES + WORD_BYTES * circuit.words + SERVERS**2 * PART_BYTES
+    return len(FORMAT) + ID_BYTES + SERVERS * (1 + SUITES["x25519"].added_bytes) + payloads
 
 
 def sumvec_bytes(columns: int, bits: int) -> int:
@@ -78,6 +80,28 @@ def sumvec_bytes(columns: int, bits: int) -> int:
     return WORD_BYTES * (measured + 3 * min(map(proof, range(1, measured + 1))))
 
 
+def purpose_made_bytes(columns: int, bits: int, digit: int) -> int:
+    """Return the bytes of a share of a Prio3 circuit for W = z z^T within the ball, three proofs in Field64.
+
+    The input is W and the digits, of so many bits, of z and of the slack of the ball; z itself is linear in these. A
+    gadget checks that digits are in range, another the products; binary digits may share that of the products.
+    """
+    products = columns * (columns + 1) // 2
+    slack = (columns << 2 * bits).bit_length()
+    digits = columns * -(-(bits + 1) // digit) + -(-slack // digit)
+
+    def proof(checks: int, inputs: int, degree: int) -> int:
+        def length(chunk: int) -> int:
+            calls = -(-checks // chunk)
+            return inputs * chunk + degree * ((1 << calls.bit_length()) - 1) + 1
+
+        return min(map(length, range(1, checks + 1)))
+
+    apart = proof(digits, 1, 1 << digit) + proof(products, 2, 2)
+    together = proof(digits + products, 2, 2) if digit == 1 else apart
+    return WORD_BYTES * (products + digits + 3 * min(apart, together))
+
+
 def measure(columns: int, bits: int, runs: int) -> dict[str, Any]:
     """Measure all jobs of one size, one run of each in turn."""
     circuit = circuit_of(columns, bits)
@@ -88,7 +112,6 @@ def measure(columns: int, bits: int, runs: int) -> dict[str, Any]:
     for _ in range(runs):
         for name, job in jobs.items():
             seconds[name].append(cpu_seconds(job))
-    by_key, by_words = record_bytes(circuit)
     return {
         "columns": columns,
         "fractional_bits": bits,
@@ -98,7 +121,7 @@ def measure(columns: int, bits: int, runs: int) -> dict[str, Any]:
         "bytes": {
             "unproved": WORD_BYTES * (columns + circuit.products),
             "words": WORD_BYTES * circuit.words,
-            "upload": (SERVERS - 1) * by_key + by_words,
+            "upload": upload_bytes(circuit),
             "message": circuit.message_bytes,
             "sumvec": sumvec_bytes(columns, bits),
         },

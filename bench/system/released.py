@@ -60,6 +60,6 @@ def expected_sums(servers: Servers, task: Task) -> NDArray[np.int64]:
 
 
 def _launch(servers: Servers, server: int, file: Path) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "dpmpc", "release", str(servers.folder / "collection.toml")]
+    command = [sys.executable, "-m", "dpmpc", "release", str(servers.folder / "collection.json")]
     command += ["--server", str(server), "--folder", str(servers.server_folder(server).path), "--out", str(file)]
     return subprocess.Popen([*command, "--close"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)

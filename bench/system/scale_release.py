@@ -112,7 +112,7 @@ def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
 
 
 def _launch(servers: Servers, server: int) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "bench.system.scale_release", "release", str(servers.folder / "collection.toml")]
+    command = [sys.executable, "-m", "bench.system.scale_release", "release", str(servers.folder / "collection.json")]
     command += ["--server", str(server), "--folder", str(servers.server_folder(server).path), "--close"]
     command += ["--out", str(servers.folder / f"release-{server}.dpmpc"), "--connect-deadline", "600", "--deadline"]
     root = str(Path(__file__).parents[2])

@@ -72,7 +72,7 @@ def measure(place: str, workers: int, group: int, seconds: float) -> dict[str, A
 
 def _add(place: str, number: int, workers: int, group: int, seconds: float, gate: Any, told: Any) -> None:
     words = np.zeros((1, *SHAPE), np.uint64)
-    with _opened(place, number, workers) as store:
+    with tempfile.TemporaryDirectory() as ledger, _opened(place, Path(ledger), number, workers) as store:
         gate.wait()
         count, start, cpu = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() < start + seconds:
@@ -81,12 +81,12 @@ def _add(place: str, number: int, workers: int, group: int, seconds: float, gate
         told.put((count, time.perf_counter() - start, time.process_time() - cpu))
 
 
-def _opened(place: str, number: int, workers: int) -> ReportStore:
+def _opened(place: str, ledger: Path, number: int, workers: int) -> ReportStore:
     if not place.startswith("postgres"):
-        return SqliteStore(place, _DIGEST, 0, SHAPE)
+        return SqliteStore(place, _DIGEST, 0, SHAPE, ledger=ledger)
     from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
 
-    return PostgresStore(place, _DIGEST, 0, SHAPE, worker=number, workers=workers)
+    return PostgresStore(place, _DIGEST, 0, SHAPE, ledger=ledger, worker=number, workers=workers)
 
 
 def render(content: dict[str, Any]) -> str:

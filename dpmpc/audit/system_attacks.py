@@ -35,6 +35,7 @@ from dpmpc.collection.collection_design import CollectionTerms, design_collectio
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.report_ids import ID_BYTES, as_strings
 from dpmpc.collection.reports import ReportFormat, make_reports
+from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection
@@ -183,7 +184,10 @@ def trial_collection(folder: Path, schema: Schema, *, minimum_batch: int, **opti
         own = folder / f"server-{server}"
         own.mkdir(mode=0o700)
         certificate = write_identity(own / "identity", server, 2 * _DAY).decode()
-        entries.append(ServerEntry(f"https://server-{server}.example", f"server-{server}.example:7444", certificate))
+        SealFolder(own / "seals").draw("trial")
+        keys = (read_public(own / "seals" / "trial.pub"),)
+        name = f"server-{server}.example"
+        entries.append(ServerEntry(f"https://{name}", f"{name}:7444", certificate, keys))
     now = datetime.datetime.now(datetime.UTC)
     terms = CollectionTerms(
         name="a trial",

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.cli.options import add_release_options, add_take_over, address, release_choices
+from dpmpc.cli.options import add_release_options, address, release_choices
 from dpmpc.cli.waiting import quiet
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.untrusted import ReadError, printable, read_bytes
@@ -62,7 +62,7 @@ def add_commands(commands: Any) -> None:
     identity.set_defaults(run=_identity)
 
     collection = commands.add_parser("collection", help="write the task file of a collection, with its noise")
-    collection.add_argument("file", metavar="FILE", help="a new file: TOML, with --seal JSON")
+    collection.add_argument("file", metavar="FILE", help="a new file, JSON")
     collection.add_argument("--name", required=True, help="what people call it")
     collection.add_argument(
         "--purpose", default="", metavar="TEXT", help="why people are asked, for the servers' pages"
@@ -97,9 +97,9 @@ def add_commands(commands: Any) -> None:
     collection.add_argument(
         "--seal",
         action="append",
+        required=True,
         metavar="PUBLIC",
-        help="for each server in order its NAME.pub of `dpmpc identity --seal`: clients may send one report for all "
-        "servers to any of them",
+        help="for each server in order its NAME.pub of `dpmpc identity --seal`, which clients seal to",
     )
     collection.add_argument(
         "--organisation",
@@ -174,22 +174,14 @@ def _add_serve(commands: Any) -> None:
     )
     serve.add_argument(
         "--web",
-        type=address,
-        metavar="HOST:PORT",
-        help="a door for browsers too, on loopback: plain HTTP for a proxy that ends TLS; format 2",
+        type=_door_place,
+        metavar="HOST:PORT|unix:PATH",
+        help="a door for browsers too, on loopback or at a UNIX socket: plain HTTP for a reverse proxy",
     )
     serve.add_argument(
         "--unproved-web",
         action="store_true",
         help="open the door though clients prove nothing: whoever ends TLS could spoil the release",
-    )
-    serve.add_argument(
-        "--proxied",
-        nargs="+",
-        default=[],
-        metavar="NETWORK",
-        help="addresses of proxies, such as 10.0.0.7/32, that say who calls: their connections begin with the header "
-        "of the PROXY protocol, version 2, and limits count the callers",
     )
     serve.add_argument(
         "--store",
@@ -202,6 +194,7 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
+    serve.add_argument("--requests", type=int, metavar="N", help="most requests at once at the door")
     serve.add_argument("--connections", type=int, metavar="N", help="most connections at once")
     serve.add_argument("--address-connections", type=int, metavar="N", help="most connections of one address at once")
     serve.add_argument(
@@ -219,8 +212,12 @@ def _add_serve(commands: Any) -> None:
         default="text",
         help="lines for people, or a JSON object on each (default %(default)s)",
     )
-    add_take_over(serve)
     serve.set_defaults(run=_serve)
+
+
+def _door_place(text: str) -> tuple[str, int] | Path:
+    """Parse where a proxy reaches a door."""
+    return Path(text.removeprefix("unix:")) if text.startswith("unix:") else address(text)
 
 
 def _time(text: str) -> datetime.datetime:
@@ -285,7 +282,7 @@ def _collection(options: argparse.Namespace) -> None:
     from dpmpc.network.identity import valid_until
     from dpmpc.specification import Budget
 
-    seals = [()] * len(options.server) if options.seal is None else [(read_public(path),) for path in options.seal]
+    seals = [(read_public(path),) for path in options.seal]
     if len(seals) != len(options.server):
         raise InputError(f"seal: {len(seals)} given, one for each of {len(options.server)} servers expected")
     servers = tuple(
@@ -313,7 +310,7 @@ def _collection(options: argparse.Namespace) -> None:
     _require_useful(collection, options.survival is not None, refuse=not options.even_if_hopeless)
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
-    print(collection.plan.guarantee)
+    print(collection.promised)
     for number, server in enumerate(servers):
         ends = valid_until(server.certificate.encode())
         if ends < collection.expires:
@@ -322,15 +319,14 @@ def _collection(options: argparse.Namespace) -> None:
                 f"expires: nothing is uploaded or released after that (dpmpc identity --days)",
                 file=sys.stderr,
             )
-    if options.seal is not None:
-        for variable in collection.plan.schema.variables:
-            if variable.date is not None and not _form_reads(variable.date):
-                print(
-                    f"dpmpc collection: column {variable.name!r}: date = {variable.date!r}: the form of a door cannot "
-                    f"read such dates and refuses the collection; with {', '.join(f'%{one}' for one in _FORM_DATES)} "
-                    "alone, and a year, it takes them, and dpmpc submit takes both",
-                    file=sys.stderr,
-                )
+    for variable in collection.plan.schema.variables:
+        if variable.date is not None and not _form_reads(variable.date):
+            print(
+                f"dpmpc collection: column {variable.name!r}: date = {variable.date!r}: the form of a door cannot "
+                f"read such dates and refuses the collection; with {', '.join(f'%{one}' for one in _FORM_DATES)} "
+                "alone, and a year, it takes them, and dpmpc submit takes both",
+                file=sys.stderr,
+            )
     if not collection.proved:
         print(
             "dpmpc collection: no proofs, so that one client which shares arbitrary words can spoil the release "
@@ -461,13 +457,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
     yield f"batch of {collection.minimum_batch} to {collection.largest_batch} reports"
     yield "one report for each client of a roster" if collection.authenticated else "reports of anybody"
     schema = collection.plan.schema
-    if schema.outside == "clip":
-        yield "values outside the bounds are clipped to them, by each client for itself"
-    else:
-        yield (
-            "values outside the bounds are refused, so that a missing report tells of one: nothing more is uploaded; a "
-            "release of version 0.1 still verifies"
-        )
+    yield "values outside the bounds are clipped to them, by each client for itself"
     for variable in schema.variables:
         yield f"column {variable.in_words}"
     for number, server in enumerate(collection.servers):
@@ -478,7 +468,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
         for key in server.keys:
             yield f"  reports are sealed to key {key.number}: {key.suite} {key.shown}"
-    yield from str(collection.plan.guarantee).split("\n")
+    yield from collection.promised.split("\n")
     yield f"omission: {omission(collection)}"
     if collection.proved:
         yield f"proofs: clients prove that a report is well formed; {soundness(collection, collection.largest_batch)}"
@@ -529,7 +519,6 @@ def _serve(options: argparse.Namespace) -> None:
 def _serve_until_stopped(options: argparse.Namespace) -> None:
     from dpmpc.collection.admission import Limits
     from dpmpc.collection.logs import configure
-    from dpmpc.collection.proxy_protocol import Proxies
     from dpmpc.collection.server_folder import ServerFolder
     from dpmpc.collection.serving import serve
     from dpmpc.collection.task_file import Collection
@@ -546,6 +535,7 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
         "rate": options.rate,
         "body_bytes": options.max_body,
         "waiting_bytes": options.max_waiting,
+        "requests": options.requests,
         "connections": options.connections,
         "address_connections": options.address_connections,
     }
@@ -556,13 +546,12 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
     serve(
         collection,
         options.server,
-        ServerFolder(Path(options.folder), options.take_over_ledger),
+        ServerFolder(Path(options.folder)),
         host,
         port,
         limits=Limits(**{name: value for name, value in given.items() if value is not None}),
         metrics_for_all=options.metrics_for_all,
         web=options.web,
-        proxies=Proxies(options.proxied),
         store=options.store,
         workers=options.workers,
         on_listening=tell,

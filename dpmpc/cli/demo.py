@@ -8,7 +8,7 @@ from typing import Any
 
 from dpmpc.cli.fit import run_and_fit
 from dpmpc.cli.options import add_run_options, add_simulation_seed, option_of
-from dpmpc.cli.output import print_result
+from dpmpc.cli.output import ResultFolder, print_result
 
 DEMONSTRATED = ("ridge", "low-rank", "moment")
 
@@ -37,7 +37,8 @@ def _demo(options: argparse.Namespace) -> None:
         started = time.perf_counter()
         shown = demonstrations.demonstration(options.model, options.clients, options.simulation_seed, name)
         task = shown.task(options.epsilon, options.delta, options.servers, options.simulation_seed)
-        networked, report = run_and_fit(task, shown.table, options, shown.analysis, began=started)
+        with ResultFolder(None) as kept:
+            networked, report = run_and_fit(task, shown.table, options, shown.analysis, kept, began=started)
         compared = shown.analysis.compare(shown.table)  # the population is generated: nobody's privacy
         runs[name] = demonstrations.DemonstratedRelease(networked, report, compared, shown)
     print_result(

@@ -18,7 +18,7 @@ from dpmpc.cli.options import (
     dialect_of,
     task_choices,
 )
-from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path
+from dpmpc.cli.output import OUT_HELP, ResultFolder, new_path
 
 
 def add_commands(commands: Any) -> None:
@@ -72,6 +72,6 @@ def _describe(options: argparse.Namespace) -> None:
     table = book.encode(read_cells(options.data, book.sources, dialect=dialect_of(options)), counted=True)
     warn_of_bounds(public, table.values)
     task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
-    networked, report = run_and_fit(task, table, options, model, began=began)
-    compared = model.compare(table) if options.compare else None
-    hand_out(options, out, report, {RELEASE_FILE: networked.release}, compared)
+    with ResultFolder(out) as kept:
+        _, report = run_and_fit(task, table, options, model, kept, began=began)
+        hand_out(options, kept, report, model.compare(table) if options.compare else None)

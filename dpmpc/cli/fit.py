@@ -5,8 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 import time
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.coded import add_missing_options, read_data
@@ -19,7 +17,7 @@ from dpmpc.cli.options import (
     add_task_options,
     task_choices,
 )
-from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, new_path, print_result, progress, write_outputs
+from dpmpc.cli.output import OUT_HELP, RELEASE_FILE, ResultFolder, new_path, print_result, progress
 from dpmpc.cli.parsing import Parser
 from dpmpc.errors import InputError
 
@@ -28,7 +26,6 @@ if TYPE_CHECKING:
     from dpmpc.cli.fit_rounds import RoundsFitModel
     from dpmpc.data import Schema, Table
     from dpmpc.networked import NetworkedRun
-    from dpmpc.release import Release
     from dpmpc.results import Report
     from dpmpc.task import Task
 
@@ -143,14 +140,14 @@ def _fit(options: argparse.Namespace) -> None:
         spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
         analysis = ridge_model_of(analysis, spec, options)
         choices = analysis.choices(choices, public)
-    if isinstance(analysis, RoundsFitModel):
-        table, public = analysis.arrange(table, public, given=options.bounds is not None)
-        report, releases = _fit_in_rounds(analysis, table, public, options, choices, began=began)
-    else:
-        task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
-        networked, report = run_and_fit(task, table, options, analysis, began=began)
-        releases = {RELEASE_FILE: networked.release}
-    hand_out(options, out, report, releases, analysis.compare(table) if options.compare else None)
+    with ResultFolder(out) as kept:
+        if isinstance(analysis, RoundsFitModel):
+            table, public = analysis.arrange(table, public, given=options.bounds is not None)
+            report = _fit_in_rounds(analysis, table, public, options, choices, kept, began=began)
+        else:
+            task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
+            _, report = run_and_fit(task, table, options, analysis, kept, began=began)
+        hand_out(options, kept, report, analysis.compare(table) if options.compare else None)
 
 
 def fit_model_of(options: argparse.Namespace) -> FitModel:
@@ -190,42 +187,36 @@ def _fit_in_rounds(
     public: Schema,
     options: argparse.Namespace,
     choices: dict[str, Any],
+    kept: ResultFolder,
     *,
     began: float,
-) -> tuple[Report, dict[str, Release]]:
+) -> Report:
     """Have all sums of a model in rounds released, and say what was found and what it has cost."""
     from dpmpc.cli.fit_rounds import run_in_rounds
     from dpmpc.render.about import About
     from dpmpc.render.guarantee_prose import spent_text
-    from dpmpc.render.released import release_file, report_of
+    from dpmpc.render.released import report_of
     from dpmpc.render.servers import RunCost, with_run
 
-    runs, fit_s = run_in_rounds(analysis, table, public, options, choices)
+    runs, fit_s = run_in_rounds(analysis, table, public, options, choices, kept)
     model = analysis.estimator
-    releases = {release_file(number): release for number, release in enumerate(model.releases_)}
     report = report_of(
         model.releases_,
         analysis.result(),
         About.of_release(model.releases_[0]),
-        files=list(releases),
+        files=list(kept.releases),
         in_rounds=True,
         guarantee=model.guarantee_,
     )
     cost = RunCost.of_rounds(runs, time.perf_counter() - began, fit_s)
-    return with_run(report, cost, said=[f"{spent_text(model.guarantee_)}."], command=_command(options)), releases
+    return with_run(report, cost, said=[f"{spent_text(model.guarantee_)}."], command=_command(options))
 
 
 def hand_out(
-    options: argparse.Namespace,
-    out: Path | None,
-    report: Report,
-    releases: Mapping[str, Release],
-    compared: NotPrivate | None = None,
+    options: argparse.Namespace, kept: ResultFolder, report: Report, compared: NotPrivate | None = None
 ) -> None:
     """Write what belongs in the directory, if there is one, and print the report, with what it was compared with."""
-    written = []
-    if out is not None:
-        written = write_outputs(out, report, releases, None if compared is None else compared.data)
+    written = kept.write(report, None if compared is None else compared.data)
     if options.json:
         fields: dict[str, Any] = report.to_dict()
         if compared is not None:
@@ -245,9 +236,9 @@ def _command(options: argparse.Namespace) -> str:
 
 
 def run_and_fit(
-    task: Task, table: Table, options: argparse.Namespace, analysis: FitModel, *, began: float
+    task: Task, table: Table, options: argparse.Namespace, analysis: FitModel, kept: ResultFolder, *, began: float
 ) -> tuple[NetworkedRun, Report]:
-    """Run the model's program, and say what its release shows and what the run has cost."""
+    """Have the sums opened and kept, and say what they show and what the run has cost."""
     from dpmpc.networked import run
     from dpmpc.randomness import stream_for
     from dpmpc.render.about import About
@@ -259,17 +250,18 @@ def run_and_fit(
         networked = run(
             task,
             table.values,
-            program=analysis.program,
-            arguments=analysis.arguments(),
             stream=stream_for(options.simulation_seed),
             threads=options.threads,
             deadline=options.deadline,
             on_progress=on_progress,
         )
     release, refused = networked.release, networked.refused
+    kept.keep(RELEASE_FILE, release)
+    fitting = time.perf_counter()
     analysis.fit(release)
+    fit_s = time.perf_counter() - fitting
     report = report_of([release], analysis.result(), About.of_release(release))
-    cost = RunCost.of(networked, time.perf_counter() - began)
+    cost = RunCost.of(networked, time.perf_counter() - began, fit_s)
     said = [f"{spent_text(release.guarantee)}."]
     said += [] if refused is None else [f"{proofs_text(release.clients, refused)}."]
     command = _command(options) if "data" in options else None

@@ -18,7 +18,6 @@ from dpmpc.data import Codebook, Schema, Table, Variable, check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import GroupComparison, GroupedRidgeRegression, RidgeRegression
 from dpmpc.linear_algebra import exact_gram, solve_ridge
-from dpmpc.networked import PROGRAM
 from dpmpc.results import NumberTable
 
 
@@ -26,7 +25,6 @@ class GroupedFitModel(FitModel):
     """Ridge regressions by the values of a variable of the bounds file."""
 
     name = GroupedRidgeRegression.kind
-    program = PROGRAM
     options = ("target", "alpha", "by")
     estimator: GroupedRidgeRegression
 
@@ -64,10 +62,6 @@ class GroupedFitModel(FitModel):
             raise InputError(
                 f"target: {self.target!r} and the group are the only columns, at least one feature expected"
             )
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the target and the estimator's parameters."""
-        return {"target": self.target, **super().arguments()}
 
     def fit(self, release: Any) -> None:
         """Fit the release with the target as asked."""
@@ -115,7 +109,6 @@ class ComparisonFitModel(FitModel):
     """Differences of a column's mean between the values of a variable of the bounds file."""
 
     name = GroupComparison.kind
-    program = PROGRAM
     options = ("target", "by", "before", "control")
     estimator: GroupComparison
 
@@ -160,10 +153,6 @@ class ComparisonFitModel(FitModel):
                 f"control: {self.estimator.control!r} given, one of {', '.join(groups.categories)} expected"
             )
         check_table(table, self.target, public)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the target and the estimator's parameters."""
-        return {"target": self.target, **super().arguments()}
 
     def fit(self, release: Any) -> None:
         """Fit the release with the target as asked."""

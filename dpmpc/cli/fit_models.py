@@ -1,4 +1,4 @@
-"""The models of `dpmpc fit` and the table of `dpmpc describe`: what each reads, which program runs, how it is judged.
+"""The models of `dpmpc fit` and the table of `dpmpc describe`: what each reads, and how it is judged.
 
 All rows are at hand here, as only in a simulation. What is computed from them beside the release (optimum, psi, exact
 moment, clipped share) is for whoever owns them and is not private: `FitModel.compare` alone is given the rows, and is
@@ -58,7 +58,7 @@ class FitModel(abc.ABC):
     """A model, from the options of the command to its findings."""
 
     name: ClassVar[str]  # as in `--model`
-    program: ClassVar[str]  # what the parties run; its analyst fits the release
+    program: ClassVar[str] = PROGRAM  # of parties that are started by hand (`dpmpc parties`)
     options: ClassVar[tuple[str, ...]]  # options of the command that only this model has
     estimator: AnyEstimator  # reads the release
 
@@ -83,7 +83,7 @@ class FitModel(abc.ABC):
         return {"model": self.estimator.parameters}
 
     def fit(self, release: Release) -> None:
-        """Fit the release, as the program's analyst does."""
+        """Fit the release, which is kept."""
         self.estimator.fit_release(release)
 
     def result(self) -> Result:
@@ -262,7 +262,6 @@ class TableOneModel(FitModel):
     """Table 1 of the columns with bounds, or of some."""
 
     name = TableOne.kind
-    program = PROGRAM
     options = ("columns", "by")
     estimator: TableOne
 

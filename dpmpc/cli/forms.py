@@ -21,6 +21,7 @@ from dpmpc.cli.options import add_simulation_seed, address, option_of, seconds
 from dpmpc.cli.output import new_path
 from dpmpc.cli.parsing import Parser
 from dpmpc.errors import DpmpcError, InputError
+from dpmpc.specification import DELTA_IS
 
 if TYPE_CHECKING:
     import msgspec
@@ -88,8 +89,7 @@ class Forms:
         self.add("--folder", needed=(called,), metavar="DIR", help=f"this {called}'s folder of --prepare")
         self.add("--addresses", needed=(PREPARE,), nargs="+", metavar="HOST:PORT", help=f"where each {called} listens")
         self.add("--epsilon", needed=PLANNED, **option_of("epsilon"))
-        failure = "the probability that the epsilon bound fails: well below 1/N"  # no noise here does without it
-        self.add("--delta", needed=PLANNED, **option_of("delta", help=failure))
+        self.add("--delta", needed=PLANNED, **option_of("delta", help=f"{DELTA_IS}: well below 1/N"))
         self.add("--names", used=PLANNED, nargs="+", metavar="NAME", help=f"what the {self.plural} are called")
         self.add("--threads", used=PLANNED, default=1, type=int, help="threads of each process")
         self.add(

@@ -104,11 +104,11 @@ def _party(options: argparse.Namespace) -> None:
     from dpmpc.data_release.mixing_parties import PROGRAM, RELEASE_FILE, PartySource, task_of
     from dpmpc.data_release.release_record import has_sent
     from dpmpc.network.programs import require_prepared
-    from dpmpc.storage.kept import refuse_unusable
+    from dpmpc.storage.kept import require_kept
 
     out, folder = new_path("out", options.out), Path(options.folder)
     settings = require_prepared(folder, options.party, PROGRAM)
-    refuse_unusable(folder)
+    require_kept(folder)
     position_of(options.key, column_names(options.data), "key")  # before the others are waited for
     print(task_of(settings.arguments).verify().guarantee, file=sys.stderr)
     source = PartySource(str(Path(options.data).resolve()), options.key)
@@ -160,12 +160,13 @@ def _bounds(paths: Sequence[str] | None) -> Schema | None:
 
 
 def _save(out: Path, release: MixedRelease) -> None:
-    """Write the public file, and the report on it beside it."""
+    """Write the public file, and then the report on it beside it."""
     from dpmpc.render.mixed import mixed_report
     from dpmpc.results import Result
     from dpmpc.results.page import write_page
 
     release.save(out)
+    print(f"{out}: what was released, kept", file=sys.stderr)
     report = out.with_name(f"{out.name}.html")
     write_page(report, mixed_report(release, Result(), file=out.name))
     print(f"{report}: what was released, for people", file=sys.stderr)

@@ -88,15 +88,6 @@ def add_proved(command: Parser) -> None:
     )
 
 
-def add_take_over(command: Parser) -> None:
-    """Add what a server says of a ledger of an older version."""
-    command.add_argument(
-        "--take-over-ledger",
-        action="store_true",
-        help="use a ledger of version 0.3 or older though releases that it began, and alone could finish, are given up",
-    )
-
-
 def add_file_options(command: Parser) -> None:
     """Add what is said of CSV files."""
     command.add_argument(

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 from dpmpc.cli import waiting
 from dpmpc.errors import InputError
@@ -20,7 +23,7 @@ OUTPUTS = ("report.html", "report.txt", "result.json")
 RELEASE_FILE = "release.dpmpc"
 NOT_PRIVATE_FILE = "not_private.json"
 OUT_HELP = (
-    "write releases, result and report to a new directory: all of it may be published, but for not_private.json, "
+    "write releases, then result and report, to a new directory: all of it may be published, but for not_private.json, "
     "which is there after --compare alone"
 )
 Progress = Callable[[str, float], None]
@@ -28,38 +31,83 @@ Progress = Callable[[str, float], None]
 
 def new_path(name: str, text: str) -> Path:
     """Return a path where nothing is yet, or refuse: results are never mixed or overwritten."""
+    import tempfile
+
     path = Path(text)
     if path.exists():
         raise InputError(f"{name}: {text!r} exists already, a new name expected")
     if not path.absolute().parent.is_dir():
         raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is not a directory")
-    return path
+    try:  # before anything is opened, which would be paid for and lost
+        with tempfile.TemporaryFile(dir=path.parent):
+            return path
+    except OSError as error:
+        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} takes no file: {error.strerror}") from None
 
 
-def write_outputs(
-    out: Path, report: Report, releases: Mapping[str, Release], not_private: Mapping[str, object] | None = None
-) -> list[Path]:
-    """Write everything to a directory beside the requested one, then rename it; return where the files are."""
-    import tempfile
+class ResultFolder:
+    """Where a command keeps what was opened: every release is on the disk before anything is computed or drawn of it.
 
-    from dpmpc.results.page import page
+    Promised: a release that `keep` has returned from outlasts whatever fails later, and a loss of power; reading it
+    again costs no privacy. Each file is whole or not there. Without `--out` the folder is a temporary one, which is
+    removed once the command has said what was found, and stays if it could not; that of `--out` is removed if nothing
+    was opened.
+    """
 
-    with tempfile.TemporaryDirectory(dir=out.absolute().parent, prefix=f".{out.name}.") as folder:
-        partial = Path(folder) / "out"
-        partial.mkdir()
-        for name, release in releases.items():
-            release.save(partial / name)
-        _write_json(partial / "result.json", report.to_dict())
+    def __init__(self, out: Path | None):
+        self.out = out
+        self.releases: dict[str, Release] = {}
+
+    def __enter__(self) -> Self:
+        import tempfile
+
+        from dpmpc.storage import sync
+
+        if self.out is not None:
+            self.out.mkdir()  # before anything is opened: what cannot be written is refused at no cost
+        self._place = Path(tempfile.mkdtemp(prefix="dpmpc-kept-")) if self.out is None else self.out
+        sync(self._place.absolute().parent)
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None) -> None:
+        if error is not None and self.releases:
+            print(
+                f"opened and kept: {', '.join(str(self._place / name) for name in self.releases)}; what failed came "
+                "after it, and dpmpc read reads it at no further cost",
+                file=sys.stderr,
+            )
+        elif error is not None or self.out is None:
+            shutil.rmtree(self._place)
+
+    def keep(self, name: str, release: Release) -> None:
+        """Write a release that was opened just now; when this returns, it is on the disk."""
+        release.save(self._place / name)
+        self.releases[name] = release
+
+    def write(self, report: Report, not_private: Mapping[str, object] | None = None) -> list[Path]:
+        """Write all else into the directory of `--out`, the page last, for it has drawings; return where it all is."""
+        from dpmpc.results.page import page
+
+        if self.out is None:
+            return []
+        _write_json(self.out / "result.json", report.to_dict())
         if not_private is not None:
-            _write_json(partial / NOT_PRIVATE_FILE, not_private)
-        (partial / "report.html").write_text(page(report), encoding="utf-8")
-        (partial / "report.txt").write_text(f"{report}\n", encoding="utf-8")
-        partial.rename(out)
-    return [out / name for name in (*OUTPUTS, *releases, *([] if not_private is None else [NOT_PRIVATE_FILE]))]
+            _write_json(self.out / NOT_PRIVATE_FILE, not_private)
+        _write_text(self.out / "report.txt", f"{report}\n")
+        _write_text(self.out / "report.html", page(report))
+        others = [] if not_private is None else [NOT_PRIVATE_FILE]
+        return [self.out / name for name in (*OUTPUTS, *self.releases, *others)]
 
 
 def _write_json(path: Path, fields: Mapping[str, object]) -> None:
-    path.write_text(json.dumps(fields, indent=1, allow_nan=False) + "\n")
+    _write_text(path, json.dumps(fields, indent=1, allow_nan=False) + "\n")
+
+
+def _write_text(path: Path, text: str) -> None:
+    from dpmpc.storage import whole
+
+    with whole(path) as file:
+        file.write(text.encode())
 
 
 def print_result(result: dict[str, Any] | list[Any]) -> None:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from dpmpc.cli.forms import PLANNED, PREPARE, SIMULATE, Forms, take_part, write_folders
 from dpmpc.cli.options import rounds_option
-from dpmpc.cli.output import RELEASE_FILE, new_path
+from dpmpc.cli.output import RELEASE_FILE, ResultFolder, new_path
 from dpmpc.errors import InputError
 from dpmpc.specification import MODELS_IN_ROUNDS
 
@@ -100,13 +100,14 @@ def _simulate(options: argparse.Namespace) -> None:
     rows = [len(read_rows(path, public, options.target)) for path in options.simulate]
     plan = _plan(options, rows)
     sources = [OwnerSource(str(Path(path).resolve())) for path in options.simulate]
-    done = run(
-        public_arguments(plan, threads=options.threads),
-        sources,
-        deadline=options.deadline,
-        simulation_seed=plan.simulation_seed,
-    )
-    _tell(options, plan, done.releases, done.owners, out, time.perf_counter() - began)
+    with ResultFolder(out) as kept:
+        done = run(
+            public_arguments(plan, threads=options.threads),
+            sources,
+            deadline=options.deadline,
+            simulation_seed=plan.simulation_seed,
+        )
+        _tell(options, plan, done.releases, done.owners, kept, time.perf_counter() - began)
 
 
 def _prepare(options: argparse.Namespace) -> None:
@@ -115,7 +116,7 @@ def _prepare(options: argparse.Namespace) -> None:
     plan = _plan(options, options.rows)
     arguments = public_arguments(plan, threads=options.threads)
     write_folders(options, agreement_of(arguments, deadline=options.deadline), OWNER, "owners")
-    print(f"{plan.price()}\n{plan.require_possible()}")
+    print(f"{plan.price()}\n{plan.require_possible().said_of('rows')}")
 
 
 def _owner(options: argparse.Namespace) -> None:
@@ -124,12 +125,12 @@ def _owner(options: argparse.Namespace) -> None:
     from dpmpc.data_owners.rounds_record import has_sent
     from dpmpc.estimators.coded_rows import codebook_of
     from dpmpc.network.programs import require_prepared
-    from dpmpc.storage.kept import refuse_unusable
+    from dpmpc.storage.kept import require_kept
 
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
     plan = plan_of(require_prepared(folder, options.owner, PROGRAM).arguments)
-    refuse_unusable(folder)
+    require_kept(folder)
     there = column_names(options.data)
     for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")
@@ -137,10 +138,11 @@ def _owner(options: argparse.Namespace) -> None:
     source = OwnerSource(str(Path(options.data).resolve()), ledger)
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
     print(f"{options.data}: answers for {plan.answered}", file=sys.stderr)
-    print(f"{plan.price()}\n{plan.require_possible()}", file=sys.stderr)
+    print(f"{plan.price()}\n{plan.require_possible().said_of('rows')}", file=sys.stderr)
     outcome = take_part(options, options.owner, PROGRAM, source, has_sent)
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
-    _tell(options, plan, load_releases(folder), spent, out, time.perf_counter() - began)
+    with ResultFolder(out) as kept:
+        _tell(options, plan, load_releases(folder), spent, kept, time.perf_counter() - began)
 
 
 def _finish(options: argparse.Namespace) -> None:
@@ -156,7 +158,8 @@ def _finish(options: argparse.Namespace) -> None:
     first = releases[0].task
     if (first.schema, first.clients, first.trust) != plan.public:
         raise InputError(f"finish: {options.finish!r} given, whose first sum is of another plan than its settings")
-    _tell(options, plan, releases, (), out, time.perf_counter() - began)
+    with ResultFolder(out) as kept:
+        _tell(options, plan, releases, (), kept, time.perf_counter() - began)
 
 
 def _schema(options: argparse.Namespace) -> Any:
@@ -214,10 +217,10 @@ def _tell(
     plan: OwnersPlan,
     releases: Sequence[Release],
     spent: Sequence[RunStatistics],
-    out: Path | None,
+    kept: ResultFolder,
     wall_s: float,
 ) -> None:
-    """Fit the sums, which costs no privacy, and write and print what was found."""
+    """Keep the sums, fit them, which costs no privacy, and write and print what was found."""
     from dpmpc.cli.fit import hand_out
     from dpmpc.render.about import About
     from dpmpc.render.guarantee_prose import owners_spent_text
@@ -226,13 +229,16 @@ def _tell(
     from dpmpc.results.page import command_line
     from dpmpc.rounds import SavedReleases
 
+    in_rounds = plan.cells is None
+    for number, release in enumerate(releases):
+        kept.keep(release_file(number) if in_rounds else RELEASE_FILE, release)
     saved = SavedReleases(releases, plan.epsilon)
-    model, in_rounds = plan.fitted(saved), plan.cells is None
-    files = {release_file(number) if in_rounds else RELEASE_FILE: one for number, one in enumerate(releases)}
+    model = plan.fitted(saved)
     named = [f"{name}, {rows:,} rows" for name, rows in zip(plan.owners, plan.rows, strict=True)]
-    about = About("release", f"Release of {releases[0].clients:,} rows of {plan.pooling}", [("Owners", named)])
+    about = About("release", f"Release of {releases[0].clients:,} rows of {plan.pooling}", [("Owners", named)], "rows")
     promised = saved.guarantee
-    report = report_of(releases, model.result(), about, files=list(files), in_rounds=in_rounds, guarantee=promised)
+    files = list(kept.releases)
+    report = report_of(releases, model.result(), about, files=files, in_rounds=in_rounds, guarantee=promised)
     owners = [{"name": name, "rows": rows} for name, rows in zip(plan.owners, plan.rows, strict=True)]
     opened, planned = len(releases), len(plan.shares)
     said = [
@@ -248,4 +254,4 @@ def _tell(
     paths += options.simulate or []
     report = with_run(report, cost, said=said, command=command_line(options.arguments, paths))
     data = {**report.data, "owners": owners, "sums": {"opened": opened, "planned": planned}}
-    hand_out(options, out, dataclasses.replace(report, data=data), files)
+    hand_out(options, kept, dataclasses.replace(report, data=data))

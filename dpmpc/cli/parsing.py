@@ -50,18 +50,19 @@ EXAMPLES: dict[str, str] = {
     "audit": "dpmpc audit --mechanism one-copy --releases 1e5",
     "completion": "dpmpc completion bash > ~/.local/share/bash-completion/completions/dpmpc",
     "identity": "dpmpc identity server-0/identity --server 0 --days 400",
-    "collection": "dpmpc collection survey.toml --name Survey --bounds bounds.toml "
-    "--server https://a.example:7443 a.example:7444 a.crt --server https://b.example:7443 b.example:7444 b.crt "
+    "collection": "dpmpc collection survey.json --name Survey --bounds bounds.toml "
+    "--server https://a.example:7443 a.example:7444 a.crt --seal a.pub "
+    "--server https://b.example:7443 b.example:7444 b.crt --seal b.pub "
     "--opens 2027-01-31T08:00+01:00 --closes 2027-03-01T00:00+01:00 --expires 2027-04-01T00:00+02:00 "
     "--minimum-batch 2e4 --largest-batch 1e6 --epsilon 1 --delta 1e-7",
-    "inspect": "dpmpc inspect survey.toml",
-    "roster": "dpmpc roster survey.toml --names names.txt --out tickets",
-    "serve": "dpmpc serve survey.toml --server 0 --folder server-0 --listen 0.0.0.0:7443",
-    "status": "dpmpc status survey.toml",
-    "submit": "dpmpc submit survey.toml people.csv --state people.state --batch 10",
+    "inspect": "dpmpc inspect survey.json",
+    "roster": "dpmpc roster survey.json --names names.txt --out tickets",
+    "serve": "dpmpc serve survey.json --server 0 --folder server-0 --listen 0.0.0.0:7443",
+    "status": "dpmpc status survey.json",
+    "submit": "dpmpc submit survey.json people.csv --state people.state --batch 10",
     "withdraw": "dpmpc withdraw survey.json --state people.state",
-    "release": "dpmpc release survey.toml --server 0 --folder server-0 --out release.dpmpc",
-    "verify": "dpmpc verify release.dpmpc --collection survey.toml",
+    "release": "dpmpc release survey.json --server 0 --folder server-0 --out release.dpmpc",
+    "verify": "dpmpc verify release.dpmpc --collection survey.json",
     "mix": "dpmpc mix --simulate hospital.csv registry.csv --key id --epsilon 1 --delta 1e-6 --out mixed.dpmpc",
     "owners": "dpmpc owners --simulate north.csv south.csv --target ill --model logistic --bounds bounds.toml "
     "--epsilon 1 --delta 1e-6 --out result",
@@ -192,11 +193,10 @@ class TopParser(Parser):
         self.commands = self.add_subparsers(required=True, metavar="COMMAND", dest="command", parser_class=Parser)
         self._shown: dict[str, tuple[str, str]] = {}
 
-    def add_parser(self, name: str, *, help: str, aliases: Sequence[str] = (), **keywords: Any) -> Parser:
+    def add_parser(self, name: str, *, help: str, **keywords: Any) -> Parser:
         """Add a command."""
-        label = f"{name} ({', '.join(aliases)})" if aliases else name
-        self._shown[name] = (label, help)
-        command: Parser = self.commands.add_parser(name, help=help, aliases=aliases, **keywords)
+        self._shown[name] = (name, help)
+        command: Parser = self.commands.add_parser(name, help=help, **keywords)
         if name in EXAMPLES:
             command.epilog = f"example: {EXAMPLES[name]}"
         return command

@@ -15,10 +15,9 @@ FORMS = ("csv", "latex", "json", "html")
 
 
 def add_commands(commands: Any) -> None:
-    """Add the command to the parser's, under its old name too."""
+    """Add the command to the parser's."""
     read = commands.add_parser(
         "read",
-        aliases=["learn"],
         help="what a release file holds: facts, tables, and a regression of any column on others",
         description="A release of fit, of a collection or of mix, told apart by its content, or the folder of a fit. "
         "Costs no privacy.",

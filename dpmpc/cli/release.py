@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from dpmpc.cli.options import add_take_over, address, seconds
+from dpmpc.cli.options import address, seconds
 from dpmpc.untrusted import harmless
 
 
@@ -46,7 +46,6 @@ def add_commands(commands: Any) -> None:
     release.add_argument(
         "--threads", type=int, default=1, metavar="N", help="threads of the transform (default %(default)s)"
     )
-    add_take_over(release)
     release.set_defaults(run=_release)
 
     verify = commands.add_parser("verify", help="check all that a release file claims, offline")
@@ -89,19 +88,18 @@ def _release(options: argparse.Namespace) -> None:
         connect_deadline=CONNECT_SECONDS if options.connect_deadline is None else options.connect_deadline,
         deadline=options.deadline,
         threads=options.threads,
-        take_over=options.take_over_ledger,
         tell=lambda line: print(harmless(line), file=sys.stderr),
     )
     if released.costs:
         print(servers_table([rounded(spent, tenths) for spent in released.costs]), file=sys.stderr)
+    clients = released.certificate.statement.manifest.clients
+    print(f"{options.out}: release of {clients} reports, signed by all that took part", flush=True)
     page = release_page(verify(options.out, collection, longest=math.inf)).encode()
     path, shown = Path(f"{options.out}.html"), report_beside(ServerFolder(Path(options.folder)).released(collection))
     for place in (path, shown):  # the second is handed out by the server
         with whole(place) as file:
             file.write(page)
     print(f"{path}: what was released, for people", file=sys.stderr)
-    clients = released.certificate.statement.manifest.clients
-    print(f"{options.out}: release of {clients} reports, signed by all that took part")
 
 
 def _verify(options: argparse.Namespace) -> None:
@@ -123,6 +121,10 @@ def _verify(options: argparse.Namespace) -> None:
         print(release_page(verified), end="")
     elif options.json:
         statement = msgspec.to_builtins(verified.certificate.statement)
-        print(json.dumps({"verified": True, "checks": list(verified.checks), "statement": statement}))
+        print(
+            json.dumps(
+                {"verified": True, "given": verified.given, "checks": list(verified.checks), "statement": statement}
+            )
+        )
     else:
         print("\n".join(map(harmless, verified.checks)))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from dpmpc.cli.options import seconds
 from dpmpc.cli.output import progress
 from dpmpc.errors import InputError
-from dpmpc.untrusted import ReadError, read_bytes
+from dpmpc.untrusted import ReadError, printable, read_bytes
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,9 +32,7 @@ def add_commands(commands: Any) -> None:
     submit.add_argument("--row", metavar="FILE", help="one row instead: COL=VALUE on each line; - is standard input")
     submit.add_argument("--rows", nargs=2, type=int, metavar=("FIRST", "LAST"), help="these rows only, counted from 1")
     submit.add_argument("--tickets", metavar="FILE", help="CSV of tickets, one for each row")
-    submit.add_argument(
-        "--door", metavar="URL", help="one server's web address, which hands reports on to all; format 2"
-    )
+    submit.add_argument("--door", metavar="URL", help="one server's web address, which hands reports on to all")
     submit.add_argument(
         "--state", metavar="FILE", help="keeps what is not acknowledged (default: submission-DIGEST.state)"
     )
@@ -53,7 +51,8 @@ def _submit(options: argparse.Namespace) -> None:
     rows = _rows(options, collection.plan.schema)
     with progress() as on_progress:
         done = _send(options, collection, rows, lambda got, needed: on_progress("acknowledged", got / needed))
-    print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server")
+    by_whom = "" if options.door is None else f", says the door {printable(options.door)}"
+    print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server{by_whom}")
 
 
 def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: Callable[[int, int], None]) -> Any:

@@ -15,30 +15,36 @@ def add_commands(commands: Any) -> None:
     withdraw = commands.add_parser(
         "withdraw",
         help="take reports back, until the release; safe to repeat",
-        description="Status 2: every server has announced its reports for the release. Status 3: a server gave no "
-        "final answer; repeat the same command.",
+        description="Status 0: enough servers have confirmed it. Status 2: it is too late, no server ever had the "
+        "report, or the file is not of this collection. Status 3: too few servers have confirmed it; repeat the same "
+        "command.",
     )
-    withdraw.add_argument("collection", metavar="COLLECTION", help="the task file, of format 2")
+    withdraw.add_argument("collection", metavar="COLLECTION", help="the task file")
     withdraw.add_argument(
         "--state", metavar="FILE", help="of `dpmpc submit`: all its reports (default: submission-DIGEST.state)"
     )
     withdraw.add_argument("--receipt", metavar="FILE", help="instead: what the form of a browser has saved")
     withdraw.add_argument("--tickets", metavar="FILE", help="instead, with a roster: CSV of tickets")
-    withdraw.add_argument("--door", metavar="URL", help="one server's web address, which hands withdrawals on to all")
+    withdraw.add_argument(
+        "--door", metavar="URL", help="ask this web address of one server alone, which hands withdrawals on"
+    )
     withdraw.set_defaults(run=_withdraw)
 
 
 def _withdraw(options: argparse.Namespace) -> None:
     from dpmpc.collection.roster import read_tickets
     from dpmpc.collection.task_file import Collection
-    from dpmpc.collection.withdrawals import secrets_of, withdraw
+    from dpmpc.collection.withdrawing import secrets_of, withdraw
 
     collection = Collection.load(options.collection)
     tickets = () if options.tickets is None else tuple(read_tickets(options.tickets))
     state = options.state
     if options.tickets is None and options.receipt is None and state is None:
         state = f"submission-{collection.digest.hex()[:16]}.state"
-    secrets = () if tickets and state is options.receipt is None else tuple(secrets_of(state, options.receipt))
+    secrets = (
+        ()
+        if tickets and state is options.receipt is None
+        else tuple(secrets_of(collection, state=state, receipt=options.receipt))
+    )
     outcome = withdraw(collection, secrets, tickets=tickets, door=options.door)
-    print("\n".join(outcome.lines))
-    print(f"{outcome.asked} {'report' if outcome.asked == 1 else 'reports'}: none of them is in the release")
+    print("\n".join([*outcome.lines, *outcome.sentences]))

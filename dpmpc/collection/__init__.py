@@ -9,20 +9,19 @@ Before the first upload:
 
 How a report travels:
 
-`reports`     the bytes of an upload of format 1, a record for each report (`report_ids`)
-`sealing`     format 2: how one report holds what is for each server, closed to all others (`sealing_suites`)
+`reports`     what a report holds for one server (`report_ids`)
+`sealing`     how one report holds what is for each server, closed to all others (`sealing_suites`)
 `seal_folder` a server's private keys for that; `added_keys` are those that it publishes after the beginning
 `submission`  how a client makes, keeps (`pending`) and sends them (`uploader`)
-`door_process` parses what strangers send to a door and has nothing else (`confinement`)
-`door_link`   runs that process, and answers what it forwards in the frames of `door_frames`
-`sealed_uploads` what a server does with a report of format 2: it opens its own part, and `doors` hands on the rest
-`withdrawals` how a report is taken back until the release
+`sealed_uploads` what a server does with a report: it opens its own part, and `doors` hands on the rest
+`withdrawals` how a server takes a report back until the release; `withdrawing` asks servers for that, and
+`withdrawal_verdict` says what their answers amount to
 ``web/``      the client in JavaScript, and the form that a door hands out
 
 The server process:
 
 `serving`     sockets, TLS and signals; `workers` are several processes of one server
-`connections` who is connected, and how long; `proxy_protocol` is who calls through a proxy that names its callers
+`connections` who is connected, and how long
 `service`     what is answered to which request of HTTP: `admission` (who may send how much), `replies`, `front_page`
 `state`       how far the collection has come here, the one answer of all (`status` is what others are told of it)
 `metrics`     what is counted, and `logs` what is logged
@@ -32,6 +31,7 @@ What a server keeps (`server_folder` says where):
 `report_store` what every store of a server's shares does, which `group_commit` writes to
 `sqlite_store` the default (`segments`, `spool_index`); `postgres_store` is the same in PostgreSQL, for several workers
 `ledger`      what a server has ever opened, so that it opens nothing of a report twice (`ledger_tables`)
+`tombstones`  what was withdrawn, and whether reports are announced: in the ledger, too
 `query_points` the one point where this server answers for proofs, in the store and in the ledger
 
 The release:

@@ -2,12 +2,14 @@
 
 Promised: a body is as long as it was announced to be, and no longer than `Limits.body_bytes`, or one record where that
 is longer; its payloads take at most `Limits.share_bytes`, or that of one record; what all requests together hold is at
-most `Limits.waiting_bytes`, or one body where that is longer, and what those of one address hold is at most as much as
-they leave free; an address has `Limits.rate` reports a second; outside its times a collection takes nothing. All this
-in bounded memory: of the `ADDRESSES` addresses seen last. Not promised: that an attacker with many addresses is kept
-away, or that nobody shares an address with one.
+most `Limits.waiting_bytes`, or one body where that is longer; at a door at most `Limits.requests` requests are under
+way; of both one address holds at most as much as it leaves free; an address has `Limits.rate` reports a second; outside
+its times a collection takes nothing. All this in bounded memory: of the `ADDRESSES` addresses seen last. Not promised:
+that an attacker with many addresses is kept away, or that nobody shares an address with one.
 
-An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given.
+An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given. At a door,
+which only a proxy reaches, it is the last one in the header X-Forwarded-For, which the proxy writes: those before it
+are what the caller says. Who comes without the header counts as one caller.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 
 from dpmpc.arguments import require_positive
 from dpmpc.collection.reports import ReportFormat
@@ -27,6 +30,7 @@ from dpmpc.network.callers import network_of
 ADDRESSES = 1 << 16
 BURST_SECONDS = 10.0  # of its rate that an address may use at once
 REQUEST_BYTES = 4096  # what a request takes beside its body
+_LONGEST_ADDRESS = 64  # characters
 FULL_SECONDS = 1.0  # until a client that a full queue turned away should try again
 
 
@@ -51,7 +55,9 @@ class Limits:
     address_connections: int = 128
     handshakes: int = 256  # most of them whose TLS handshake is not done, in all and of one address
     address_handshakes: int = 64
+    requests: int = 1024  # most at once at a door; each takes a file descriptor
     read_seconds: float = 20.0  # longest time for a body, for a request's head, and between requests
+    send_seconds: float = 60.0  # longest time for an answer of a door
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -61,9 +67,18 @@ class Limits:
         """Return what one of several processes takes, so that all of them keep to the limits of a server."""
         if workers == 1:
             return self
-        shared = ("waiting_bytes", "connections", "address_connections", "handshakes", "address_handshakes")
+        shared = ("waiting_bytes", "requests", "connections", "address_connections", "handshakes", "address_handshakes")
         parts = {name: max(1, getattr(self, name) // workers) for name in shared}
         return dataclasses.replace(self, rate=self.rate / workers, **parts)
+
+
+def caller_of(request: Any) -> str | None:
+    """Return the address of who has called the proxy before a door, as the proxy says."""
+    forwarded = request.headers.getall("X-Forwarded-For", None)
+    if not forwarded:
+        return request.remote or None
+    last: str = forwarded[-1].rpartition(",")[2].strip()
+    return last if len(last) <= _LONGEST_ADDRESS else None
 
 
 class Buckets:
@@ -100,22 +115,17 @@ class Admission:
         self._buckets = Buckets(limits.rate)
         self.waiting = 0
         self._held: collections.Counter[str] = collections.Counter()  # of `waiting`, by address
-        self.longest = self.longest_of(form.record_bytes)
+        self.requests = 0  # under way at a door
+        self._requests_of: collections.Counter[str] = collections.Counter()  # by address
 
     def longest_of(self, record: int) -> int:
-        """Return how long a body of records, or reports of format 2, of such a length may be."""
+        """Return how long a body of reports of such a length may be."""
         copies, width = self._form.stored_shape
         records = min(self._limits.body_bytes // record, self._limits.share_bytes // (8 * copies * width))
         return max(1, records) * record
 
-    def check(
-        self, address: str | None, length: int | None, record: int | None = None, *, limited: bool = True
-    ) -> None:
-        """Refuse a request by its time, announced length or, if it is `limited`, its sender.
-
-        `record` is the length of a record of format 1 by default, and limits do not hold for other servers.
-        """
-        record = record or self._form.record_bytes
+    def check(self, address: str | None, length: int | None, record: int, *, limited: bool = True) -> None:
+        """Refuse a request by its time, announced length or, unless a server sends it (not `limited`), its sender."""
         state = self._reader.state
         try:
             require_open(self._reader.collection, state, self._reader.now())
@@ -138,7 +148,23 @@ class Admission:
             raise Refusal(429, "TooMany", f"rate: {self._limits.rate:g} reports a second expected", seconds)
 
     @contextmanager
-    def room(self, address: str | None, length: int, record: int | None = None) -> Iterator[None]:
+    def place(self, address: str | None) -> Iterator[None]:
+        """Hold a place for a request at a door, or refuse it: an address has at most as many as it leaves free."""
+        network, most = network_of(address), self._limits.requests
+        if self.requests >= most or self._requests_of[network] >= most - self.requests:
+            raise Refusal(503, "Busy", "requests: more at once than are free for one address", FULL_SECONDS)
+        self.requests += 1
+        self._requests_of[network] += 1
+        try:
+            yield
+        finally:
+            self.requests -= 1
+            self._requests_of[network] -= 1
+            if not self._requests_of[network]:
+                del self._requests_of[network]
+
+    @contextmanager
+    def room(self, address: str | None, length: int, record: int) -> Iterator[None]:
         """Hold memory for a body while it is read and stored, or refuse it.
 
         What one address holds is at most as much as it leaves free, so that a few which send slowly do not take all; an
@@ -146,7 +172,7 @@ class Admission:
         """
         network, needed = network_of(address), length + REQUEST_BYTES
         own, free = self._held[network], self._limits.waiting_bytes - self.waiting
-        single = not own and length <= (record or self._form.record_bytes)
+        single = not own and length <= record
         if self.waiting and (needed > free or (not single and own + needed > free - needed)):
             raise Refusal(503, "Busy", f"queue: {needed} bytes given, more than are free for one address", FULL_SECONDS)
         self.waiting += needed

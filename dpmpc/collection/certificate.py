@@ -260,34 +260,35 @@ def sums_digest(release: Release) -> bytes:
     return hashlib.sha256(np.ascontiguousarray(release.sums, "<i8").data).digest()
 
 
-def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
-    """Refuse to go on without servers that could, by themselves, release the same reports again.
+def quorum(collection: Collection) -> int:
+    """Return how many servers take part in a release at least.
 
     Of M servers t may be corrupt, and those would take part in any release. Two releases of one report are impossible
     if any two sets of servers that release something have t + 1 servers in common, one of which is honest and looks
     into its ledger: more than (M + t) / 2 servers. Additive shares need every server in any case. Where clients prove
     what they share, 2t + 1 servers have to be present, t + 1 of whom are honest and fix each polynomial.
+    """
+    servers, scheme = len(collection.servers), collection.plan.scheme
+    corrupt = scheme.threshold if isinstance(scheme, ShamirSharing) else servers - 1
+    return fewest_present(scheme) if collection.proved else (servers + corrupt) // 2 + 1
+
+
+def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
+    """Refuse to go on without servers that could, by themselves, release the same reports again.
 
     Raises
     ------
     GuaranteeError
-        If there are fewer.
+        If there are fewer than a `quorum`.
     """
-    servers = len(collection.servers)
+    servers, fewest = len(collection.servers), quorum(collection)
     if not set(without) < set(range(servers)):
         raise InputError(f"without: {sorted(without)} given, some of the servers 0 to {servers - 1} expected")
-    present = servers - len(set(without))
-    scheme = collection.plan.scheme
-    corrupt = scheme.threshold if isinstance(scheme, ShamirSharing) else servers - 1
-    if 2 * present <= servers + corrupt:
+    if servers - len(set(without)) < fewest:
+        proofs = ", and have false reports accepted where clients prove what they share" if collection.proved else ""
         raise GuaranteeError(
-            f"without: {sorted(without)} given, at least {(servers + corrupt) // 2 + 1} of {servers} servers expected "
-            f"with {collection.plan.sharing} shares and {corrupt} corrupt servers: fewer could release a report twice"
-        )
-    if collection.proved and present < fewest_present(scheme):
-        raise GuaranteeError(
-            f"without: {sorted(without)} given, at least {fewest_present(scheme)} of {servers} servers expected where "
-            f"clients prove what they share: among fewer {corrupt} corrupt ones could have false reports accepted"
+            f"without: {sorted(without)} given, at least {fewest} of {servers} servers expected with "
+            f"{collection.plan.sharing} shares: fewer could release a report twice{proofs}"
         )
 
 

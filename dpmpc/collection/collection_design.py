@@ -100,8 +100,8 @@ def design_collection(
     Raises
     ------
     InputError
-        If an argument is not what it has to be, the schema refuses values outside its bounds
-        (`Collection.require_clipping`), clients are to add the noise and t is not given, or there are no proofs of what
+        If an argument is not what it has to be, the schema refuses values outside its bounds,
+        clients are to add the noise and t is not given, or there are no proofs of what
         is collected.
     GuaranteeError, OverflowRisk
         If the guarantee cannot be given.
@@ -133,12 +133,10 @@ def design_collection(
     noise = fields.pop("noise")
     for margin in MARGINS[task.noising.reaches_several_rows(task.sketch) :]:
         collection = Collection(
-            format=2 if any(server.keys for server in terms.servers) else 1,
+            format=3,
             **msgspec.structs.asdict(terms),
             template={**fields, "noise": _raised(noise, margin)},
-            checked_dealing=isinstance(task.scheme, ShamirSharing) and task.proofs is None,
         )
-        collection.require_clipping()
         try:
             return collection.verify()
         except GuaranteeError:

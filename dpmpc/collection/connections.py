@@ -9,25 +9,29 @@ TLS begins with the caller's first byte; neither the silence before it nor the h
 `HANDSHAKE_SECONDS`. No connection is without a request for longer than `Limits.read_seconds`. Where no place is free, a
 connection without a request, or one that keeps the server waiting for its body, makes way for a newcomer, first in the
 address that has most. Whoever is one too many then is closed. A lack of file descriptors is a pause and a line in the
-log, at most one a minute. Behind a proxy that names its callers (`dpmpc.collection.proxy_protocol`) an address is that
-of the caller; until it is named, the connection counts as the proxy's. Not promised: that an attacker leaves places to
-others who has many addresses and makes requests from all of them without a pause, or whose address others share.
+log, at most one a minute. Not promised: that an attacker leaves places to others who has many addresses and makes
+requests from all of them without a pause, or whose address others share.
+
+All this is for the pinned port, which anybody can call. A door is called by a proxy, which bounds strangers itself;
+`open_door` only lets it in.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import math
 import resource
 import socket
 import ssl
+import stat
 from collections.abc import Callable, Coroutine
-from typing import Any
+from pathlib import Path
+from typing import Any, TypeAlias
 
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.logs import RateLimitedLogger
-from dpmpc.collection.proxy_protocol import Proxies, read_header
 from dpmpc.errors import InputError
 from dpmpc.network.callers import Place, Places, Stage, accept_callers, handle
 from dpmpc.network.sockets import TrackedSocket
@@ -42,7 +46,7 @@ GRACE_SECONDS = 2.0  # after which a connection makes way that the server waits 
 LINGER_SECONDS = 1.0  # that the rest of a refused body is read, so that its sender sees the answer
 SHUTDOWN_SECONDS = 10.0  # for the requests that have begun when a server stops
 BACKLOG = 1024
-NAMED = web.RequestKey("named by a proxy", bool)  # of a request whose address is not that of its connection
+DoorPlace: TypeAlias = "tuple[str, int] | Path"
 _SILENT = logging.getLogger("dpmpc.collection.http")
 _SILENT.disabled = True  # aiohttp quotes what clients send
 OTHER_FILES = 128  # that a server has open beside its connections: spool, segments, listeners, logs
@@ -60,26 +64,22 @@ class IdleTimeout:
         self._quiet_since: dict[Any, float] = {}  # of those that `sweep` has seen
         self._places: dict[Any, Place] = {}  # of each handler
         self._handlers: dict[Place, Any] = {}
-        self._callers: dict[Any, str] = {}  # that proxies have named
 
-    def protocol(self, place: Place | None = None, caller: str | None = None) -> asyncio.Protocol:
+    def protocol(self, place: Place | None = None) -> asyncio.Protocol:
         """Return what handles a new connection, whose place will say whether a request is under way."""
         handler: asyncio.Protocol = self.http()
         if place is not None:
             self._places[handler], self._handlers[place] = place, handler
-            if caller is not None:
-                self._callers[handler] = caller
         return handler
 
     def forget(self, place: Place) -> None:
         """Note that the connection of a place is closed."""
         handler = self._handlers.pop(place, None)
         self._places.pop(handler, None)
-        self._callers.pop(handler, None)
 
     @property
     def middleware(self) -> Any:
-        """A middleware that notes which connections are busy, and says who calls through a proxy."""
+        """A middleware that notes which connections are busy."""
 
         @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
         async def note(request: Any, handler: Any) -> Any:
@@ -87,10 +87,6 @@ class IdleTimeout:
             place = self._places.get(request.protocol)
             if place is not None:
                 place.ask(lambda: not request.content.is_eof())
-            caller = self._callers.get(request.protocol)
-            if caller is not None:
-                request = request.clone(remote=caller)
-                request[NAMED] = True
             try:
                 return await handler(request)
             finally:
@@ -121,9 +117,7 @@ class LimitedListener:
         context: ssl.SSLContext | None,
         log: RateLimitedLogger,
         on_refused: Callable[[str], object] = lambda reason: None,
-        proxies: Proxies | None = None,
     ):
-        self._proxies = proxies or Proxies()
         self._idle, self._context, self._log, self._on_refused = idle, context, log, on_refused
         self._connections = Places(limits.connections, limits.address_connections, GRACE_SECONDS)
         self._handshakes = Places(limits.handshakes, limits.address_handshakes, GRACE_SECONDS)
@@ -141,51 +135,22 @@ class LimitedListener:
         """Accept connections at all listeners until cancelled; handshakes that are not done by then are dropped."""
         async with asyncio.TaskGroup() as tasks:
 
-            def enter(connection: TrackedSocket, address: str | None, drop: Callable[[], object]) -> Place | None:
-                place = self._connections.enter(address, drop)
+            def admit(connection: TrackedSocket, address: str | None) -> None:
+                place = self._connections.enter(address, lambda: task.cancel())
                 if place is None:
                     self._on_refused("connections")
                     connection.close()
-                else:
-                    connection.on_close = lambda: self._leave(place)
-                return place
-
-            def admit(connection: TrackedSocket, address: str | None, caller: str | None = None) -> None:
-                place = enter(connection, caller or address, lambda: task.cancel())
-                if place is None:
                     return
+                connection.on_close = lambda: self._leave(place)
 
                 def greet() -> Coroutine[Any, Any, None]:
                     place.speak()
-                    return self._greet(connection, caller or address, task, place, caller)
+                    return self._greet(connection, address, task, place)
 
                 task = handle(connection, tasks.create_task, greet, HANDSHAKE_SECONDS)
 
-            def take(connection: TrackedSocket, address: str | None) -> None:
-                if not self._proxies.has(address):
-                    admit(connection, address)
-                    return
-                place = enter(connection, address, lambda: task.cancel())
-                if place is None:
-                    return
-
-                async def introduce() -> None:
-                    place.speak()
-                    try:
-                        caller = await read_header(connection)
-                    except OSError as error:  # too late, or no header
-                        self._on_refused("proxy")
-                        self._log.log(logging.WARNING, "a proxy that has to name its caller: %s", error or "too late")
-                        connection.close()
-                        return
-                    self._connections.leave(place)
-                    admit(connection, address, caller)
-
-                task = tasks.create_task(introduce())
-                task.add_done_callback(lambda ended: connection.close() if ended.cancelled() else None)
-
             for listener in listeners:
-                tasks.create_task(accept_callers(listener, take, self._tell))
+                tasks.create_task(accept_callers(listener, admit, self._tell))
 
     def _leave(self, place: Place) -> None:
         self._connections.leave(place)
@@ -197,7 +162,6 @@ class LimitedListener:
         address: str | None,
         task: asyncio.Task[None],
         place: Place,
-        caller: str | None = None,
     ) -> None:
         """Make the TLS handshake, if there is one, then hand the connection to the handler."""
         handshake = self._handshakes.enter(address, task.cancel)
@@ -208,7 +172,7 @@ class LimitedListener:
         handshake.speak()
         try:
             transport, _ = await asyncio.get_running_loop().connect_accepted_socket(
-                lambda: self._idle.protocol(place, caller),
+                lambda: self._idle.protocol(place),
                 connection,
                 ssl=self._context,
                 ssl_handshake_timeout=None if self._context is None else HANDSHAKE_SECONDS,
@@ -232,6 +196,48 @@ class LimitedListener:
 
     def _tell(self, error: OSError) -> None:
         self._log.log(logging.ERROR, "accept: %s; new connections wait", error.strerror)
+
+
+def open_door(place: DoorPlace) -> socket.socket:
+    """Return a socket that listens for a proxy: at a port of the loopback interface, or at a path."""
+    if isinstance(place, Path):
+        return _open_path(place)
+    host, port = place
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+    except (OSError, UnicodeError) as error:
+        raise InputError(f"web: cannot listen on {host}:{port}: {error}") from error
+
+
+def close_door(place: DoorPlace, listener: socket.socket) -> None:
+    """Close the socket, and leave no path behind."""
+    listener.close()
+    if isinstance(place, Path):
+        place.unlink(missing_ok=True)
+
+
+def _open_path(path: Path) -> socket.socket:
+    """Listen at a path that the proxy's group may connect to, in place of one that nobody listens at any more."""
+    listener = socket.socket(socket.AF_UNIX)
+    try:
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISSOCK(path.lstat().st_mode):
+                raise InputError(f"web: {path} given, a path that is free expected")
+            with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(ConnectionRefusedError):
+                other.connect(str(path))
+                raise InputError(f"web: {path} given, where somebody listens; a path that is free expected")
+            path.unlink()
+        listener.bind(str(path))
+        path.chmod(0o660)
+        listener.listen(BACKLOG)
+    except OSError as error:
+        listener.close()
+        raise InputError(f"web: cannot listen at {path}: {error}") from error
+    except InputError:
+        listener.close()
+        raise
+    return listener
 
 
 async def listen(host: str, port: int) -> list[TrackedSocket]:
@@ -273,9 +279,10 @@ def connections_allowed(connections: int) -> int:
     return allowed
 
 
-async def start_http(idle: IdleTimeout, application: Any, limits: Limits) -> Any:
-    """Return aiohttp's runner of an application, set up; ``idle.protocol`` handles connections now."""
-    application.middlewares.append(idle.middleware)
+async def start_http(application: Any, limits: Limits, idle: IdleTimeout | None = None) -> Any:
+    """Return aiohttp's runner of an application, set up; ``idle.protocol`` handles its connections now, if given."""
+    if idle is not None:
+        application.middlewares.append(idle.middleware)
     runner = web.AppRunner(
         application,
         access_log=None,
@@ -286,5 +293,6 @@ async def start_http(idle: IdleTimeout, application: Any, limits: Limits) -> Any
         shutdown_timeout=SHUTDOWN_SECONDS,
     )
     await runner.setup()
-    idle.http = runner.server
+    if idle is not None:
+        idle.http = runner.server
     return runner

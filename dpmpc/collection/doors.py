@@ -1,4 +1,4 @@
-"""Hand reports of format 2, and withdrawals, on from the door that took them to the other servers, at once or later.
+"""Hand reports, and withdrawals, on from the door that took them to the other servers, at once or later.
 
 A door stores its own record of a report, and then gives the unchanged bytes to the others at their pinned ports, many
 reports in a request, where it shows its own certificate. What another server has neither stored nor refused for good by
@@ -6,8 +6,9 @@ then goes into the *outbox*, and is tried again until the collection closes.
 
 Promised: a report for which `Door.hand_on` returned is durable in the outbox for each server that has not given a final
 answer; after a crash before that, the client has no answer and repeats. An entry ends only at a final answer
-(`FINAL`) or when the collection closes. There is one entry at most for each report that this server stores and each
-other server. Not promised: that a door hands anything on; a client that wants to know tries another door.
+(`FINAL`) or when the collection closes. There is one entry at most for each report that this server stores or has
+withdrawn, and each other server. Not promised: that a door hands anything on; a client that wants to know tries another
+door.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ Answer = Annotated[int, msgspec.Meta(ge=100, le=599)]
 
 
 class Answered(msgspec.Struct, frozen=True):
-    """What a server answers to reports of format 2 that are handed to it: for each of them its own status.
+    """What a server answers to reports that are handed to it: for each of them its own status.
 
     What it says goes on to clients, so that it may be no other words.
     """
@@ -99,16 +100,20 @@ class Outbox(Store):
                 self._database.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(j, name) for j in servers])
 
     def withdraw(self, entries: Sequence[tuple[bytes, bytes, Sequence[int]]]) -> None:
-        """Keep secrets of withdrawals durably for these servers, in place of the reports that wait under their ids."""
+        """Keep secrets of withdrawals durably for these servers, in place of the reports that wait under their ids.
+
+        Without a secret, as with a roster, nothing is kept that other servers would believe: the reports are forgotten.
+        """
         with self._turns, typed_errors(self._folder), transaction(self._database):
             for name, secret, servers in entries:
                 waiting = self._database.execute("SELECT server FROM waiting WHERE id = ?", (name,)).fetchall()
-                lacking = {*servers, *(server for (server,) in waiting)}
+                lacking = {*servers, *(server for (server,) in waiting)} if secret else set()
                 self._database.execute("DELETE FROM reports WHERE id = ?", (name,))
+                self._database.execute("DELETE FROM waiting WHERE id = ?", (name,))
                 if lacking:
                     self._database.execute("INSERT INTO reports VALUES (?, ?)", (name, secret))
                 self._database.executemany(
-                    "INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(server, name) for server in sorted(lacking)]
+                    "INSERT INTO waiting VALUES (?, ?)", [(server, name) for server in sorted(lacking)]
                 )
 
     def waiting(self, server: int, most: int, after: bytes = b"") -> list[Entry]:
@@ -190,12 +195,22 @@ class Door:
             await asyncio.to_thread(self._outbox.put, left)
         return found
 
-    async def withdraw(self, secrets: Mapping[bytes, bytes]) -> list[dict[int, Status]]:
-        """Do as `hand_on` with secrets, by the ids of their reports, which nobody is handed any more."""
-        found = await self._hand(list(secrets.values()))
-        entries = [(*one, _without_answer(answers)) for one, answers in zip(secrets.items(), found, strict=True)]
-        await asyncio.to_thread(self._outbox.withdraw, entries)
-        return found
+    async def withdraw(self, secrets: Mapping[bytes, bytes], withdrawn: Sequence[bool], *, handing_on: bool) -> None:
+        """Do as `hand_on` with secrets, by the ids of their reports, which nobody is handed any more.
+
+        Of those that are not withdrawn here none is kept for later: this server may never have had such a report.
+        Without `handing_on` only those are kept whose reports wait here for servers: these get the secret instead.
+        """
+        found: list[dict[int, Status]] = [{} for _ in secrets]
+        if handing_on:
+            found = await self._hand(list(secrets.values()))
+        entries = [
+            (*one, _without_answer(answers))
+            for one, answers, here in zip(secrets.items(), found, withdrawn, strict=True)
+            if here
+        ]
+        if entries:
+            await asyncio.to_thread(self._outbox.withdraw, entries)
 
     async def _hand(self, bodies: Sequence[bytes]) -> list[dict[int, Status]]:
         asked = [{number: courier.hand(body) for number, courier in self._couriers.items()} for body in bodies]
@@ -283,7 +298,7 @@ class _Courier:
             try:
                 async with self._session().get(self._keys_url, server_hostname=name, allow_redirects=False) as response:
                     content, status = await read_beginning(response.content, LARGEST_LIST), response.status
-                if status == 200:  # older servers have no such page
+                if status == 200:
                     found = read_added(content, self._collection)
                     self.added = _longer(self.added, tuple(one for one in found if one.server == self._server))
             except ReadError as error:
@@ -334,16 +349,17 @@ class _Courier:
 
     async def _send(self, bodies: Sequence[bytes]) -> Sequence[Status]:
         """Send reports in one request, and secrets in others; return the status of each at this server."""
-        secrets = [body for body in bodies if len(body) == SECRET_BYTES]
-        reports = [body for body in bodies if len(body) != SECRET_BYTES]
-        statuses = dict(zip(reports, await self._post(self._url, reports), strict=True)) if reports else {}
+        once = list(dict.fromkeys(bodies))  # several clients may have sent the same: a request holds each secret once
+        secrets = [body for body in once if len(body) == SECRET_BYTES]
+        reports = [body for body in once if len(body) != SECRET_BYTES]
+        statuses = dict(zip(reports, await self._send_reports(reports), strict=True)) if reports else {}
         for first in range(0, len(secrets), MOST_WITHDRAWALS):
             group = secrets[first : first + MOST_WITHDRAWALS]
-            statuses |= zip(group, await self._post(self._withdrawals_url, group), strict=True)
+            statuses |= dict.fromkeys(group, (await self._post(self._withdrawals_url, group))[0])
         return [statuses[body] for body in bodies]
 
-    async def _post(self, url: str, bodies: Sequence[bytes]) -> Sequence[Status]:
-        """Send bodies in one request; return the status of each."""
+    async def _post(self, url: str, bodies: Sequence[bytes]) -> tuple[Status, bytes]:
+        """Send bodies in one request; return its status and content."""
         name = party_name(self._server)
         try:
             async with self._session().post(
@@ -353,8 +369,13 @@ class _Courier:
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             self._log.log(logging.WARNING, f"server {self._server} took no reports: {type(error).__name__}")
             self._down_until = asyncio.get_running_loop().time() + DOWN_SECONDS
-            return [UNREACHABLE] * len(bodies)
+            return UNREACHABLE, b""
         self._down_until = 0.0
+        return status, content
+
+    async def _send_reports(self, bodies: Sequence[bytes]) -> Sequence[Status]:
+        """Send reports in one request; return the status of each."""
+        status, content = await self._post(self._url, bodies)
         if status == 413 and len(bodies) > 1:
             self._most = max(1, self._most // 2)
         if status not in (200, 202):

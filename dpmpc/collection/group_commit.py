@@ -5,11 +5,12 @@ a report; a single upload does not wait for others.
 
 A server stores `Collection.most_stored` reports. An address stores at most as many as there is room left afterwards:
 the first one may take a half, the next one a quarter, and whoever has one report finds room as long as there is any.
-What came through the door of a server (`dpmpc.collection.doors`) counts against no address, which a proxy hides or
-another server does not say, but against that door: each has room for `Collection.entrance_room`, as the pinned port
-has, so that whoever fills one door leaves the others alone. What an address or a door has stored is in memory only, of
-addresses for the `ADDRESSES` that stored last; after a restart it is zero again, and the entrances have equal parts of
-the room that is left. Where clients are authenticated the roster is the limit, and addresses do not count.
+What came through the door of a server (`dpmpc.collection.doors`) counts against that door, too: each has room for
+`Collection.entrance_room`, as the pinned port has, so that whoever fills one door leaves the others alone. Whose a
+report is that another server hands on is not said, so that it counts against no address. What an address or a door has
+stored is in memory only, of addresses for the `ADDRESSES` that stored last; after a restart it is zero again, and the
+entrances have equal parts of the room that is left. Where clients are authenticated the roster is the limit, and
+addresses do not count.
 
 Promised: `GroupCommit.commit` returns after its reports are durable, and raises if nothing of them was stored by this
 call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group.
@@ -45,7 +46,7 @@ class NoRoom(SpoolError):
 class Sender(NamedTuple):
     """Who a body came from."""
 
-    address: str = ""
+    address: str | None = ""  # None where another server has handed it on
     door: int | None = None  # of which server it took, or None for the pinned port
 
 
@@ -85,7 +86,7 @@ class GroupCommit:
         """Whether uploads are still stored."""
         return self._thread.is_alive()
 
-    async def commit(self, body: bytes, address: str = "", door: int | None = None) -> Added:
+    async def commit(self, body: bytes, address: str | None = "", door: int | None = None) -> Added:
         """Store the reports of a body durably before returning."""
         future: asyncio.Future[Added] = self._loop.create_future()
         with self._wake:
@@ -162,23 +163,26 @@ class GroupCommit:
             door: self._entrance_room - self._stored_through[door]
             for door in {sender.door for sender in senders.values()}
         }
-        own = {sender: self._stored_of.get(sender.address, 0) for sender in senders.values() if sender.door is None}
+        own = {
+            each: self._stored_of.get(each, 0)
+            for each in {sender.address for sender in senders.values()}
+            if each is not None
+        }
         refused: dict[int, NoRoom] = {}
         for index, (ids, _) in uploads.items():
             sender, new = senders[index], len(ids)
             room = min(total, left[sender.door])
-            if not self._fits(new, own.get(sender), room):
+            stored = None if sender.address is None else own[sender.address]
+            if not self._fits(new, stored, room):
                 new -= self._spool.count_stored(ids)
-            if new and not self._fits(new, own.get(sender), room):
-                refused[index] = NoRoom(
-                    f"reports: {new} new ones given, more than this {'address' if sender.door is None else 'door'} may "
-                    "store now"
-                )
+            if new and not self._fits(new, stored, room):
+                by = "door" if stored is None else "address"
+                refused[index] = NoRoom(f"reports: {new} new ones given, more than this {by} may store now")
                 continue
             total -= new
             left[sender.door] -= new
-            if sender in own:
-                own[sender] += new
+            if sender.address is not None:
+                own[sender.address] += new
         return refused
 
     def _fits(self, new: int, own: int | None, room: int) -> bool:
@@ -187,7 +191,7 @@ class GroupCommit:
     def _largest_share(self, own: int | None, room: int) -> int:
         """Return how many more reports an address may store that has stored `own`, with room for `room` in all.
 
-        `own` is None for a door, which has room of its own.
+        `own` is None for the door of another server.
         """
         if own is None or self._form.collection.authenticated:
             return room
@@ -198,7 +202,7 @@ class GroupCommit:
     def _count(self, sender: Sender, stored: int) -> None:
         self.stored += stored
         self._stored_through[sender.door] += stored
-        if sender.door is not None:
+        if sender.address is None:
             return
         self._stored_of[sender.address] = self._stored_of.pop(sender.address, 0) + stored
         if len(self._stored_of) > ADDRESSES:

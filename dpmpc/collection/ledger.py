@@ -31,7 +31,6 @@ server keeps its own, and one honest one is enough to refuse.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import datetime
 import enum
@@ -39,7 +38,6 @@ import hashlib
 import json
 import os
 import threading
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -78,8 +76,7 @@ class LedgerEntry:
 class ReleaseLedger(Store):
     """The record of all releases of one server."""
 
-    def __init__(self, folder: str | os.PathLike[str], *, take_over: bool = False):
-        # take_over: also a ledger of version 0.3 or older, in which it has begun what it alone could finish
+    def __init__(self, folder: str | os.PathLike[str]):
         self.folder = Path(folder)
         self._turns = threading.Lock()
         with typed_errors(self.folder):
@@ -88,7 +85,7 @@ class ReleaseLedger(Store):
                 raise SpoolError(f"folder: {self.folder} holds a spool, a place of its own expected for the ledger")
             self._database = connect(self.folder / LEDGER_FILE, create=True, journal="DELETE")
             try:
-                self._tables = LedgerTables(self._database, self.folder, take_over=take_over)
+                self._tables = LedgerTables(self._database, self.folder)
                 self._kept = Kept(self._database, self.folder / LEDGER_FILE, ADVICE)
             except BaseException:
                 self._database.close()
@@ -146,28 +143,28 @@ class ReleaseLedger(Store):
 
     def keep_seed(self, collection: bytes, content: bytes) -> bytes:
         """Record the dealing seed of a collection for good, unless there is one; return the one that is there."""
-        with self._turn_of(collection):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             return self._kept.once(_seed(collection), lambda: content)
 
     def seed(self, collection: bytes) -> bytes | None:
         """Return what `keep_seed` has recorded for a collection, or None."""
-        with self._turn_of(collection):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             return self._kept.get(_seed(collection))
 
     def close_collection(self, collection: bytes) -> None:
         """Record for good that a collection with proofs takes no more reports here."""
-        with self._turn_of(collection):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             self._kept.once(_point(collection), lambda: b"")
 
     def closed(self, collection: bytes) -> bool:
         """Return whether `close_collection` was called."""
-        with self._turn_of(collection):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             return self._kept.get(_point(collection)) is not None
 
     def use_point(self, collection: bytes, point: bytes) -> None:
         """Record for good the query point of a collection that is closed."""
         require_bytes("point", point, 32)
-        with self._turn_of(collection):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             kept = self._kept.get(_point(collection))
             if kept is None:
                 raise GuaranteeError(f"point: given for {collection.hex()}, a collection that is closed here expected")
@@ -177,12 +174,12 @@ class ReleaseLedger(Store):
 
     def forbid_points(self, collection: bytes, mark: bytes) -> None:
         """Record a mark in place of the point of a collection that is closed, whatever was recorded before."""
-        with self._turn_of(collection):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             self._kept.put({_point(collection): mark})
 
     def point(self, collection: bytes) -> bytes | None:
         """Return what `use_point` has recorded for a collection, or None."""
-        with self._turn_of(collection):
+        with self._turns, typed_errors(self.folder), transaction(self._database):
             return self._kept.get(_point(collection)) or None
 
     def find(self, manifest_digest: bytes) -> LedgerEntry | None:
@@ -238,13 +235,6 @@ class ReleaseLedger(Store):
         """Close the database file."""
         with self._turns:
             self._database.close()
-
-    @contextlib.contextmanager
-    def _turn_of(self, collection: bytes) -> Iterator[None]:
-        """Take a turn at seed and point of a collection, which no older version has begun to release."""
-        with self._turns, typed_errors(self.folder), transaction(self._database):
-            self._tables.refuse_older(collection)
-            yield
 
     def _seal(self, manifest_digest: bytes, manifest: str, batch: NDArray[np.bytes_], ids_digest: bytes) -> None:
         database = self._database

@@ -3,20 +3,12 @@
 Releases are chained by hashes (`dpmpc.storage.database`), with the head of the chain in a table of its own, and every
 read checks the chain. The ids of the reports of a release are kept in ascending order, one after another, and the
 release has a digest of them, which every read of them checks. Dealing seeds and query points are in a table of
-`dpmpc.storage.kept`.
-
-Up to version 0.3 each id had a row of its own, which is taken over when such a ledger is opened first; one of version
-0.1 is given its chain then. What changed in that one before is noticed only where the digest of the ids of a release
-tells. Those versions refuse the ledger from then on. So one in which they have begun what they alone can finish is
-taken over only where its user gives that up; a collection that still takes reports leaves nothing in a ledger. Versions
-0.2 and 0.3 had chains of dealing seeds and query points as well: `refuse_older` refuses a collection that stands in one
-of them, which only they could have finished.
+`dpmpc.storage.kept`, and tombstones in one that `dpmpc.collection.tombstones` reads and checks.
 """
 
 from __future__ import annotations
 
 import hashlib
-import json
 import sqlite3
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,33 +18,23 @@ from numpy.typing import NDArray
 
 from dpmpc.collection.openings import OPENINGS_FILE
 from dpmpc.collection.report_ids import ID_TYPE
-from dpmpc.errors import GuaranteeError, InputError, SpoolError
+from dpmpc.errors import SpoolError
 from dpmpc.randomness import Label
 from dpmpc.storage.database import CHAIN_START, first_difference, links, transaction
 
 LEDGER_FILE = "ledger.sqlite"
-_FIRST_VERSION, _ROWS_VERSION, _VERSION = 1, 2, 3  # without a chain; with a row for each report; now
-_ROWS_AT_ONCE = 1 << 14
+_VERSION = 5
 _PART_BYTES = 1 << 20  # of the ids of a release in one row
 _TABLES = (
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, digest BLOB, manifest TEXT, state TEXT, since TEXT, "
     "ids_digest BLOB, shape TEXT, sums BLOB, link BLOB)",
     "CREATE TABLE batches (number INTEGER PRIMARY KEY, release INTEGER, ids BLOB)",
+    "CREATE TABLE head (length INTEGER, head BLOB)",
+    "INSERT INTO head VALUES (0, x'')",
+    "CREATE TABLE tombstones (collection BLOB, id BLOB, came INTEGER, PRIMARY KEY (collection, id)) WITHOUT ROWID",
 )
-_HEADS = "CREATE TABLE heads (name TEXT PRIMARY KEY, length INTEGER, head BLOB) WITHOUT ROWID"
-_ROWS = {
-    "releases": "SELECT number, digest, manifest, state, since, ids_digest, shape, sums FROM releases ORDER BY number",
-    "seeds": "SELECT number, collection, content FROM seeds ORDER BY number",  # of versions 0.2 and 0.3, as the next
-    "points": "SELECT number, collection, point FROM points ORDER BY number",
-}
-_LINKS = {
-    "releases": "SELECT link FROM releases ORDER BY number",
-    "seeds": "SELECT link FROM seeds ORDER BY number",
-    "points": "SELECT link FROM points ORDER BY number",
-}
-_OPENED = "opened"  # the last state of a release (`dpmpc.collection.ledger`)
-_BEGUN_BY = {"seeds": "dealing seed", "points": "query point, or was closed for one"}
-_MOST_NAMED = 3
+_ROWS = "SELECT number, digest, manifest, state, since, ids_digest, shape, sums FROM releases ORDER BY number"
+_LINKS = "SELECT link FROM releases ORDER BY number"
 _SET_LINK = "UPDATE releases SET link = ? WHERE number = ?"
 ADVICE = (
     "nothing was sent by this run. Do not repair it and do not restore an older copy, which may have forgotten "
@@ -76,78 +58,34 @@ class ReleaseRow(NamedTuple):
 class LedgerTables:
     """The tables of one ledger, on a connection to its database."""
 
-    def __init__(self, database: sqlite3.Connection, folder: Path, *, take_over: bool = False):
+    def __init__(self, database: sqlite3.Connection, folder: Path):
         self._database, self._folder = database, folder
         with transaction(database):
             (version,) = database.execute("PRAGMA user_version").fetchone()
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if version == 0 and not tables:
-                for kept in (OPENINGS_FILE, "commitments-*"):  # the latter of versions 0.2 and 0.3
-                    if next(folder.glob(kept), None) is not None:  # of releases that a ledger here had begun
-                        raise SpoolError(
-                            f"folder: an empty ledger in {folder} beside commitments of releases; {ADVICE}"
-                        )
-                self._make(*_TABLES, _HEADS)
-            elif version == _FIRST_VERSION:
-                self._make("ALTER TABLE releases ADD COLUMN link BLOB", _HEADS, _TABLES[1])
-                self._take_over_ids()
-            elif version == _ROWS_VERSION:
-                self.releases()
-                self._make(_TABLES[1])
-                self._take_over_ids()
+                if (folder / OPENINGS_FILE).exists():  # of releases that a ledger here had begun
+                    raise SpoolError(f"folder: an empty ledger in {folder} beside commitments of releases; {ADVICE}")
+                for statement in _TABLES:
+                    database.execute(statement)
+                self.chain()
+                database.execute(f"PRAGMA user_version = {_VERSION}")
             elif version != _VERSION:
                 raise SpoolError(
-                    f"folder: a ledger of version {version} in {folder}, version {_VERSION} or older expected; "
-                    "use the dpmpc that wrote it, or, if it is damaged, " + ADVICE
+                    f"folder: {folder} holds no ledger of this version: {version} given, {_VERSION} expected; " + ADVICE
                 )
-            if version in (_FIRST_VERSION, _ROWS_VERSION) and not take_over:
-                self._refuse_unfinished()  # an error undoes what was taken over
-
-    def _make(self, *statements: str) -> None:
-        for statement in statements:
-            self._database.execute(statement)
-        self.chain()
-        self._database.execute(f"PRAGMA user_version = {_VERSION}")
 
     def releases(self) -> list[ReleaseRow]:
         """Return all releases, the earliest first, once their chain shows that they are as they were recorded."""
-        return [ReleaseRow(*row) for row in self._checked("releases")]
-
-    def _refuse_unfinished(self) -> None:
-        """Refuse a ledger in which an older version has begun what it alone can finish."""
-        known = self.releases()
-        left = [f"release {one.digest.hex()[:16]}... is {one.state}" for one in known if one.state != _OPENED]
-        done = {json.loads(one.manifest).get("collection") for one in known if one.state == _OPENED}
-        for table in ("seeds", "points"):
-            found = {collection.hex() for collection in self._begun_in(table)}
-            left += [f"collection {one[:16]}... has its {_BEGUN_BY[table]}" for one in sorted(found - done)]
-        if left:
-            more = f" and {len(left) - _MOST_NAMED} more" if len(left) > _MOST_NAMED else ""
-            raise InputError(
-                f"folder: the ledger in {self._folder} is of version 0.3 or older, which has begun what it alone can "
-                f"finish: {', '.join(left[:_MOST_NAMED])}{more}. Nothing was changed. Finish it with that version, at "
-                "all its servers, or give --take-over-ledger if it is given up for good; what was opened stays opened"
-            )
-
-    def refuse_older(self, collection: bytes) -> None:
-        """Refuse a collection whose dealing seed or query point version 0.2 or 0.3 has recorded here."""
-        for table in ("seeds", "points"):
-            if collection in self._begun_in(table):
-                raise GuaranteeError(
-                    f"collection: {collection.hex()} given, whose release was begun by version 0.3 or older, which "
-                    "alone could finish it, before a later version had taken over this ledger: collect anew "
-                    "(docs/deploy.md)"
-                )
+        return [ReleaseRow(*row) for row in self._checked()]
 
     def chain(self) -> None:
         """Compute the links of the releases anew, after a change to rows that were checked."""
-        rows = self._rows("releases")
+        rows = self._database.execute(_ROWS).fetchall()
         chain = links(Label.LEDGER, rows)
         self._database.executemany(_SET_LINK, [(one, row[0]) for one, row in zip(chain, rows, strict=True)])
-        self._database.execute(
-            "INSERT OR REPLACE INTO heads VALUES (?, ?, ?)",
-            ("releases", len(rows), chain[-1] if chain else CHAIN_START),
-        )
+        head = (len(rows), chain[-1] if chain else CHAIN_START)
+        self._database.execute("UPDATE head SET length = ?, head = ?", head)
 
     def keep_ids(self, release: int, ids: NDArray[np.bytes_]) -> None:
         """Record the ids of a release, which ascend."""
@@ -178,40 +116,14 @@ class LedgerTables:
         """Return the error that says what has changed, and what to do."""
         return SpoolError(f"{self._folder}: the ledger is damaged: {what} changed since it was recorded. " + ADVICE)
 
-    def _begun_in(self, table: str) -> set[bytes]:
-        """Return the collections that a table of version 0.2 or 0.3 names, if there is one."""
-        tables = self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = ?", (table,)).fetchone()
-        heads = self._database.execute("SELECT count(*) FROM heads WHERE name = ?", (table,)).fetchone()
-        if tables != heads:
-            raise self.damaged(f"the table of its {table}")
-        return {collection for _, collection, _ in self._checked(table)} if tables == (1,) else set()
-
-    def _rows(self, table: str) -> list[tuple[Any, ...]]:
-        return self._database.execute(_ROWS[table]).fetchall()
-
-    def _checked(self, table: str) -> list[tuple[Any, ...]]:
-        rows = self._rows(table)
-        kept = [one for (one,) in self._database.execute(_LINKS[table])]
+    def _checked(self) -> list[tuple[Any, ...]]:
+        rows = self._database.execute(_ROWS).fetchall()
+        kept = [one for (one,) in self._database.execute(_LINKS)]
         chain = links(Label.LEDGER, rows)
         wrong = first_difference(kept, chain)
         if wrong is not None:
-            raise self.damaged(f"number {wrong + 1} of its {len(rows)} {table}")
-        head = self._database.execute("SELECT length, head FROM heads WHERE name = ?", (table,)).fetchone()
-        if head != (len(rows), chain[-1] if chain else CHAIN_START):
-            raise self.damaged(f"the number or the last one of its {table}")
+            raise self.damaged(f"number {wrong + 1} of its {len(rows)} releases")
+        head = self._database.execute("SELECT length, head FROM head").fetchall()
+        if head != [(len(rows), chain[-1] if chain else CHAIN_START)]:
+            raise self.damaged("the number or the last one of its releases")
         return rows
-
-    def _take_over_ids(self) -> None:
-        """Keep ids that have a row each as those of releases, or refuse if they are not those that were recorded."""
-        known = self.releases()
-        found = {release.number: bytearray() for release in known}
-        cursor = self._database.execute("SELECT id, release FROM reports ORDER BY id")
-        while rows := cursor.fetchmany(_ROWS_AT_ONCE):
-            for report, number in rows:
-                if not (isinstance(report, bytes) and number in found):
-                    raise self.damaged("the release that reports belong to")
-                found[number] += report
-        for release in known:
-            self.keep_ids(release.number, np.frombuffer(found[release.number], ID_TYPE))
-            self.ids(release)
-        self._database.execute("DROP TABLE reports")

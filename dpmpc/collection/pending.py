@@ -12,9 +12,9 @@ of their random ids.
 Promised: a record is forgotten when its server has acknowledged it, or later; the file is readable by its owner only.
 Once all servers have acknowledged everything, no file in the folder holds anything that depends on a row: deleted
 content is overwritten with zeros in the database (``secure_delete``) and in its rollback journal, which SQLite would
-only unlink. In format 2 the secrets of the reports' ids stay, too: they say whose a report is, and nothing of it. Not
-promised: that a disk forgets what was overwritten, or that a copy was not made before. Until the end the file is as
-secret as the rows: together, the records of one report reveal it.
+only unlink. The secrets of the reports' ids stay, too: they say whose a report is, and nothing of it. Not
+promised: that a disk forgets what was overwritten, or that a copy was not made before. Until the end
+the file lets rows be guessed, by the HMAC and its key.
 """
 
 from __future__ import annotations
@@ -31,20 +31,20 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from dpmpc.collection.sealing import report_id
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 
 KEY_BYTES = 32
 _PATIENCE_S = 30.0
 _ZEROS = bytes(1 << 20)
-_ABOUT = "CREATE TABLE about (collection TEXT, tickets TEXT, key BLOB, rows BLOB, reports INTEGER)"
 _TABLES = (
-    _ABOUT,
+    "CREATE TABLE about (collection TEXT, tickets TEXT, key BLOB, rows BLOB, reports INTEGER)",
     "CREATE TABLE records (server INTEGER, position INTEGER, record BLOB, PRIMARY KEY (server, position))",
 )
-_SECRETS = "CREATE TABLE secrets (position INTEGER PRIMARY KEY, secret BLOB)"  # of the ids of reports of format 2
+_SECRETS = "CREATE TABLE secrets (position INTEGER PRIMARY KEY, secret BLOB, id BLOB)"  # of the ids of reports
 _NAMES = {"about", "records"}
-_FIRST_COLUMNS = ["collection", "rows", "reports"]  # of version 0.1, which kept SHA-256 of rows and ids without a key
+_VERSION = 3
 
 
 class PendingRecord(NamedTuple):
@@ -62,15 +62,15 @@ class Pending:
         path: str | os.PathLike[str],
         collection: Collection,
         rows: bytes,
-        reports: Iterable[list[list[bytes]]],
+        reports: Iterable[list[bytes]],
+        targets: int,  # how many take all of them: the servers, or one door
         ids: Sequence[bytes] = (),
         *,
         secrets_of_ids: Sequence[bytes] = (),
-        sealed: bool = False,  # whether these are whole reports for a door, and not records for each server
     ):
         self._path = Path(os.path.realpath(path))  # SQLite names the journal after it
-        self._collection = collection.digest.hex() + (" sealed" if sealed else "")
-        self._secrets = secrets_of_ids
+        self._collection, self._targets = f"{collection.digest.hex()} at {targets}", targets
+        self._secrets, self._digest = secrets_of_ids, collection.digest
         self._names = _NAMES | {"secrets"} if secrets_of_ids else _NAMES
         self._tickets = hashlib.sha256(b"".join(ids)).hexdigest() if ids else ""
         self._rows = hashlib.sha256(rows + b"".join(ids)).digest()
@@ -119,7 +119,7 @@ class Pending:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _fill(self, reports: Iterable[list[list[bytes]]]) -> tuple[int, bool]:
+    def _fill(self, reports: Iterable[list[bytes]]) -> tuple[int, bool]:
         """Fill a new file or check an old one; return the number of reports, and whether all were acknowledged."""
         self._database.execute("PRAGMA synchronous = EXTRA")
         self._database.execute("PRAGMA secure_delete = ON")
@@ -130,10 +130,14 @@ class Pending:
             self._path.chmod(0o600)  # ours alone, before it holds a record
             if not tables:
                 self._begin(reports)
-            elif [row[1] for row in self._database.execute("PRAGMA table_info(about)")] == _FIRST_COLUMNS:
-                self._migrate()
+            (version,) = self._database.execute("PRAGMA user_version").fetchone()
+            if version != _VERSION:
+                raise InputError(
+                    f"state: {self._path} is not the file of a submission of this version: {version} given, {_VERSION} "
+                    "expected; another file expected"
+                )
             collection, tickets, key, rows, count = self._database.execute("SELECT * FROM about").fetchone()
-            self._forget_rows_if_finished()  # of version 0.1, or of a submission without a row
+            self._forget_rows_if_finished()  # of a submission without a row
         self._database.execute("PRAGMA journal_mode = DELETE")  # whose content `_transaction` overwrites
         known = key is None or hmac.compare_digest(rows, self._authenticated(key))
         if (collection, tickets) != (self._collection, self._tickets) or not known:
@@ -146,27 +150,20 @@ class Pending:
             "another file for other people"
         )
 
-    def _begin(self, reports: Iterable[list[list[bytes]]]) -> None:
+    def _begin(self, reports: Iterable[list[bytes]]) -> None:
+        self._database.execute(f"PRAGMA user_version = {_VERSION}")
         for table in _TABLES:
             self._database.execute(table)
         if self._secrets:
             self._database.execute(_SECRETS)
-            self._database.executemany("INSERT INTO secrets VALUES (?, ?)", enumerate(self._secrets))
+            named = ((place, one, report_id(self._digest, one)) for place, one in enumerate(self._secrets))
+            self._database.executemany("INSERT INTO secrets VALUES (?, ?, ?)", named)
         count = 0
         for block in reports:
-            for server, records in enumerate(block):
-                rows = ((server, count + index, record) for index, record in enumerate(records))
+            for target in range(self._targets):
+                rows = ((target, count + index, report) for index, report in enumerate(block))
                 self._database.executemany("INSERT INTO records VALUES (?, ?, ?)", rows)
-            count += len(block[0])
-        self._describe(count)
-
-    def _migrate(self) -> None:
-        """Replace the digest without a key that version 0.1 wrote."""
-        collection, rows, count = self._database.execute("SELECT collection, rows, reports FROM about").fetchone()
-        if (collection, rows) != (self._collection, self._rows.hex()):
-            raise self._other_submission()
-        self._database.execute("DROP TABLE about")
-        self._database.execute(_ABOUT)
+            count += len(block)
         self._describe(count)
 
     def _describe(self, count: int) -> None:
@@ -219,12 +216,21 @@ def _overwrite(unlinked: int) -> None:
     os.fsync(unlinked)
 
 
-def secrets_in(path: str | os.PathLike[str]) -> list[bytes]:
-    """Return the secrets of the ids of a submission of format 2, from its file, which is only read."""
+def secrets_in(path: str | os.PathLike[str], collection: Collection) -> list[bytes]:
+    """Return the secrets of the ids of a submission to this collection, from its file, which is only read."""
     place = f"file:{urllib.parse.quote(os.path.realpath(path))}?mode=ro"
     try:
         with contextlib.closing(sqlite3.connect(place, uri=True, timeout=_PATIENCE_S)) as database:
-            rows = database.execute("SELECT secret FROM secrets ORDER BY position").fetchall()
-    except sqlite3.Error as error:
-        raise InputError(f"state: {path} given, the file of a submission of format 2 expected: {error}") from error
-    return [secret for (secret,) in rows]
+            ((digest, count),) = database.execute("SELECT collection, reports FROM about").fetchall()
+            rows = database.execute("SELECT secret, id FROM secrets ORDER BY position").fetchall()
+    except (sqlite3.Error, ValueError) as error:
+        raise InputError(f"state: {path} given, the file of a submission expected: {error}") from error
+    if str(digest).split()[:1] != [collection.digest.hex()]:
+        raise InputError(f"state: {path} is of collection {digest}, {collection.digest.hex()} expected")
+    wrong = sum(report_id(collection.digest, secret) != report for secret, report in rows)
+    if wrong or len(rows) != count:
+        raise InputError(
+            f"state: {path}: {len(rows)} secrets of {count} reports, {wrong} of them not of their report's id; the "
+            "file as `dpmpc submit` wrote it expected"
+        )
+    return [secret for secret, _ in rows]

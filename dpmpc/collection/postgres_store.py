@@ -7,7 +7,7 @@ and seeds stay in the server's folder, where no failover puts them back.
 table of schema ``dpmpc``   holds
 ==========================  ==========================================================================================
 ``standing``                one row: whose store this is, whether it was closed, and facts; sealed by a hash of itself
-``reports``                 id, words as they were sent, checksum of both; a tombstone has no words
+``reports``                 id, words as they were sent, checksum of both; one that was withdrawn has no words
 ``workers``                 for each worker how many reports it added and withdrew, a sum of their checksums, and how
                             much room of `most_stored` it has leased
 ==========================  ==========================================================================================
@@ -19,8 +19,8 @@ How workers keep out of each other's way:
 - Each transaction that adds or withdraws holds an advisory lock *shared*, and reads the standing after it. Whoever
   changes the standing holds it alone: the queue for it is fair, as that for a row is not. So who began before is in,
   and nobody after.
-- Withdrawals and leases take turns by a second advisory lock. A withdrawal inserts new tombstones before it changes
-  rows that are there, and never waits for an insertion while it holds such a row.
+- Withdrawals and leases take turns by a second advisory lock. A withdrawal changes rows that are there, and inserts
+  none.
 - The sum of checksums does not depend on the order, and each worker has a row of its own: no group waits for another.
 
 Promised, beside what every `ReportStore` does: a database that does not sync its log before a commit returns, that
@@ -40,9 +40,9 @@ import hashlib
 import ipaddress
 import json
 import math
-import threading
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -55,14 +55,12 @@ from dpmpc.collection.report_store import (
     CLOSED_EARLY,
     MOST_REPORTS,
     TOMBSTONE,
-    UNKNOWN_PART,
     Added,
     Intact,
     ReportStore,
     Tally,
     Upload,
     checksums,
-    require_ids,
 )
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
@@ -80,7 +78,7 @@ except ImportError as error:
 
 OTHERS = -1  # the row of `workers` for processes that are none
 PATIENCE_SECONDS = 60
-_VERSION = 1
+_VERSION = 3
 _OLDEST_SERVER = 15
 _LOCKS = 0x64706D63  # the first number of all advisory locks of a store
 _STANDING_LOCK, _COUNT_LOCK, _FIRST_WORKER_LOCK = 1, 2, 16
@@ -96,8 +94,7 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS dpmpc.reports (id bytea PRIMARY KEY, words bytea, checksum bytea NOT NULL)",
     "ALTER TABLE dpmpc.reports ALTER COLUMN words SET STORAGE EXTERNAL",  # they look random: nothing to compress
     "CREATE TABLE IF NOT EXISTS dpmpc.workers (worker integer PRIMARY KEY, added bigint NOT NULL DEFAULT 0, withdrawn "
-    "bigint NOT NULL DEFAULT 0, unknown bigint NOT NULL DEFAULT 0, checksum bigint NOT NULL DEFAULT 0, leased bigint "
-    "NOT NULL DEFAULT 0)",
+    "bigint NOT NULL DEFAULT 0, checksum bigint NOT NULL DEFAULT 0, leased bigint NOT NULL DEFAULT 0)",
 )
 _FOREIGN = (  # tables that a crash empties, or that others than the server's role read or change
     "SELECT relname::text FROM pg_class WHERE relnamespace = 'dpmpc'::regnamespace AND relkind IN ('r', 'p', 'v', 'f') "
@@ -116,8 +113,8 @@ _INSERT = (
     "ON CONFLICT (id) DO NOTHING"
 )
 _COUNT = (
-    "UPDATE dpmpc.workers SET added = added + %b, withdrawn = withdrawn + %b, unknown = unknown + %b, leased = leased "
-    "+ %b, checksum = (checksum + %b) %% %b WHERE worker = %b"
+    "UPDATE dpmpc.workers SET added = added + %b, withdrawn = withdrawn + %b, checksum = (checksum + %b) %% %b "
+    "WHERE worker = %b"
 )
 _GONE_SECONDS = 5.0  # until the database notices that a worker was killed
 
@@ -158,23 +155,24 @@ class PostgresStore(ReportStore):
         shape: tuple[int, int],
         ring: Ring | type[Ring] | str = "ring64",
         *,
+        ledger: Path,
         keys: bool = False,
         writer: bool = True,
         most_stored: int = MOST_REPORTS,
         worker: int = 0,
         workers: int = 1,
     ):
-        super().__init__(digest, server, shape, ring, keys=keys, writer=writer, most_stored=most_stored)
+        self._address = require_address(address)
+        super().__init__(digest, server, shape, ring, ledger=ledger, keys=keys, writer=writer, most_stored=most_stored)
         self.workers = require_whole("workers", workers, 1)
         self._worker = require_whole("worker", worker, 0, workers - 1) if writer else OTHERS
-        self._address = require_address(address)
-        self._turns = threading.RLock()
         self._connection: Any = None
         self._ended = False
         self._left: tuple[int, int] | None = None  # what is left of this worker's lease, and its part of what is free
         try:
-            with self._transaction("none"):  # connects
-                pass
+            self._tombstones.require_at_least(self.tally().withdrawn, self._address)  # connects
+            if writer:  # after a crash, or in a database that was put back
+                self._overwrite(split(self._tombstones.ids(came=True)))
         except BaseException:
             self.close()
             raise
@@ -187,7 +185,8 @@ class PostgresStore(ReportStore):
                 with self._transaction("shared"):
                     if self._is_closed():
                         raise CollectionClosed(CLOSED_EARLY)
-                    outcomes, new = incoming.settle(self._known(incoming.ids))
+                    tombstones = dict.fromkeys(self._tombstones.among(incoming.ids), TOMBSTONE)
+                    outcomes, new = incoming.settle(self._stored(incoming.ids) | tombstones)
                     if new:
                         ids = sorted(new)
                         words = [incoming.words[new[report][1]].tobytes() for report in ids]
@@ -201,40 +200,6 @@ class PostgresStore(ReportStore):
                 self._left = self._left[0] - len(new), self._left[1]
         return outcomes
 
-    def withdraw(self, ids: Sequence[bytes]) -> list[bool]:
-        """Do as `ReportStore.withdraw` says."""
-        require_ids(ids)
-        while True:
-            try:
-                with self._transaction("shared"):
-                    self._lock(_COUNT_LOCK)
-                    self._require_withdrawals()
-                    known = self._known(ids)
-                    tally = self._tally()
-                    left = min(self._most_stored // UNKNOWN_PART - tally.unknown, self._most_stored - self._leased())
-                    unknown = [report for report in dict.fromkeys(ids) if report not in known][: max(0, left)]
-                    unknown.sort()
-                    self._insert(unknown, None, [_buried(report) for report in unknown])
-                    here = sorted(report for report, checksum in known.items() if checksum != TOMBSTONE)
-                    self._execute(
-                        "UPDATE dpmpc.reports SET words = NULL, checksum = given.checksum FROM unnest(%b::bytea[], "
-                        "%b::bytea[]) AS given (id, checksum) WHERE reports.id = given.id",
-                        here,
-                        [_buried(report) for report in here],
-                    )
-                    self._count(
-                        withdrawn=len(here),
-                        unknown=len(unknown),
-                        sums=[_buried(report) for report in (*here, *unknown)],
-                        gone=[known[report] for report in here],
-                    )
-                break
-            except _BeginAgain:
-                continue
-        self._left = None
-        buried = known.keys() | unknown
-        return [report in buried for report in ids]
-
     def room(self, new: int) -> int:
         """Return what is leased, and where that is enough this worker's part of what is free, too."""
         with self._turns:
@@ -243,7 +208,7 @@ class PostgresStore(ReportStore):
                     self._lock(_COUNT_LOCK)
                     free = self._most_stored - self._leased()
                     ((leased, used),) = self._execute(
-                        "SELECT leased, added + unknown FROM dpmpc.workers WHERE worker = %b", self._worker
+                        "SELECT leased, added FROM dpmpc.workers WHERE worker = %b", self._worker
                     )
                     most = max(new - (leased - used), min(_LEASE, free // (4 * self.workers)))
                     more = max(0, min(free, most)) if new > leased - used else 0
@@ -254,9 +219,8 @@ class PostgresStore(ReportStore):
 
     def count_stored(self, ids: Sequence[bytes]) -> int:
         """Do as `ReportStore.count_stored` says."""
-        with self._transaction("none"):
-            known = self._known(ids)
-        return sum(report in known for report in ids)
+        here = self._checksums(ids).keys() | self._tombstones.among(ids)
+        return sum(report in here for report in ids)
 
     def tally(self) -> Tally:
         """Do as `ReportStore.tally` says."""
@@ -267,7 +231,8 @@ class PostgresStore(ReportStore):
         """Do as `ReportStore.ids` says."""
         with self._transaction("none"):
             found = self._execute("SELECT id FROM dpmpc.reports WHERE words IS NOT NULL")
-        return as_bytes(np.sort(np.frombuffer(b"".join(report for (report,) in found), ID_TYPE)))
+        ids = np.sort(np.frombuffer(b"".join(report for (report,) in found), ID_TYPE))
+        return as_bytes(ids[~found_in(self._tombstones.ids(), ids)])
 
     def intact(self) -> Intact:
         """Do as `ReportStore.intact` says."""
@@ -284,15 +249,17 @@ class PostgresStore(ReportStore):
                     damaged += fits.count(False)
                     rows += len(block)
                     total += sum(int.from_bytes(checksum, "little") for _, _, checksum in block)
-        lost = tally.room - rows
+        lost = sum(tally) - rows
         if lost < 0 or (lost == damaged == 0 and total % _SUMS != expected) or len(good) > tally.reports:
             raise SpoolError(
-                f"{self._address}: the store is damaged: its {rows} reports and tombstones are not the {tally.room} "
+                f"{self._address}: the store is damaged: its {rows} reports and tombstones are not the {sum(tally)} "
                 "that were added; nothing was sent. Put the database back from a copy, an older one will do (reports "
                 "that came since are then left out), or release without this server where the shares allow it "
                 "(docs/deploy.md)"
             )
-        return Intact(as_bytes(np.unique(np.frombuffer(b"".join(good), ID_TYPE))), lost + damaged)
+        ids = np.unique(np.frombuffer(b"".join(good), ID_TYPE))
+        gone = found_in(self._tombstones.ids(), ids)  # with words, in a database that was put back
+        return Intact(as_bytes(ids[~gone]), lost + damaged, tally.withdrawn + int(gone.sum()))
 
     def _compare(self, rows: Sequence[tuple[bytes, bytes | None, bytes]]) -> list[bool]:
         """Return which rows are as they were added, or buried."""
@@ -354,6 +321,7 @@ class PostgresStore(ReportStore):
         with self._turns:
             self._ended = True
             self._disconnect()
+            self._tombstones.close()
 
     def _turn(self, *, alone: bool) -> contextlib.AbstractContextManager[object]:
         """Do as `ReportStore._turn` says."""
@@ -506,7 +474,7 @@ class PostgresStore(ReportStore):
                 back.append(worker)
         with self._connection.transaction():
             self._lock(_COUNT_LOCK)
-            self._execute("UPDATE dpmpc.workers SET leased = added + unknown WHERE worker = ANY(%b::integer[])", back)
+            self._execute("UPDATE dpmpc.workers SET leased = added WHERE worker = ANY(%b::integer[])", back)
         for worker in back[1:]:
             self._execute(f"SELECT pg_advisory_unlock({_LOCKS}, {_FIRST_WORKER_LOCK + worker})")
 
@@ -538,7 +506,9 @@ class PostgresStore(ReportStore):
         if found is None or rows[0][-1] != found.seal:
             raise SpoolError(f"{self._address}: the store is damaged: its description changed; nothing was sent")
         if found.version != _VERSION:
-            raise SpoolError(f"store: one of version {found.version} in {self._address}, {_VERSION} expected")
+            raise SpoolError(
+                f"store: {self._address} holds no store of this version ({found.version}, {_VERSION} expected)"
+            )
         return found
 
     def _describe(self, described: StoreDescription) -> None:
@@ -550,16 +520,34 @@ class PostgresStore(ReportStore):
             described.seal,
         )
 
-    def _known(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the checksums, or tombstones, of those of some ids that are here."""
+    def _checksums(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
+        with self._transaction("none"):
+            return self._stored(ids)
+
+    def _stored(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the checksums of those of some ids that are here, or `TOMBSTONE` where the words are gone."""
         rows = self._execute(
             "SELECT id, checksum, words IS NULL FROM dpmpc.reports WHERE id = ANY(%b::bytea[])", list(ids)
         )
         return {report: TOMBSTONE if gone else checksum for report, checksum, gone in rows}
 
-    def _insert(self, ids: Sequence[bytes], words: Sequence[bytes] | None, sums: Sequence[bytes]) -> None:
+    def _overwrite(self, ids: Sequence[bytes]) -> None:
+        with self._transaction("shared"):
+            self._lock(_COUNT_LOCK)
+            known = self._stored(ids)
+            here = sorted(report for report, checksum in known.items() if checksum != TOMBSTONE)
+            buried = [_buried(report) for report in here]
+            self._execute(
+                "UPDATE dpmpc.reports SET words = NULL, checksum = given.checksum FROM unnest(%b::bytea[], "
+                "%b::bytea[]) AS given (id, checksum) WHERE reports.id = given.id",
+                here,
+                buried,
+            )
+            self._count(withdrawn=len(here), sums=buried, gone=[known[report] for report in here])
+
+    def _insert(self, ids: Sequence[bytes], words: Sequence[bytes], sums: Sequence[bytes]) -> None:
         """Write rows that ascend by their ids; where another worker was faster with one of them, begin again."""
-        cursor = self._connection.execute(_INSERT, (ids, [None] * len(ids) if words is None else words, sums))
+        cursor = self._connection.execute(_INSERT, (ids, words, sums))
         if cursor.rowcount != len(ids):
             raise _BeginAgain
 
@@ -568,19 +556,17 @@ class PostgresStore(ReportStore):
         *,
         added: int = 0,
         withdrawn: int = 0,
-        unknown: int = 0,
         sums: Sequence[bytes] = (),
         gone: Sequence[bytes] = (),
     ) -> None:
         change = sum(int.from_bytes(one, "little") for one in sums) - sum(int.from_bytes(one, "little") for one in gone)
-        self._execute(_COUNT, added, withdrawn, unknown, unknown, change % _SUMS, _SUMS, self._worker)
+        self._execute(_COUNT, added, withdrawn, change % _SUMS, _SUMS, self._worker)
 
     def _tally(self) -> Tally:
-        ((added, withdrawn, unknown),) = self._execute(
-            "SELECT coalesce(sum(added), 0)::bigint, coalesce(sum(withdrawn), 0)::bigint, coalesce(sum(unknown), 0)"
-            "::bigint FROM dpmpc.workers"
+        ((added, withdrawn),) = self._execute(
+            "SELECT coalesce(sum(added), 0)::bigint, coalesce(sum(withdrawn), 0)::bigint FROM dpmpc.workers"
         )
-        return Tally(added - withdrawn, withdrawn, unknown)
+        return Tally(added - withdrawn, withdrawn)
 
     def _sum(self) -> int:
         return sum(int(checksum) for (checksum,) in self._execute("SELECT checksum FROM dpmpc.workers")) % _SUMS

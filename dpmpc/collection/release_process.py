@@ -62,11 +62,10 @@ def run_release(
     connect_deadline: float = CONNECT_SECONDS,
     deadline: float | None = None,
     threads: int = 1,
-    take_over: bool = False,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Released:
     """Take part in the release of a collection as one of its servers; call it once in a process."""
-    own, target = ServerFolder(Path(folder), take_over), Path(out)
+    own, target = ServerFolder(Path(folder)), Path(out)
     own.require_server(collection, number)
     require_quorum(collection, without)
     if threads < 1:
@@ -131,8 +130,8 @@ def _ending_noted(server: ReleasingServer, folder: ServerFolder) -> Iterator[Non
     try:
         yield
     except BaseException as error:
-        failed = type(error).__name__
-        for step in (server.take_back_announcement, lambda: note(failed), delete_keys):
+        failed = "SIGTERM" if isinstance(error, SystemExit) else type(error).__name__
+        for step in (server.spool.take_back_announcement, lambda: note(failed), delete_keys):
             try:
                 step()
             except (DpmpcError, OSError) as second:  # the run's own error is what its operator has to know first

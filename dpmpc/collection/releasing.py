@@ -134,15 +134,8 @@ class ReleasingServer:
         ids = np.ascontiguousarray(intact.ids[~begun])
         if len(ids) < self.collection.minimum_batch <= len(intact.ids):
             self.ledger.require_unreleased(intact.ids)
-        withdrawn = self.spool.tally().withdrawn
-        counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged, WITHDRAWN: withdrawn}
+        counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged, WITHDRAWN: intact.withdrawn}
         return Available(ids, {reason: count for reason, count in counts.items() if count})
-
-    def take_back_announcement(self) -> None:
-        """Take withdrawals again, unless this or an earlier run has fixed a batch."""
-        standing = self.standing()
-        if not standing.begun and not standing.sealed:
-            self.spool.take_back_announcement()
 
     def standing(self) -> Standing:
         """Look up how far this server has come."""
@@ -151,10 +144,10 @@ class ReleasingServer:
         for entry in self.ledger.releases():
             if Manifest.from_json(entry.manifest).collection == self.collection.digest.hex():
                 (sealed if entry.state is State.SEALED else begun).append(entry.manifest_digest.hex())
-                if entry.state is not State.SEALED:  # refuse what an older version has begun, before anything is said
+                if entry.state is not State.SEALED:  # refuse what has lost its commitments, before anything is said
                     self.openings.salt(entry.manifest_digest, begun=True)
         closing, closes = self.spool.closing, self.collection.closes
-        early = datetime.datetime.fromisoformat(closing.since) if closing is not None and closing.since else closes
+        early = datetime.datetime.fromisoformat(closing.since) if closing is not None else closes
         now = datetime.datetime.now(datetime.UTC)
         return Standing(begun, sealed, now.timestamp(), min(early, closes).timestamp(), self._earlier())
 

@@ -1,8 +1,8 @@
 """Say to whoever sends an upload what became of it: a status of HTTP, and JSON.
 
-An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before. One
-of format 2 also with ``"servers"``, the status at each server, 200 where all its reports are durable, and
-``"reports"``, the same for each report; the status is 202 where something is left to do for the client, who repeats
+An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before, with
+``"servers"``, the status at each server that was asked, 200 where all its reports are durable, and ``"reports"``, the
+same for each report; the status is 202 where something is left to do for the client, who repeats
 the same bytes. Every other answer is ``{"error": NAME, "message": TEXT}``, and nothing of the upload was stored by it,
 but by a door whose disk failed when it had stored its own part and kept the rest for others (503 SpoolError):
 
@@ -10,9 +10,9 @@ but by a door whose disk failed when it had stored its own part and kept the res
 400   ReportRejected: not a list of reports to this server for this collection
 401   Unauthenticated: a token is needed
 403   Unknown: the roster does not know this token with this report
-404   no such collection, or no such page
+404   no such collection, or no such page; NeverHere: no report that could be taken back (`withdrawals`)
 409   ReportConflict: a report id was used for another report; Withdrawn: its report was taken back; TooLate: a
-      report can no longer be taken back
+      report can no longer be taken back (`withdrawals`)
 410   CollectionClosed: after closing
 411   LengthRequired
 413   TooLarge
@@ -41,7 +41,7 @@ from aiohttp import web
 from dpmpc.collection.admission import Refusal
 from dpmpc.collection.group_commit import NoRoom
 from dpmpc.collection.logs import RateLimitedLogger
-from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError, TooLate
+from dpmpc.errors import CollectionClosed, InputError, ReportConflict, ReportRejected, SpoolError
 
 LONGEST_RETRY_S = 86400.0  # at a very low rate the wait for the next report may be longer than a float can hold
 _RETRY_SECONDS = 30.0  # a full disk takes a while to clear
@@ -49,7 +49,6 @@ _STATUS: tuple[tuple[type[InputError], int], ...] = (
     (ReportConflict, 409),
     (ReportRejected, 400),
     (CollectionClosed, 410),
-    (TooLate, 409),
 )
 
 
@@ -104,7 +103,7 @@ def reply_to(error: Exception) -> Reply:
     """Return what the sender of a refused upload or report is told; errors that refuse none are raised again."""
     if isinstance(error, Refusal):
         return refusal(error.status, error.reason, str(error), error.retry_after)
-    if isinstance(error, ReportRejected | CollectionClosed | TooLate):
+    if isinstance(error, ReportRejected | CollectionClosed):
         status = next(status for kind, status in _STATUS if isinstance(error, kind))
         return refusal(status, type(error).__name__, str(error))
     if isinstance(error, NoRoom):

@@ -10,8 +10,10 @@ Promised by every store:
   part. If the system fails to say whether a commit took place, a report may turn out to be stored that was not
   acknowledged; sending it again is always safe.
 - The same id with the same words is stored once. With other words it is refused, and nothing of its upload is stored.
-- Once `withdraw` has returned True for an id its words are gone, and a *tombstone* stands in their place: no `add`, in
-  whatever process, stores a report with this id again, whether one was there before or not.
+- Once `withdraw` has told of an id that it is withdrawn its words are gone, and a *tombstone* is in the ledger
+  (`dpmpc.collection.tombstones`): no `add`, in whatever process, stores a report with this id again, and no release
+  gathers it, even if this store is put back to an older state. The same holds of a report that comes after its
+  withdrawal, for as many of these as a hundredth of `most_stored`.
 - Once `close_for_good` has returned, in whatever process, no `add` stores anything; once `announce` has, `withdraw`
   changes nothing, until `take_back_announcement`.
 - A bit that has changed is noticed. `intact` finds the reports whose id and words are as they were added, and counts
@@ -28,7 +30,9 @@ import contextlib
 import datetime
 import itertools
 import math
+import threading
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,9 +40,10 @@ from numpy.typing import NDArray
 
 from dpmpc.arguments import require_bytes, require_whole
 from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, split
+from dpmpc.collection.tombstones import Fate, Tombstones
 from dpmpc.digests import sha256_of_rows
 from dpmpc.encoding.ring import Ring, Words, ring_named
-from dpmpc.errors import GuaranteeError, InputError, ReportConflict, TooLate, Withdrawn
+from dpmpc.errors import GuaranteeError, InputError, ReportConflict, Withdrawn
 from dpmpc.sharing.batch import Share
 from dpmpc.storage.database import Store
 
@@ -46,9 +51,9 @@ CHECKSUM_BYTES = 8
 CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
 KEYS = "keys"  # in place of the name of a ring: a key and two words of a share may look alike
 MOST_REPORTS = 1 << 48
+AHEAD_PART = 100  # of `most_stored`, one such part may be tombstones of reports that have not come
 TOMBSTONE = b""  # in place of a checksum
-UNKNOWN_PART = 100  # of `most_stored`, one such part may be tombstones of reports that never came
-_ANNOUNCED, _CLOSED, _COUNTED, _FAILED = "announced", "closed", "counted", "failed"
+_CLOSED, _COUNTED, _FAILED = "closed", "counted", "failed"
 _POINT = "query point"
 
 Upload = tuple[Sequence[bytes], Words]
@@ -66,12 +71,13 @@ class Intact(NamedTuple):
 
     ids: NDArray[np.uint8]  # (n, 16): ids of the reports that are as they were added, ascending
     damaged: int  # how many more were added, and are damaged or lost
+    withdrawn: int = 0  # and how many more were withdrawn
 
 
 class Closing(NamedTuple):
     """When a store was closed for good, and how the last run of a release ended that began since."""
 
-    since: str  # in ISO 8601, UTC; empty if an older version closed it
+    since: str  # in ISO 8601, UTC
     failed: str  # the type of the error that ended the run; empty if none did
 
 
@@ -83,16 +89,10 @@ class SealedPoint(NamedTuple):
 
 
 class Tally(NamedTuple):
-    """How many ids a store knows, by what became of them."""
+    """How many reports were added, by what became of them; those that were withdrawn give no room back."""
 
     reports: int  # that are there
     withdrawn: int  # that were there
-    unknown: int  # that were withdrawn before they came
-
-    @property
-    def room(self) -> int:
-        """What they take of `Collection.most_stored`: a tombstone gives nothing back, so that none can fill a disk."""
-        return sum(self)
 
 
 class ReportStore(Store):
@@ -100,7 +100,7 @@ class ReportStore(Store):
 
     `shape` and `ring` are those of a report's words; with `keys` these are keys, which are expanded in the release. The
     store is of one collection (`digest`) and server, and refuses to be opened for others. A store that was opened with
-    ``writer=False`` adds nothing; all else may be called by any process.
+    ``writer=False`` adds nothing; all else may be called by any process. `ledger` is the folder of the server's ledger.
     """
 
     workers = 1  # processes that may add at once
@@ -112,6 +112,7 @@ class ReportStore(Store):
         shape: tuple[int, int],
         ring: Ring | type[Ring] | str = "ring64",
         *,
+        ledger: Path,
         keys: bool = False,
         writer: bool = True,
         most_stored: int = MOST_REPORTS,
@@ -131,6 +132,8 @@ class ReportStore(Store):
             "width": width,
             "ring": content,
         }
+        self._turns = threading.RLock()
+        self._tombstones = Tombstones(ledger, digest)
 
     def add(self, ids: Sequence[bytes], words: Words) -> Added:
         """Store an upload durably before returning."""
@@ -147,14 +150,18 @@ class ReportStore(Store):
         stored.
         """
 
-    @abc.abstractmethod
-    def withdraw(self, ids: Sequence[bytes]) -> list[bool]:
-        """Put tombstones in the place of reports durably; return which of these ids have one now.
+    def withdraw(self, ids: Sequence[bytes]) -> list[Fate]:
+        """Put tombstones for reports durably, then overwrite their words; return what became of each.
 
-        An id that no report has gets one too, so that a report that is still on its way is refused when it comes. That
-        fails where there is no room for it: at most a hundredth of `most_stored` may be such ids. Once the reports are
-        announced for a release all of this is a `TooLate`.
+        Once the reports are announced for a release nothing is changed any more: what was withdrawn before is, and all
+        else is too late.
         """
+        require_ids(ids)
+        with self._turns:
+            fates = self._tombstones.bury(ids, self._checksums(ids), self._most_stored // AHEAD_PART)
+            if new := [report for report, fate in zip(ids, fates, strict=True) if fate is Fate.NOW]:
+                self._overwrite(new)
+        return fates
 
     @abc.abstractmethod
     def room(self, new: int) -> int:
@@ -221,16 +228,15 @@ class ReportStore(Store):
     @property
     def announced(self) -> bool:
         """Whether the reports are announced for a release."""
-        return self.fact(_ANNOUNCED) is not None
+        return self._tombstones.announced
 
     def announce(self) -> None:
         """Refuse all withdrawals from now on, in all processes, before this server tells others what it has."""
-        self.keep_fact(_ANNOUNCED, b"1")
+        self._tombstones.announce()
 
     def take_back_announcement(self) -> None:
-        """Take withdrawals again: no release has come so far that its batch is fixed."""
-        with self._turn(alone=True):
-            self._forget(_ANNOUNCED)
+        """Take withdrawals again, unless a release has come so far that its batch is fixed."""
+        self._tombstones.take_back_announcement()
 
     def fact(self, name: str) -> bytes | None:
         """Return what was kept about the collection as a whole under this name, or None."""
@@ -273,6 +279,14 @@ class ReportStore(Store):
         self.keep_fact(_POINT, mark + bytes([True]))
 
     @abc.abstractmethod
+    def _checksums(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
+        """Return the checksums of those of some reports that were ever added, by an index."""
+
+    @abc.abstractmethod
+    def _overwrite(self, ids: Sequence[bytes]) -> None:
+        """Overwrite the words of reports that have tombstones, durably; it may be repeated."""
+
+    @abc.abstractmethod
     def _turn(self, *, alone: bool) -> contextlib.AbstractContextManager[object]:
         """Do what follows as one transaction; `alone` means that no other call, in whatever process, passes it."""
 
@@ -295,12 +309,6 @@ class ReportStore(Store):
     @abc.abstractmethod
     def _forget(self, name: str) -> None:
         """Remove a fact."""
-
-    def _require_withdrawals(self) -> None:
-        if self._get(_ANNOUNCED) is not None:
-            raise TooLate(
-                "withdrawal: this server has announced its reports for the release; given too late, nothing was changed"
-            )
 
     def _incoming(self, uploads: Sequence[Upload]) -> Incoming:
         """Return uploads as they are stored, or refuse them."""

@@ -1,20 +1,10 @@
-"""Write and read the bytes of an upload: records of one fixed size, one for each report, and nothing else.
+"""Write and read what a report holds for one server: its id, the same at all servers, and the payload.
 
-======  =========  ===========================================================
-offset  bytes      field
-======  =========  ===========================================================
-0       16         report id, the same at all servers
-16      16         tag: the first bytes of SHA-256(label || collection's digest ||
-                   server, 4 bytes LE || report id || payload)
-32      16, or     payload: a key, or the words of a share: copies x entries,
-        8 c w      64 bits little-endian
-======  =========  ===========================================================
-
-With additive shares all servers but the last get a key, hence 48 bytes; with Shamir shares all get words, and after
-them, where dealing is checked, the share of one more word: a mask, uniform and fresh for each report, of which the
-servers open one linear combination with the words (`dpmpc.collection.dealing_checks`). A key stands for the share that
-the key of `derive_share_keys` expands to (`dpmpc.sharing.batch`). The tag is no secret: it lets a server check on
-arrival that the record is whole and meant for it and this collection, and proves nothing else.
+The payload is a key, 16 bytes, or the words of a share: copies x entries, 64 bits little-endian. With additive shares
+all servers but the last get a key; with Shamir shares all get words, and after them, where dealing is checked, the
+share of one more word: a mask, uniform and fresh for each report, of which the servers open one linear combination with
+the words (`dpmpc.collection.dealing_checks`). A key stands for the share that the key of `derive_share_keys` expands to
+(`dpmpc.sharing.batch`). That a record is whole and meant for this server and collection is what `sealing` shows.
 
 A server keeps the payload as it came: a key stays a key until the release expands it (`KeyedShare`).
 
@@ -39,7 +29,7 @@ from dpmpc.arguments import require_whole
 from dpmpc.client import Client
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.task_file import Collection
-from dpmpc.digests import hkdf_of_rows, sha256_of_rows
+from dpmpc.digests import hkdf_of_rows
 from dpmpc.encoding.ring import Ring, Ring64, Words
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.proved_reports import circuit_of, payloads, row_words, scheme_of, shares_of
@@ -49,8 +39,6 @@ from dpmpc.sharing import AdditiveSharing, Share, expand_many
 
 Bytes = NDArray[np.uint8]
 
-TAG_BYTES = 16
-HEADER_BYTES = ID_BYTES + TAG_BYTES
 WORD = np.dtype("<u8")
 
 
@@ -73,7 +61,7 @@ class ReportFormat:
     @functools.cached_property
     def record_bytes(self) -> int:
         """Length of a record."""
-        return HEADER_BYTES + WORD.itemsize * math.prod(self.stored_shape)
+        return ID_BYTES + WORD.itemsize * math.prod(self.stored_shape)
 
     @property
     def keeps_keys(self) -> bool:
@@ -98,29 +86,13 @@ class ReportFormat:
         plan = self.collection.plan
         return ProofServer(circuit_of(plan), scheme_of(plan), self.collection.digest, self.server)
 
-    def encode(self, report_id: bytes, payload: bytes) -> bytes:
-        """Return the record of a report."""
-        (record,) = self.encode_all(*(np.frombuffer(part, np.uint8).reshape(1, -1) for part in (report_id, payload)))
-        return record
-
-    def encode_all(self, ids: Bytes, payloads: Bytes) -> list[bytes]:
-        """Return the records of reports with ids (n, 16) and payloads (n, bytes)."""
-        records = np.concatenate([ids, self._tags(ids, payloads), payloads], axis=1)
-        return [record.tobytes() for record in records]
-
     def decode(self, body: bytes) -> tuple[list[bytes], Words]:
         """Return the report ids of an upload, and what is to be kept of each."""
         size = self.record_bytes
         if not body or len(body) % size:
             raise ReportRejected(f"body: {len(body)} bytes given, a positive multiple of {size} expected")
         records = np.frombuffer(body, np.uint8).reshape(-1, size)
-        named, tags, payloads = np.split(records, [ID_BYTES, HEADER_BYTES], axis=1)
-        fitting = (self._tags(named, payloads) == tags).all(axis=1)
-        if not fitting.all():
-            raise ReportRejected(
-                f"body: record {int(fitting.argmin())} has another tag than its content, server {self.server} and the "
-                f"collection {self.collection.digest.hex()[:16]}... give: it is damaged or not meant for this server"
-            )
+        named, payloads = np.split(records, [ID_BYTES], axis=1)
         kept = np.ascontiguousarray(payloads).view(WORD).astype(np.uint64, copy=False)
         words = kept.reshape(len(records), *self.stored_shape)
         ring = self.stored_ring
@@ -155,14 +127,6 @@ class ReportFormat:
         words = expand_many(derived, plan.copies * plan.width, plan.encoding.ring)
         return words.reshape(len(keys), plan.copies, plan.width)
 
-    def _tags(self, ids: Bytes, payloads: Bytes) -> Bytes:
-        """Return the tags (n, 16) of reports with ids (n, 16) and payloads (n, bytes)."""
-        return sha256_of_rows(self._bound, np.concatenate([ids, payloads], axis=1))[:, :TAG_BYTES]
-
-    @functools.cached_property
-    def _bound(self) -> bytes:
-        return Label.REPORT.value + self.collection.digest + self.server.to_bytes(4, "little")
-
 
 def derive_share_keys(keys: Bytes, collection: Collection, server: int) -> Bytes:
     """Return HKDF-SHA256 of keys (n, 16): salt = collection's digest, info = label || 0x00 || server (8 bytes LE)."""
@@ -194,26 +158,29 @@ def make_reports(
     task = collection.plan
     ids = _block(b"".join(report_ids), ID_BYTES)
     if collection.proved:
-        return records_of(collection, client.prove(rows, ids, collection.digest))
+        return records_of(client.prove(rows, ids, collection.digest))
     noisy = client.randomize(rows)
-    formats = [ReportFormat(collection, server) for server in range(task.trust.servers)]
     if not isinstance(task.scheme, AdditiveSharing):
         if collection.checked_dealing:
             masks = task.encoding.ring.uniform(client.stream, (len(noisy), 1, 1))
             noisy = np.concatenate([noisy.reshape(len(noisy), 1, -1), masks], axis=2)
         shares = task.scheme.split(noisy, stream=client.stream)
-        return [form.encode_all(ids, _payloads(share)) for form, share in zip(formats, shares, strict=True)]
-    *by_key, last = formats
+        return [_records(ids, _payloads(share)) for share in shares]
+    by_key = [ReportFormat(collection, server) for server in range(task.trust.servers - 1)]
     keys = [_block(client.stream.bytes(KEY_BYTES * len(report_ids)), KEY_BYTES) for _ in by_key]
     for form, own in zip(by_key, keys, strict=True):
         task.encoding.ring.subtract(noisy, form.expanded(own), out=noisy)
-    records = [form.encode_all(ids, own) for form, own in zip(by_key, keys, strict=True)]
-    return [*records, last.encode_all(ids, _payloads(noisy))]
+    return [_records(ids, own) for own in (*keys, _payloads(noisy))]
 
 
-def records_of(collection: Collection, shares: Sequence[ProvedShares]) -> list[list[bytes]]:
+def records_of(shares: Sequence[ProvedShares]) -> list[list[bytes]]:
     """Return for each server the records of proved shares."""
-    return [ReportFormat(collection, one.server).encode_all(one.ids, payloads(one)) for one in shares]
+    return [_records(one.ids, payloads(one)) for one in shares]
+
+
+def _records(ids: Bytes, payloads: Bytes) -> list[bytes]:
+    """Return the records of reports with ids (n, 16) and payloads (n, bytes)."""
+    return [record.tobytes() for record in np.concatenate([ids, payloads], axis=1)]
 
 
 def _payloads(words: Words) -> Bytes:

@@ -38,7 +38,7 @@ from dpmpc.proved_reports import row_words
 from dpmpc.proving.prove import holds_key
 from dpmpc.sharing import Share, open_share
 from dpmpc.sketching import sketch_from
-from dpmpc.storage.kept import KEPT_FILE, POINT_MARK, keep_alone
+from dpmpc.storage.kept import KEPT_FILE, keep_alone
 from dpmpc.task import Task
 
 _POINT = "query point"
@@ -113,7 +113,7 @@ async def _check_run(party: Party, task: Task) -> ProvedRun:
 
 def use_point(folder: Path, point: bytes) -> None:
     """Write down, for good, at which point this server answers for the reports of a folder."""
-    with keep_alone(folder, _POINT, POINT_MARK) as kept:
+    with keep_alone(folder, _POINT) as kept:
         if kept.get(_POINT) is not None:
             raise GuaranteeError(
                 f"query point: one given in the file {KEPT_FILE!r} of this server's folder, none expected: the proofs "

@@ -1,4 +1,4 @@
-"""Take reports of format 2: open and store what is for this server, and hand the rest on from its own door.
+"""Take reports: open and store what is for this server, and hand the rest on from its own door.
 
 Nothing here knows of HTTP: a body comes with the address and the door that it came through, and its answer goes back.
 
@@ -31,7 +31,7 @@ LOGGER = logging.getLogger("dpmpc.collection")
 
 
 class SealedUploads:
-    """The uploads of format 2 of one server."""
+    """The uploads of one server."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class SealedUploads:
         *,
         opener: Opener | None,
         roster: Roster | None,
-        door: Door | None,
+        door: Door,
     ):
         self._form, self._server = SealedReports(collection), server
         self._record_bytes = ReportFormat(collection, server).record_bytes
@@ -64,15 +64,14 @@ class SealedUploads:
     def keys(self) -> KeyList:
         """Return the keys that this server has added, and those that it knows of the other servers."""
         own = () if self._opener is None else self._opener.added
-        others = () if self._door is None else self._door.added
-        return KeyList((*own, *others))
+        return KeyList((*own, *self._door.added))
 
     async def take(self, body: bytes, address: str | None, door: int | None) -> Reply:
         """Store the own records of a body's reports, and hand on what came through the own door."""
         reports = self._form.split(body)
         own = await self._store(reports, address, door)
         handed: list[dict[int, Status]] = [{} for _ in reports]
-        if door == self._server and self._door is not None:
+        if door == self._server:
             stored = [index for index, one in enumerate(own) if isinstance(one, Added)]
             found = await self._door.hand_on([reports[index] for index in stored])
             for index, statuses in zip(stored, found, strict=True):
@@ -84,7 +83,8 @@ class SealedUploads:
         if self._opener is None:
             raise CollectionClosed(OPENS_NO_MORE)
         opened = await asyncio.to_thread(_opened, self._opener, self._roster, reports)
-        jobs = [self._commits.commit(one, network_of(address), door) for one in opened if isinstance(one, bytes)]
+        sender = network_of(address) if door in (None, self._server) else None
+        jobs = [self._commits.commit(one, sender, door) for one in opened if isinstance(one, bytes)]
         committed = iter(await asyncio.gather(*jobs, return_exceptions=True))
         results: list[Added | Reply] = []
         for one in opened:

@@ -1,4 +1,4 @@
-"""Seal what each server gets of a row, so that one door can take the whole report: reports of format 2.
+"""Seal what each server gets of a row, so that one door can take the whole report.
 
 ======================  ===================================================================
 1 byte                  2, the format
@@ -36,7 +36,7 @@ from cryptography.exceptions import InvalidTag
 
 from dpmpc.collection.added_keys import AddedKey, newest
 from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import TOKEN_BYTES, Ticket
 from dpmpc.collection.seal_folder import SealFolder
 from dpmpc.collection.sealing_suites import SUITES
@@ -65,14 +65,10 @@ def id_of(report: bytes) -> bytes:
 
 @dataclasses.dataclass(frozen=True)
 class SealedReports:
-    """The reports of format 2 of a collection, as clients write them and servers read them."""
+    """The reports of a collection, as clients write them and servers read them."""
 
     collection: Collection
     added: tuple[AddedKey, ...] = ()  # since it began; each checked (`added_keys.read_added`)
-
-    def __post_init__(self) -> None:
-        if self.collection.format != 2:
-            raise InputError("collection: of format 1 given, whose servers have no keys to seal to; format 2 expected")
 
     @functools.cached_property
     def keys(self) -> tuple[SealKey, ...]:
@@ -85,7 +81,7 @@ class SealedReports:
         forms = (ReportFormat(self.collection, server) for server in range(len(self.collection.servers)))
         token = TOKEN_BYTES if self.collection.authenticated else 0
         return tuple(
-            1 + SUITES[entry.suite].added_bytes + token + form.record_bytes - HEADER_BYTES
+            1 + SUITES[entry.suite].added_bytes + token + form.record_bytes - ID_BYTES
             for form, entry in zip(forms, self.collection.servers, strict=True)
         )
 
@@ -95,12 +91,12 @@ class SealedReports:
         return _START + sum(self.record_bytes)
 
     def seal(self, records: Sequence[bytes], ticket: Ticket | None = None) -> bytes:
-        """Return the report that holds what these records of format 1, one for each server, hold."""
+        """Return the report that holds what these records, one for each server, hold."""
         (report,) = {record[:ID_BYTES] for record in records}
         sealed = [FORMAT, report]
         for server, record in enumerate(records):
             key = self.keys[server]
-            plain = (b"" if ticket is None else ticket.token(server)) + record[HEADER_BYTES:]
+            plain = (b"" if ticket is None else ticket.token(server)) + record[ID_BYTES:]
             info = self.info(server, key.number, report)
             sealed += [bytes([key.number]), SUITES[key.suite].seal(bytes.fromhex(key.public), plain, info)]
         return b"".join(sealed)
@@ -160,7 +156,7 @@ class Opener:
         return self._folder.delete(self._form.collection, self._server)
 
     def open(self, report: bytes) -> tuple[bytes, bytes | None]:
-        """Return the record of format 1 that this server finds in a report, and the client's token with a roster."""
+        """Return the record that this server finds in a report, and the client's token with a roster."""
         own = report[self._first : self._first + self._sealed.record_bytes[self._server]]
         number, named = own[0], id_of(report)
         if not self._keys:
@@ -180,4 +176,4 @@ class Opener:
                 f"collection {self._form.collection.digest.hex()[:16]}...: it is damaged or not meant for it"
             ) from None
         token = TOKEN_BYTES if self._form.collection.authenticated else 0
-        return self._form.encode(named, plain[token:]), plain[:token] or None
+        return named + plain[token:], plain[:token] or None

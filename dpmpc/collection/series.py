@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
@@ -29,14 +30,16 @@ from dpmpc.storage import canonical
 from dpmpc.untrusted import printable
 
 MOST_EPOCHS = 1000
-_ROUNDING = 1e-9
+_NAME = re.compile(r"(?=.{1,100}\Z)[A-Za-z0-9]+(?:[ .-][A-Za-z0-9]+)*")
+_ALIKE = str.maketrans("ilosz", "11052")
+_MARGIN = 1e-9  # relative, of a share: an epoch plans for less, as machines round its guarantee differently
 _FOR_SLACK = 1e-3  # of the total, for what discrete noise differs from continuous
 
 
 class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The place of a collection in a series; all but `epoch` is the same for all its epochs."""
 
-    name: str  # for people, and for the ledgers: one table for one name
+    name: str  # for people, and for the ledgers: one table for all names that look alike
     epoch: int  # which one this is, from 1
     epochs: int  # how many there are
     epsilon: float  # what all together promise, at delta, to a person who replaces its rows in all of them
@@ -45,9 +48,11 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     slack: float  # the most that the discrete noise of an epoch may differ from that, as a pure epsilon
 
     def __post_init__(self) -> None:
-        if self.name != self.name.strip() or not self.name or not self.name.isprintable() or len(self.name) > 200:
+        if not _NAME.fullmatch(self.name):
             raise InputError(
-                f"series: name {self.name[:40]!r} given, 1 to 200 printable ones expected, no blank at an end"
+                f"series: name {printable(self.name[:40])!r} given, 1 to 100 of the letters A to Z, a to z, digits and "
+                "single blanks, points and hyphens between them expected: others look alike. Name the first collection "
+                "so; later ones may have any name"
             )
         if not 1 <= self.epoch <= self.epochs <= MOST_EPOCHS or len(self.share) != self.epochs:
             raise InputError(
@@ -55,7 +60,7 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 f"epochs <= {MOST_EPOCHS} and a share for each expected"
             )
         total = composed_epsilon([self.cost_of(epoch) for epoch in range(1, self.epochs + 1)], self.delta)
-        if not total <= self.epsilon * (1 + _ROUNDING):
+        if not total <= self.epsilon:
             raise GuaranteeError(
                 f"series: shares that together give epsilon {total:.6g} at delta {self.delta:g} given, at most "
                 f"{self.epsilon:g} expected"
@@ -69,7 +74,13 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         slack = epsilon * _FOR_SLACK / (4 * epochs)
         left = epsilon - 4 * epochs * slack
         mu = mu_of_budget(left, delta * math.exp(-2 * epochs * slack)) / math.sqrt(epochs)
-        return cls(name, 1, epochs, epsilon, delta, (mu * (1 - _ROUNDING),) * epochs, slack)
+        return cls(name, 1, epochs, epsilon, delta, (mu,) * epochs, slack)
+
+    @property
+    def skeleton(self) -> str:
+        """The name as it looks at a glance: without case and separators, with one sign for those that look alike."""
+        plain = re.sub(r"[ .-]", "", self.name.lower()).translate(_ALIKE)
+        return plain.replace("rn", "m").replace("vv", "w").replace("c1", "d")
 
     @property
     def next(self) -> Series:
@@ -81,7 +92,19 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def epsilon_of_epoch(self) -> float:
         """The epsilon, at the delta of the series, that the noise of this epoch is chosen for."""
-        return epsilon_of_mu(self.share[self.epoch - 1], self.delta)
+        return epsilon_of_mu(self.share[self.epoch - 1] * (1 - _MARGIN), self.delta)
+
+    @property
+    def together(self) -> str:
+        """Who is protected by the total, in a few words: whoever takes part in all epochs."""
+        return f"all {self.epochs} collections of this series together"
+
+    def promise(self, guarantee: object) -> str:
+        """Return the guarantee of this epoch in words, after what all epochs promise together, which is less."""
+        return (
+            f"({self.epsilon:g}, {self.delta:g})-differential privacy for each person, in {self.together}: epoch "
+            f"{self.epoch} of {printable(self.name)!r}\nin this epoch alone: {guarantee}"
+        )
 
     def cost_of(self, epoch: int) -> Cost:
         """Return what an epoch spends, whatever its guarantee is in the end."""
@@ -92,7 +115,7 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         cost, share = Cost.of(guarantee), self.cost_of(self.epoch)
         if cost.rho or cost.epsilon or cost.delta:
             raise GuaranteeError("series: noise of another law than the discrete Gaussian given, that one expected")
-        if cost.mu > share.mu * (1 + _ROUNDING) or cost.slack > share.slack * (1 + _ROUNDING):
+        if cost.mu > share.mu or cost.slack > share.slack:
             raise GuaranteeError(
                 f"series: epoch {self.epoch} costs mu {cost.mu:.6g} and slack {cost.slack:.3g}, at most its share of "
                 f"{share.mu:.6g} and {share.slack:.3g} expected"
@@ -148,7 +171,7 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
     others = [one for one in releases if one.manifest_digest != own.manifest_digest]
     for one in others:
         other = _epoch_in(one.manifest).epoch
-        if other is None or other.table.name != table.name:
+        if other is None or other.table.skeleton != table.skeleton:
             continue
         if not one.begun:
             if other.series != epoch.series or other.table.epoch == table.epoch:
@@ -156,8 +179,8 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
             continue
         if other.series != epoch.series:
             raise GuaranteeError(
-                f"series: another table or other servers than those that this ledger knows under the name "
-                f"{printable(table.name)!r}: {epoch.series[:16]}... given, {other.series[:16]}... expected"
+                f"series: another table, name or other servers than those that this ledger knows under the name "
+                f"{printable(other.table.name)!r}: {epoch.series[:16]}... given, {other.series[:16]}... expected"
             )
         if other.table.epoch == table.epoch:
             raise AlreadyReleased(
@@ -166,7 +189,7 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
             )
         costs.append(table.cost_of(other.table.epoch))
     total = composed_epsilon(costs, table.delta)
-    if not total <= table.epsilon * (1 + _ROUNDING):
+    if not total <= table.epsilon:
         raise BudgetExceeded(
             f"series: {len(costs)} epochs together give epsilon {total:.6g} at delta {table.delta:g}, at most "
             f"{table.epsilon:g} expected"

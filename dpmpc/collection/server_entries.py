@@ -19,7 +19,7 @@ from dpmpc.untrusted import is_unicode
 
 HTTPS_PORT = 443
 MOST_KEYS = 256  # of a server: a number is one byte
-MOST_SERVERS = 256  # of format 2, where the number of a server is one byte, too
+MOST_SERVERS = 256  # whose number is one byte, too
 LONGEST_NAME = 200  # characters of an organisation
 
 
@@ -59,7 +59,7 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     certificate : str
         Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, not its host.
     keys : tuple of SealKey
-        In the order of their numbers, of which clients use the last one; none in format 1.
+        In the order of their numbers, of which clients use the last one.
     organisation : str
         Who runs it, for people, as whoever wrote the file says; at most 200 characters. Nothing proves it.
     """
@@ -67,12 +67,12 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     url: str
     release: str
     certificate: str
-    keys: tuple[SealKey, ...] = ()
+    keys: tuple[SealKey, ...]
     organisation: str = ""
 
     @property
     def suite(self) -> SuiteName:
-        """The suite of its keys, in format 2."""
+        """The suite of its keys."""
         return self.keys[-1].suite
 
     @property
@@ -88,10 +88,10 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         return parts.hostname, parts.port or HTTPS_PORT
 
 
-def check_servers(version: int, servers: Sequence[ServerEntry]) -> None:
-    """Refuse servers that nobody reaches, that share a place, a certificate or a key, or that do not fit the format."""
-    if version == 2 and len(servers) > MOST_SERVERS:
-        raise InputError(f"servers: {len(servers)} given, at most {MOST_SERVERS} expected in format 2")
+def check_servers(servers: Sequence[ServerEntry]) -> None:
+    """Refuse servers that nobody reaches, or that share a place, a certificate or a key."""
+    if len(servers) > MOST_SERVERS:
+        raise InputError(f"servers: {len(servers)} given, at most {MOST_SERVERS} expected")
     for server, entry in enumerate(servers):
         _check_server(server, entry)
     for what, places in (
@@ -102,7 +102,7 @@ def check_servers(version: int, servers: Sequence[ServerEntry]) -> None:
             raise InputError(f"servers: two with one {what} given, different ones expected")
     if len({server.certificate for server in servers}) < len(servers):
         raise InputError("servers: two with one certificate given, different ones expected")
-    _check_keys(version, servers)
+    _check_keys(servers)
 
 
 def check_text(what: str, text: str, longest: int) -> None:
@@ -122,16 +122,13 @@ def _check_server(number: int, server: ServerEntry) -> None:
     check_certificate(server.certificate.encode(), number, "server")
 
 
-def _check_keys(version: int, servers: Sequence[ServerEntry]) -> None:
-    """Refuse keys that clients cannot seal to, that two servers share, or that do not fit the format."""
+def _check_keys(servers: Sequence[ServerEntry]) -> None:
+    """Refuse keys that clients cannot seal to, or that two servers share."""
     known: set[str] = set()
     for server, entry in enumerate(servers):
         given = f"servers: keys of server {server}"
-        if bool(entry.keys) != (version == 2):
-            expected = "none in format 1, one or more at each server in format 2"
-            raise InputError(f"format: {version} given with {len(entry.keys)} keys of server {server}, {expected}")
-        if [key.number for key in entry.keys] != list(range(len(entry.keys))) or len(entry.keys) > MOST_KEYS:
-            raise InputError(f"{given}: numbers 0, 1, .. in this order expected, at most {MOST_KEYS}")
+        if [key.number for key in entry.keys] != list(range(len(entry.keys))) or not 0 < len(entry.keys) <= MOST_KEYS:
+            raise InputError(f"{given}: numbers 0, 1, .. in this order expected, 1 to {MOST_KEYS}")
         if len({key.suite for key in entry.keys}) > 1:
             raise InputError(f"{given}: of several suites given, of one expected, from which all lengths follow")
         for key in entry.keys:

@@ -4,8 +4,8 @@
 ``identity/``           party.crt and party.key, as `dpmpc identity` writes them
 ``spool/``              the shares of the reports, unless there is a file ``store``
 ``store``               address of the PostgreSQL database that has them, as `dpmpc serve --store` writes it
-``seals/``              private keys that reports of format 2 are sealed to, as `dpmpc identity --seal` writes them
-``ledger/``             what this server has ever opened; preferably on another disk
+``seals/``              private keys that reports are sealed to, as `dpmpc identity --seal` writes them
+``ledger/``             what this server has ever opened, and what was withdrawn; preferably on another disk
 ``roster``              who may contribute, where the collection asks for that
 ``releases/``           the release files that this server hands out, and their pages, by digests of collections
 ``release.lock``        locked by the process that takes part in a release
@@ -20,9 +20,10 @@ import dataclasses
 import datetime
 import fcntl
 import os
+import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from dpmpc.arguments import require_whole
 from dpmpc.collection.added_keys import AddedKey
@@ -41,6 +42,8 @@ from dpmpc.storage.database import private_folder
 from dpmpc.untrusted import ReadError, printable, read_bytes
 
 STORE_FILE = "store"
+LEDGER = "ledger"
+_TRIES, _TRY_SECONDS = 20, 0.05  # to lock a folder for a release
 
 
 def refused_file(folder: Path, collection: Collection) -> Path:
@@ -52,8 +55,8 @@ def refused_file(folder: Path, collection: Collection) -> Path:
 
 
 def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> ReportStore:
-    """Open the spool of a collection and a server, which keeps payloads as they were sent."""
-    return SqliteStore(folder, **_description(collection, server), writer=writer)
+    """Open the spool of a collection and a server, which keeps payloads as they were sent; the ledger is beside it."""
+    return SqliteStore(folder, **_description(collection, server), ledger=folder.parent / LEDGER, writer=writer)
 
 
 def _description(collection: Collection, server: int) -> dict[str, Any]:
@@ -69,12 +72,20 @@ def _description(collection: Collection, server: int) -> dict[str, Any]:
     }
 
 
+def _locked(file: IO[str]) -> bool:
+    """Lock a file, unless another process has; the system unlocks it when it is closed, or its process dies."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 @dataclasses.dataclass(frozen=True)
 class ServerFolder:
     """The folder of one server."""
 
     path: Path  # must exist; mode 0700
-    take_over: bool = False  # whether its user gives up what version 0.3 or older has begun in its ledger
 
     def __post_init__(self) -> None:
         if not self.path.is_dir():
@@ -99,7 +110,7 @@ class ServerFolder:
     @property
     def ledger(self) -> Path:
         """Folder of what was opened."""
-        return self.path / "ledger"
+        return self.path / LEDGER
 
     @property
     def roster(self) -> Path:
@@ -126,10 +137,6 @@ class ServerFolder:
 
     def add_key(self, collection: Collection) -> AddedKey:
         """Add one more key that clients seal to, for the server of the collection that this folder is of."""
-        if collection.format == 1:
-            raise InputError(
-                "reseal: a collection of format 1 given, whose servers have no keys to seal to; 2 expected"
-            )
         own = self._certificate()
         numbers = [j for j, entry in enumerate(collection.servers) if same_certificate(own, entry.certificate.encode())]
         if not numbers:
@@ -146,23 +153,41 @@ class ServerFolder:
     @contextlib.contextmanager
     def releasing(self, server: int) -> Iterator[None]:
         """Hold the lock that lets one process at a time take part in a release for this folder."""
-        path = self.path / "release.lock"
-        with os.fdopen(os.open(path, os.O_RDWR | os.O_CREAT, 0o600), "r+") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
+        with self._release_lock() as file:
+            for _ in range(_TRIES):
+                if _locked(file):
+                    break
+                time.sleep(_TRY_SECONDS)  # a server that looks whether the lock is free holds it for a moment
+            else:
                 raise InputError(
                     f"folder: {self.path} is in use by another `dpmpc release` of server {server} "
                     f"(process {printable(file.read(20).strip()) or 'unknown'}): wait for it, or end it first"
-                ) from None
+                )
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
             file.flush()
             yield
 
+    def take_back_left_announcement(self, spool: ReportStore) -> bool:
+        """Take back an announcement that no process holds any more; return whether there was one to take back.
+
+        A release that was killed has left it, and withdrawals would be refused for ever. While a release runs it holds
+        the lock of this folder; what it has sealed stays announced in any case.
+        """
+        if not spool.announced:
+            return False
+        with self._release_lock() as file:
+            if not _locked(file):
+                return False
+            spool.take_back_announcement()
+            return not spool.announced
+
+    def _release_lock(self) -> IO[str]:
+        return os.fdopen(os.open(self.path / "release.lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")
+
     def open_ledger(self) -> ReleaseLedger:
         """Open the record of what this server has ever opened."""
-        return ReleaseLedger(self.ledger, take_over=self.take_over)
+        return ReleaseLedger(self.ledger)
 
     @property
     def store(self) -> str | None:
@@ -199,5 +224,10 @@ class ServerFolder:
         from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
 
         return PostgresStore(
-            self.store, **_description(collection, server), writer=writer, worker=worker, workers=workers
+            self.store,
+            **_description(collection, server),
+            ledger=self.ledger,
+            writer=writer,
+            worker=worker,
+            workers=workers,
         )

@@ -1,9 +1,7 @@
 """Answer the HTTP requests of a collection.
 
 ===============================================  ==========================================================
-``POST /v1/collections/DIGEST/reports``          body: records (`reports`); header ``Authorization: Bearer
-                                                 TOKEN`` where the collection asks for it
-``POST /v2/collections/DIGEST/reports``          body: reports of format 2 (`sealing`), in collections of that format
+``POST /v2/collections/DIGEST/reports``          body: reports (`sealing`)
 ``GET /v2/collections/DIGEST/keys``              keys that servers have added since it began (`added_keys`)
 ``POST /v2/collections/DIGEST/withdrawals``      secrets of reports that are taken back (`withdrawals`)
 ``GET /``                                        a page for people (`front_page`)
@@ -17,10 +15,10 @@
 ===============================================  ==========================================================
 
 The *pinned* port has all of these. The *door* (``dpmpc serve --web``) is for browsers and whoever else reaches only an
-ordinary web address. A process of its own parses what comes there and forwards it (`door_link`): it has no
-``/healthz``, no ``/metrics`` and no upload of format 1, its answers may be read by pages of any origin, and what it
-takes is handed on to the other servers (`doors`). What another server hands on comes to the pinned port, under that
-server's certificate, and is not handed on again.
+ordinary web address: it listens where a reverse proxy reaches it and strangers do not. It has neither
+``/healthz`` nor ``/metrics``, its answers may be read by pages of any origin, and what it takes is handed on to the
+other servers (`doors`). A caller's address is what the proxy says (`admission.caller_of`). What another server hands on
+comes to the pinned port, under that server's certificate, and is not handed on again.
 
 What is answered to uploads is in `replies`, what is counted and logged in `metrics`; `Service.close` logs the totals.
 
@@ -31,10 +29,9 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import functools
 import ipaddress
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,16 +41,13 @@ from msgspec import structs
 
 from dpmpc.collection import doors, front_page
 from dpmpc.collection.added_keys import ADDED_KEYS
-from dpmpc.collection.admission import Admission, Limits, Refusal
-from dpmpc.collection.connections import NAMED
-from dpmpc.collection.door_link import DoorRequest, Handler
+from dpmpc.collection.admission import Admission, Limits, Refusal, caller_of
 from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.metrics import Metrics
 from dpmpc.collection.replies import Reply, answer_errors, refusal
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.report_store import Added, ReportStore
+from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealed_uploads import SealedUploads
@@ -62,14 +56,15 @@ from dpmpc.collection.state import CLOCK_SECONDS, RELEASE_PATH, REPORT_PATH, Col
 from dpmpc.collection.status import PATH, HourlyCount, Status, rounded
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.withdrawals import Withdrawals
-from dpmpc.errors import CollectionClosed, InputError, ReportRejected, SpoolError, TooLate
-from dpmpc.network.callers import network_of
+from dpmpc.errors import CollectionClosed, InputError, ReportRejected, SpoolError
 from dpmpc.network.identity import certified_names, party_name
 
 LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; with less a server is not healthy, though it may still store some
 LOGGER = logging.getLogger("dpmpc.collection")
-UPLOADS = "/v1/collections/{digest}/reports"
 _BEARER = "Bearer "
+DOOR = web.AppKey("door", bool)  # whether strangers come to an application through a proxy
+
+Handler = Callable[[Any], Awaitable[Any]]
 
 
 class Service:
@@ -84,8 +79,8 @@ class Service:
         roster: Roster | None = None,
         limits: Limits | None = None,
         metrics_for_all: bool = False,
-        opener: Opener | None = None,
-        door: doors.Door | None = None,
+        opener: Opener | None,
+        door: doors.Door,
         ledger: ReleaseLedger | None = None,
         released: Path | None = None,
         now: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
@@ -97,60 +92,61 @@ class Service:
         self.connections: Callable[[], int] = lambda: 0
         self.log = RateLimitedLogger(LOGGER)
         self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
-        self._form, self._spool = ReportFormat(collection, server), spool
+        self._spool = spool
+        form = ReportFormat(collection, server)
         self._hourly = HourlyCount(now())
         self._released = released  # the release file, once there is one
         self._reader = StateReader(collection, spool, ledger, released, now)
-        self._admission = Admission(self._form, self.limits, self._reader)
+        self._admission = Admission(form, self.limits, self._reader)
         self.metrics = Metrics(
             self.log, lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
         )
-        self._commits = GroupCommit(self._form, spool, self.metrics.observe_group)
-        self._sealed: SealedUploads | None = None
-        self._withdrawals: Withdrawals | None = None
-        if collection.format == 2:
-            self._sealed = SealedUploads(
-                collection, server, self._commits, self.metrics, opener=opener, roster=roster, door=door
-            )
-            self._withdrawals = Withdrawals(collection, server, spool, self._commits, roster=roster, door=door)
-        self._guarantee = str(collection.plan.guarantee)
+        self._commits = GroupCommit(form, spool, self.metrics.observe_group)
+        self._sealed = SealedUploads(
+            collection, server, self._commits, self.metrics, opener=opener, roster=roster, door=door
+        )
+        self._withdrawals = Withdrawals(collection, server, spool, self._commits, roster=roster, door=door)
+        self._guarantee = collection.promised
         self._front: dict[bool, tuple[Status, bytes]] = {}
 
     def application(self) -> Any:
         """Return the aiohttp application of the pinned port."""
         application = web.Application(client_max_size=self.longest, middlewares=[answer_errors(self.log)])
-        own = {("POST", UPLOADS): self._upload, ("GET", "/healthz"): self._health, ("GET", "/metrics"): self._measure}
+        own = {("GET", "/healthz"): self._health, ("GET", "/metrics"): self._measure}
         for (method, path), handler in (self._routes() | own).items():
             application.router.add_route(method, path, handler)
         return application
 
-    def door_routes(self) -> dict[tuple[str, str], Handler]:
-        """Return what answers the requests of the door, by method and path."""
+    def door(self) -> Any:
+        """Return the aiohttp application of the door."""
+        application = web.Application(
+            client_max_size=self.longest, middlewares=[answer_errors(self.log), self._bound_requests]
+        )
+        application[DOOR] = True
         own: dict[tuple[str, str], Handler] = {("OPTIONS", doors.SEALED_UPLOADS): self._allow}
         own |= {("GET", path): self._hand_out_form for path in front_page.form_files()}
-        answer = answer_errors(self.log)
-        return {place: functools.partial(answer, handler=handler) for place, handler in (self._routes() | own).items()}
+        for (method, path), handler in (self._routes() | own).items():
+            application.router.add_route(method, path, handler)
+        application.on_response_prepare.append(_allow_any_origin)
+        return application
 
     @property
     def longest(self) -> int:
         """The length of the longest body."""
-        longest = self._admission.longest
-        return longest if self._sealed is None else max(longest, self._admission.longest_of(self._sealed.report_bytes))
+        return self._admission.longest_of(self._sealed.report_bytes)
 
     def _routes(self) -> dict[tuple[str, str], Handler]:
         """Return what the pinned port and the door have both."""
-        routes: dict[tuple[str, str], Handler] = {
+        return {
+            ("POST", doors.SEALED_UPLOADS): self._upload,
+            ("POST", doors.WITHDRAWALS): self._withdraw,
+            ("GET", ADDED_KEYS): self._hand_out_keys,
             ("GET", "/v1/collection"): self._describe,
             ("GET", "/"): self._welcome,
             ("GET", PATH): self._tell_status,
             ("GET", RELEASE_PATH): self._hand_out_release,
             ("GET", REPORT_PATH): self._hand_out_report,
         }
-        if self._sealed is not None:
-            routes[("POST", doors.SEALED_UPLOADS)] = self._upload_sealed
-            routes[("POST", doors.WITHDRAWALS)] = self._withdraw
-            routes[("GET", ADDED_KEYS)] = self._hand_out_keys
-        return routes
 
     async def close(self) -> None:
         """Store the uploads that are waiting, then accept no more."""
@@ -171,16 +167,15 @@ class Service:
             if words != told:
                 LOGGER.info("the collection is %s now; %d reports stored", words, self._commits.stored)
                 told = words
-            if self._sealed is not None:
-                await self._refresh_keys(self._sealed)
+            await self._refresh_keys()
 
     def _count_anew(self) -> None:
         self._commits.count_anew()
         self._hourly.tick(self._now(), self._spool.count_at)
 
-    async def _refresh_keys(self, sealed: SealedUploads) -> None:
+    async def _refresh_keys(self) -> None:
         try:
-            await asyncio.to_thread(sealed.refresh_keys)
+            await asyncio.to_thread(self._sealed.refresh_keys)
         except InputError as error:  # a file that is none: the keys before it stay
             self.log.log(logging.ERROR, "keys: %s", error)
 
@@ -194,7 +189,7 @@ class Service:
         except SpoolError as error:  # uploads fail too, and say so
             self.log.log(logging.ERROR, "SpoolError: %s", error)
             state = self._reader.state
-        if state.over and self._sealed is not None:
+        if state.over:
             try:
                 for path in await asyncio.to_thread(self._sealed.forget_keys):
                     LOGGER.info("%s: deleted, as no more reports are opened with it", path)
@@ -202,45 +197,49 @@ class Service:
                 self.log.log(logging.ERROR, "%s", error)
         return state
 
+    @web.middleware  # type: ignore[untyped-decorator, unused-ignore]
+    async def _bound_requests(self, request: Any, handler: Handler) -> Any:
+        """Have so many requests under way and no more, each until its answer has gone out or takes too long."""
+        with self._admission.place(_sender(request)):
+            response = await handler(request)
+            try:
+                async with asyncio.timeout(self.limits.send_seconds):
+                    await response.prepare(request)
+                    await response.write_eof()
+            except TimeoutError:  # of who does not read
+                request.transport.abort()
+            return response
+
     async def _upload(self, request: Any) -> Any:
         try:
-            added, length = await self._take(request)
-        except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
-            return self.metrics.refuse(error).response()
-        self.metrics.count_stored(added, length)
-        return Reply(200, {"stored": added.stored, "duplicates": added.duplicates}).response()
-
-    async def _upload_sealed(self, request: Any) -> Any:
-        try:
-            answer = await self._take_sealed(request)
+            answer = await self._take(request)
         except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
             answer = self.metrics.refuse(error)
         return answer.response()
 
     async def _withdraw(self, request: Any) -> Any:
-        through_door = isinstance(request, DoorRequest)
+        through_door = DOOR in request.app
         try:
             self._require_collection(request)
             state = await self._state()
             if state.state in ("not open yet", "expired"):
                 raise CollectionClosed(f"withdrawal: the collection is {state.state}; nothing was changed")
-            assert self._withdrawals is not None
             length, limited = request.content_length, through_door or self._caller(request) is None
-            self._admission.measure(request.remote, length, self._withdrawals.longest, SECRET_BYTES, limited=limited)
+            self._admission.measure(_sender(request), length, self._withdrawals.longest, SECRET_BYTES, limited=limited)
             token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
-            with self._admission.room(request.remote, length, length):
+            with self._admission.room(_sender(request), length, length):
                 answer = await self._withdrawals.take(await self._read(request), token, through_door=through_door)
-        except (Refusal, ReportRejected, CollectionClosed, TooLate, SpoolError) as error:
+        except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
             answer = self.metrics.refuse(error)
         return answer.response()
 
-    async def _take_sealed(self, request: Any) -> Reply:
-        assert self._sealed is not None
+    async def _take(self, request: Any) -> Reply:
         size = self._sealed.report_bytes
-        door = self._server if isinstance(request, DoorRequest) else self._caller(request)
+        door = self._server if DOOR in request.app else self._caller(request)
+        sender = _sender(request)
         length = self._admit(request, size, limited=door in (None, self._server))
-        with self._admission.room(request.remote, length, size):
-            return await self._sealed.take(await self._read(request), request.remote, door)
+        with self._admission.room(sender, length, size):
+            return await self._sealed.take(await self._read(request), sender, door)
 
     def _caller(self, request: Any) -> int | None:
         """Return the number of the server that calls, by its certificate, or None for anybody else."""
@@ -254,20 +253,11 @@ class Service:
     async def _allow(self, request: Any) -> Any:
         return web.Response(status=204)
 
-    async def _take(self, request: Any) -> tuple[Added, int]:
-        length = self._admit(request, self._form.record_bytes)
-        token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
-        with self._admission.room(request.remote, length):
-            body = await self._read(request)
-            if self._roster is not None and token is not None:
-                _authenticate(self._roster, self._form, token, body)
-            return await self._commits.commit(body, network_of(request.remote)), length
-
     def _admit(self, request: Any, record: int, *, limited: bool = True) -> int:
         """Refuse a request before its body is read; return how long that is."""
         self._require_collection(request)
         length: int = request.content_length
-        self._admission.check(request.remote, length, record, limited=limited)
+        self._admission.check(_sender(request), length, record, limited=limited)
         return length
 
     def _require_collection(self, request: Any) -> None:
@@ -287,7 +277,6 @@ class Service:
         return web.Response(body=self.collection.content, content_type="application/json")
 
     async def _hand_out_keys(self, request: Any) -> Any:
-        assert self._sealed is not None
         self._require_collection(request)
         return web.Response(body=self._sealed.keys().encoded(), content_type="application/json")
 
@@ -343,7 +332,7 @@ class Service:
 
     async def _welcome(self, request: Any) -> Any:
         status = await self._status_for(request)
-        form = isinstance(request, DoorRequest)
+        form = DOOR in request.app
         if form not in self._front or self._front[form][0] != status:
             self._front[form] = status, front_page.page(self.collection, status, form=form).encode()
         return web.Response(
@@ -367,8 +356,7 @@ class Service:
 
     def _may_see_figures(self, request: Any) -> bool:
         """Say whether a request is by the operator: through the door come strangers, from a proxy's address."""
-        stranger = isinstance(request, DoorRequest) or NAMED in request  # what a proxy calls loopback is not ours
-        return self._metrics_for_all or (not stranger and _is_loopback(request.remote))
+        return self._metrics_for_all or (DOOR not in request.app and _is_loopback(request.remote))
 
     async def _measure(self, request: Any) -> Any:
         if not self._may_see_figures(request):
@@ -386,11 +374,18 @@ def _token(header: str) -> bytes:
         raise Refusal(401, "Unauthenticated", "Authorization: 'Bearer TOKEN' with 64 digits expected") from None
 
 
-def _authenticate(roster: Roster, form: ReportFormat, token: bytes, body: bytes) -> None:
-    if len(body) != form.record_bytes:
-        raise ReportRejected(f"body: {len(body)} bytes given, one report of {form.record_bytes} expected with a token")
-    if not roster.admits(body[:ID_BYTES], token):
-        raise Refusal(403, "Unknown", "Authorization: no token of the client whose report this is")
+def _sender(request: Any) -> str | None:
+    """Return the address that a request comes from, as far as that is known."""
+    return caller_of(request) if DOOR in request.app else request.remote
+
+
+async def _allow_any_origin(request: Any, response: Any) -> None:
+    """Let pages of any origin read what a door answers: it asks for no credentials, and says nothing secret."""
+    response.headers["Access-Control-Allow-Origin"] = "*"
+    if request.method == "OPTIONS":
+        response.headers["Access-Control-Allow-Methods"] = "POST"
+        response.headers["Access-Control-Allow-Headers"] = "Content-Type"
+        response.headers["Access-Control-Max-Age"] = "86400"
 
 
 def _is_loopback(address: str | None) -> bool:

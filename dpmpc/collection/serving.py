@@ -1,11 +1,12 @@
 """Run one server of a collection as a process: sockets, TLS, signals.
 
-Beside the port that the collection names, a server of a collection of format 2 may have a *door*: plain HTTP on the
-loopback interface, for a proxy that ends TLS with an ordinary web certificate. A process of its own answers there
-(`door_link`), which this one starts and ends.
+Beside the port that the collection names, a server may have a *door*: plain HTTP on the
+loopback interface or at the path of a UNIX socket, for a reverse proxy. The proxy ends TLS with an ordinary web
+certificate, and keeps strangers in bounds who send slowly, say nothing or come in thousands (docs/deploy/).
 
 Promised: TLS 1.3 with the certificate that the collection pins, and nothing else on the port; connections and
-handshakes are bounded in number and time (`dpmpc.collection.connections`); SIGTERM and SIGINT stop the server within
+handshakes are bounded in number and time (`dpmpc.collection.connections`), at the door bodies, requests at once and the
+time of each (`dpmpc.collection.admission`); SIGTERM and SIGINT stop the server within
 `connections.SHUTDOWN_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
 loses nothing that it has acknowledged either.
 """
@@ -15,34 +16,65 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import dataclasses
-import itertools
+import logging
 import signal
 import ssl
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from socket import socket
+from typing import NamedTuple
+
+from aiohttp.web import SockSite
 
 from dpmpc.arguments import require_whole
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.confinement import program_folders
-from dpmpc.collection.connections import IdleTimeout, LimitedListener, connections_allowed, listen, start_http
-from dpmpc.collection.door_link import START_SECONDS, DoorLink, require_apart
+from dpmpc.collection.connections import (
+    BACKLOG,
+    DoorPlace,
+    IdleTimeout,
+    LimitedListener,
+    close_door,
+    connections_allowed,
+    listen,
+    open_door,
+    start_http,
+)
 from dpmpc.collection.doors import Door, Outbox
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
-from dpmpc.collection.proxy_protocol import Proxies
 from dpmpc.collection.query_points import PointKeeper
 from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.sealing import Opener
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import LOGGER, Service
-from dpmpc.collection.state import StateReader
+from dpmpc.collection.state import CLOCK_SECONDS, StateReader
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.workers import MOST_WORKERS, supervise
-from dpmpc.errors import InputError
+from dpmpc.errors import InputError, SpoolError
 from dpmpc.network.identity import public_context
 from dpmpc.network.sockets import TrackedSocket
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+class _Listeners(NamedTuple):
+    """Open sockets, which the processes of a server share."""
+
+    pinned: list[TrackedSocket]
+    door: socket | None  # where it has one
+    door_place: DoorPlace | None
+
+    def close(self) -> None:
+        """Close this process's own."""
+        for listener in (*self.pinned, *([] if self.door is None else [self.door])):
+            listener.close()
+
+    def end(self) -> None:
+        """Close them for good."""
+        self.close()
+        if self.door is not None and self.door_place is not None:
+            close_door(self.door_place, self.door)
 
 
 def serve(
@@ -54,8 +86,7 @@ def serve(
     *,
     limits: Limits | None = None,
     metrics_for_all: bool = False,
-    web: tuple[str, int] | None = None,
-    proxies: Proxies | None = None,
+    web: DoorPlace | None = None,
     store: str | None = None,
     workers: int = 1,
     on_listening: Callable[[int], None] = lambda port: None,
@@ -76,10 +107,8 @@ def serve(
         How much is taken.
     metrics_for_all : bool
         See `Service`.
-    web : tuple of str and int, optional
-        Host and port of the door, on the loopback interface.
-    proxies : Proxies, optional
-        Whose connections begin with the header of the PROXY protocol, at the port and at the door.
+    web : tuple of str and int, or path, optional
+        Where a proxy reaches the door: host and port on the loopback interface, or a UNIX socket.
     store : str, optional
         Address of the PostgreSQL database that takes the reports; the folder remembers it.
     workers : int
@@ -94,32 +123,30 @@ def serve(
     SpoolError
         If the spool cannot be used.
     """
-    collection.require_clipping()
     folder.require_server(collection.verify(), server)
-    if web is not None and collection.format == 1:
-        raise InputError("web: a door given for a collection of format 1, whose reports no door can take; 2 expected")
-    if web is not None and web[0] not in _LOOPBACK:
-        raise InputError(f"web: {web[0]} given, one of {', '.join(_LOOPBACK)} expected: a proxy before it ends TLS")
-    if web is not None:
-        require_apart(folder.path, program_folders())
+    if not (web is None or isinstance(web, Path) or web[0] in _LOOPBACK):
+        expected = f"one of {', '.join(_LOOPBACK)} or unix:PATH expected: a proxy before it ends TLS"
+        raise InputError(f"web: {web[0]} given, {expected}")
     if require_whole("workers", workers, 1, MOST_WORKERS) > 1 and store is None and folder.store is None:
         raise InputError(f"workers: {workers} given, 1 expected without a store that several can write to (--store)")
     others = [entry.certificate.encode() for number, entry in enumerate(collection.servers) if number != server]
-    context = public_context(folder.identity, others if collection.format == 2 else ())
+    context = public_context(folder.identity, others)
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
     if store is not None:
         folder.use_store(store)
 
-    async def open_all() -> list[list[TrackedSocket]]:
-        return [await listen(*place) for place in ((host, port), *([] if web is None else [web]))]
+    async def open_all() -> _Listeners:
+        pinned = await listen(host, port)
+        try:
+            return _Listeners(pinned, None if web is None else open_door(web), web)
+        except BaseException:
+            _Listeners(pinned, None, None).close()
+            raise
 
     async def run(
-        spool: ReportStore,
-        ledger: ReleaseLedger,
-        listeners: list[list[TrackedSocket]] | None,
-        tell: Callable[[int], None],
+        spool: ReportStore, ledger: ReleaseLedger, listeners: _Listeners | None, tell: Callable[[int], None]
     ) -> None:
-        with _sealed(collection, server, folder, spool) as (opener, door):
+        with keys_and_door(collection, server, folder, spool) as (opener, door):
             service = Service(
                 collection,
                 server,
@@ -133,14 +160,15 @@ def serve(
                 released=folder.released(collection),
             )
             opened = listeners or await open_all()
+            watching = asyncio.create_task(_watch_announcement(folder, spool))
             try:
-                await _listen(service, context, opened, door, proxies or Proxies(), tell)
+                await _listen(service, context, opened, door, tell)
             finally:
-                for listener in itertools.chain(*opened):
-                    listener.close()
+                watching.cancel()
+                opened.close() if listeners else opened.end()
                 await service.close()
 
-    def work(worker: int, listeners: list[list[TrackedSocket]] | None, tell: Callable[[int], None]) -> None:
+    def work(worker: int, listeners: _Listeners | None, tell: Callable[[int], None]) -> None:
         with (
             folder.open_spool(collection, server, writer=True, worker=worker, workers=workers) as spool,
             folder.open_ledger() as ledger,
@@ -163,21 +191,28 @@ def serve(
         supervise(
             lambda worker: work(worker, listening, lambda port: None),
             workers,
-            lambda: on_listening(listening[0][0].getsockname()[1]),
+            lambda: on_listening(listening.pinned[0].getsockname()[1]),
         )
     finally:
-        for listener in itertools.chain(*listening):
-            listener.close()
+        listening.end()
+
+
+async def _watch_announcement(folder: ServerFolder, spool: ReportStore) -> None:
+    """Take back an announcement that a release which was killed has left, until cancelled."""
+    while True:
+        try:
+            if await asyncio.to_thread(folder.take_back_left_announcement, spool):
+                LOGGER.warning("a release ended without a batch, and left its announcement: reports can be withdrawn")
+        except (SpoolError, OSError) as error:  # tried again a second later
+            LOGGER.log(logging.ERROR, "announcement: %s", error)
+        await asyncio.sleep(CLOCK_SECONDS)
 
 
 @contextlib.contextmanager
-def _sealed(
+def keys_and_door(
     collection: Collection, server: int, folder: ServerFolder, spool: ReportStore
-) -> Iterator[tuple[Opener | None, Door | None]]:
-    """Open what reports of format 2 need: the outbox, and private keys, which are deleted where the time is over."""
-    if collection.format == 1:
-        yield None, None
-        return
+) -> Iterator[tuple[Opener | None, Door]]:
+    """Open what a `Service` needs: private keys, which are deleted where the time is over, and a door."""
     opener = None
     if StateReader(collection, spool).state.over:
         for path in folder.seals.delete(collection, server):
@@ -192,76 +227,48 @@ def _sealed(
 async def _listen(
     service: Service,
     context: ssl.SSLContext,
-    listeners: Sequence[list[TrackedSocket]],
+    listeners: _Listeners,
     door: Door | None,
-    proxies: Proxies,
     on_listening: Callable[[int], None],
 ) -> None:
-    """Serve until a signal arrives, then finish the requests that have begun.
-
-    The first of the listeners are those of the pinned port; a door has others.
-    """
+    """Serve until a signal arrives, then finish the requests that have begun."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     limits = _within_open_files(service.limits)
-    # a proxy that names nobody is one address for all
-    behind_proxy = dataclasses.replace(limits, address_connections=limits.connections)
-    at_door = limits if proxies.are_local else behind_proxy
     idle = IdleTimeout(limits)
-    runner = await start_http(idle, service.application(), limits)
-    refused = service.metrics.count_refused_connection
-    limited = LimitedListener(idle, limits, context, service.log, refused, proxies)
+    runners = [await start_http(service.application(), limits, idle)]
+    limited = LimitedListener(idle, limits, context, service.log, service.metrics.count_refused_connection)
+    service.connections = lambda: len(limited)
     try:
-        try:
-            links = [
-                DoorLink(found, service.door_routes(), service.longest, at_door, refused, proxies)
-                for found in listeners[1:]
-            ]
-            service.connections = lambda: len(limited) + sum(link.connections for link in links)
-            running = [
-                limited.accept(listeners[0]),
-                idle.sweep(),
-                service.tell_times(),
-                *([] if door is None else [door.run()]),
-                *(link.run() for link in links),
-            ]
-            tasks = [asyncio.create_task(each) for each in running]
-            stopping = asyncio.create_task(stop.wait())
-            ready = asyncio.create_task(_tell_listening(listeners, links, on_listening))
-            await asyncio.wait([stopping, ready, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            if not stopping.done() and not any(task.done() for task in tasks):
-                await ready
-                await asyncio.wait([stopping, *tasks], return_when=asyncio.FIRST_COMPLETED)
-            LOGGER.info("stopping")
-            for link in links:
-                await link.stop()
-            for task in (stopping, ready, *tasks):
-                task.cancel()
-            for ended in await asyncio.gather(*tasks, return_exceptions=True):
-                if isinstance(ended, Exception):
-                    raise ended
-        finally:
-            for listener in itertools.chain(*listeners):
-                listener.close()
+        if listeners.door is not None:
+            runners.append(await start_http(service.door(), limits))
+            await SockSite(runners[-1], listeners.door, backlog=BACKLOG).start()
+        running = [limited.accept(listeners.pinned), idle.sweep(), service.tell_times()]
+        if door is not None:
+            running.append(door.run())
+        tasks = [asyncio.create_task(each) for each in (*running, stop.wait())]
+        for listener in (*listeners.pinned, *([] if listeners.door is None else [listeners.door])):
+            LOGGER.info("listening on %s", _place_of(listener))
+        on_listening(listeners.pinned[0].getsockname()[1])
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+        LOGGER.info("stopping")
+        for task in tasks:
+            task.cancel()
+        for ended in await asyncio.gather(*tasks, return_exceptions=True):
+            if isinstance(ended, Exception):
+                raise ended
     finally:
-        await runner.cleanup()
+        for listener in listeners.pinned:
+            listener.close()
+        for runner in reversed(runners):  # that of a door closes its socket first
+            await runner.cleanup()
 
 
-async def _tell_listening(
-    listeners: Sequence[Sequence[TrackedSocket]], links: Sequence[DoorLink], on_listening: Callable[[int], None]
-) -> None:
-    """Say where this server listens once its door answers, too."""
-    for link in links:
-        try:
-            await asyncio.wait_for(link.ready.wait(), 2 * START_SECONDS)
-        except TimeoutError:
-            raise InputError("web: the door's process does not start; the log says why") from None
-    ports = [found[0].getsockname() for found in listeners]
-    for host, port, *_ in ports:
-        LOGGER.info("listening on %s:%d", host, port)
-    on_listening(ports[0][1])
+def _place_of(listener: socket) -> str:
+    name = listener.getsockname()
+    return name if isinstance(name, str) else "{}:{}".format(*name)
 
 
 def _within_open_files(limits: Limits) -> Limits:

@@ -57,18 +57,16 @@ def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[s
     told = ", ".join(
         f"of server {server} in {count}" for server, count in sorted(odd.items(), key=lambda one: int(one[0]))
     )
-    # only files of version 0.2 name anybody where so few can be misled
-    certain = isinstance(scheme, ShamirSharing) and scheme.corrected(scheme.servers)
-    fault = "its fault, or the clients'" if certain else "its fault, the clients', or that of other servers"
-    return f", where the message {told} was off and those of all others agreed: {fault}"
+    if not (isinstance(scheme, ShamirSharing) and scheme.corrected(scheme.servers)):
+        raise VerificationFailed(f"odd: {dict(odd)} claimed of so few servers that an honest one could look wrong")
+    return f", where the message {told} was off and those of all others agreed: its fault, or the clients'"
 
 
 def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Sequence[int]]) -> str:
     """Say whose shares of the sums were wrong, and whether that convicts them (docs/proved-reports.md, Theorem 5).
 
     It does where clients prove what they share, m >= 3t + 1 servers took part, and at most t of these lied: the sums of
-    what honest servers accepted lie on one polynomial, and whoever is off it lied. Among fewer nobody is to be blamed;
-    only files of version 0.2 do that.
+    what honest servers accepted lie on one polynomial, and whoever is off it lied. Among fewer nobody is blamed.
     """
     blamed, scheme = _blamed(wrong), collection.plan.scheme
     if not blamed or not isinstance(scheme, ShamirSharing):
@@ -77,10 +75,7 @@ def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Se
     if len(set(map(tuple, wrong.values()))) > 1:
         return f"; servers differ on whose shares were wrong ({blamed}): that convicts nobody, and one of them lied"
     if not scheme.corrected(present):
-        return (
-            f"; shares of servers {blamed} were left out as wrong, which convicts nobody: among {present} servers "
-            f"{corrupt} that lie can make an honest one look wrong. Since version 0.3 no such file is signed"
-        )
+        raise VerificationFailed(f"wrong: {blamed} claimed of {present} servers, too few to say whose shares are wrong")
     text = f"; wrong shares of servers {blamed} were corrected"
     if not collection.proved:
         return f"{text}, which convicts nobody: clients that prove nothing may have dealt them so"

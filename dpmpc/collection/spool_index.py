@@ -8,12 +8,13 @@ description itself.
 Promised: a description that has changed is refused; a report whose entry has changed, or is missing, no longer fits the
 number or the checksum. Not promised: that the words are where the index says (`SqliteStore.intact` looks).
 
-`KnownReports` finds reports by their ids, in memory: 24 bytes a report, and up to 30 more for those that came last.
+`KnownReports` finds reports by their ids, in memory: 32 bytes a report, and up to 38 more for those that came last.
 """
 
 from __future__ import annotations
 
 import fcntl
+import itertools
 import os
 import sqlite3
 import zlib
@@ -35,8 +36,7 @@ ADVICE = (
     "nothing was sent. Restore spool/ from a copy, an older one will do (reports that came since are then left out), "
     "or release without this server where the shares allow it (docs/deploy.md)"
 )
-_VERSION = 3
-_OLDER = {1: "0.1", 2: "0.2 or 0.3"}  # which version of the package wrote an index of that version
+_VERSION = 5
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS about (version INTEGER, digest TEXT, server INTEGER, copies INTEGER, width INTEGER, "
     "ring TEXT, segment_rows INTEGER, closed INTEGER, count INTEGER, chain INTEGER, seal BLOB)",
@@ -91,35 +91,48 @@ class SpoolDescription(NamedTuple):
 
 
 class KnownReports:
-    """The checksums of reports by their ids: those of most in order, those of the last ones in a dictionary."""
+    """Checksums and positions of reports by their ids: most of them in order, the last ones in a dictionary."""
 
     def __init__(self, rows: NDArray[np.void]):
         order = np.argsort(rows["id"])
         self._ids = np.ascontiguousarray(rows["id"][order])
         self._checksums = np.ascontiguousarray(rows["checksum"][order])
-        self._recent: dict[bytes, bytes] = {}
+        self._positions = np.ascontiguousarray(rows["position"][order])
+        self._recent: dict[bytes, tuple[bytes, int]] = {}
 
     def among(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the checksums of those of some reports that are known."""
-        found = {report: self._recent[report] for report in self._recent.keys() & set(ids)}
-        if len(self._ids):
-            asked = np.sort(np.frombuffer(b"".join(ids), ID_TYPE))
-            places = np.searchsorted(self._ids, asked).clip(max=len(self._ids) - 1)
-            places = places[self._ids[places] == asked]
-            found.update(zip(split(self._ids[places]), split(self._checksums[places]), strict=True))
+        found = {report: self._recent[report][0] for report in self._recent.keys() & set(ids)}
+        places = self._places(ids)
+        found.update(zip(split(self._ids[places]), split(self._checksums[places]), strict=True))
         return found
 
-    def add(self, new: dict[bytes, bytes]) -> None:
-        """Take in new reports."""
-        self._recent |= new
+    def positions(self, ids: Sequence[bytes]) -> list[int]:
+        """Return where the words are of those of some reports that are known."""
+        recent = [self._recent[report][1] for report in self._recent.keys() & set(ids)]
+        return [*recent, *self._positions[self._places(ids)].tolist()]
+
+    def add(self, new: dict[bytes, bytes], position: int) -> None:
+        """Take in new reports by their checksums, whose words lie one after another from a position on."""
+        self._recent.update(zip(new, zip(new.values(), itertools.count(position), strict=False), strict=True))
         if len(self._recent) > max(_FEWEST_RECENT, len(self._ids) // 8):
             ids = np.frombuffer(b"".join(self._recent), ID_TYPE)
-            checksums = np.frombuffer(b"".join(self._recent.values()), _CHECKSUM_TYPE)
+            checksums = np.frombuffer(b"".join(checksum for checksum, _ in self._recent.values()), _CHECKSUM_TYPE)
+            positions = np.array([position for _, position in self._recent.values()], np.int64)
             order = np.argsort(ids)
             places = np.searchsorted(self._ids, ids[order])
             self._ids = np.insert(self._ids, places, ids[order])
             self._checksums = np.insert(self._checksums, places, checksums[order])
+            self._positions = np.insert(self._positions, places, positions[order])
             self._recent = {}
+
+    def _places(self, ids: Sequence[bytes]) -> NDArray[np.intp]:
+        """Return the places of those of some reports that are in order."""
+        if not len(self._ids):
+            return np.empty(0, np.intp)
+        asked = np.unique(np.frombuffer(b"".join(ids), ID_TYPE))
+        places = np.searchsorted(self._ids, asked).clip(max=len(self._ids) - 1)
+        return np.asarray(places[self._ids[places] == asked])
 
 
 class SpoolIndex:
@@ -139,17 +152,6 @@ class SpoolIndex:
                     SpoolDescription(_VERSION, **own, segment_rows=segment_rows, closed=0, reports=0, chain=0)
                 )
 
-    def require_version(self) -> None:
-        """Refuse a spool that an older version began: it alone can finish."""
-        if not self._database.execute("SELECT count(*) FROM sqlite_master WHERE name = 'about'").fetchone()[0]:
-            return
-        for (version,) in self._database.execute("SELECT version FROM about"):
-            if version in _OLDER:
-                raise SpoolError(
-                    f"folder: the spool in {self._folder} was begun by version {_OLDER[version]} of dpmpc; nothing was "
-                    "changed: finish this collection with the version that began it"
-                )
-
     def description(self) -> SpoolDescription:
         """Return what the index says about the spool; refuse an index whose description has changed."""
         rows = self._database.execute(_DESCRIPTION).fetchall()
@@ -157,7 +159,9 @@ class SpoolIndex:
         if found is None or rows[0][-1] != found.seal:
             raise SpoolError(f"{self._folder}: the spool is damaged: its description changed; {ADVICE}")
         if found.version != _VERSION:
-            raise SpoolError(f"folder: a spool of version {found.version} in {self._folder}, {_VERSION} expected")
+            raise SpoolError(
+                f"folder: {self._folder} holds no spool of this version ({found.version}, {_VERSION} expected)"
+            )
         return found
 
     def describe(self, description: SpoolDescription) -> None:

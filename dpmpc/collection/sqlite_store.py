@@ -5,10 +5,11 @@ Promised, beside what every `ReportStore` does:
 - Words are synced before the index names them, and the index before `add` returns.
 - One process writes. Others may read meanwhile, and see all of an upload or nothing.
 - The index is chained: it holds the number of its reports and a checksum over all of them in the order of their coming.
-- The words of a report that was withdrawn are overwritten in their segment, after the tombstone is durable and before
-  `withdraw` returns; after a crash in between it is done when the spool is opened next. Its entry stays in the index.
+- The words of a report that was withdrawn are overwritten in their segment, after its tombstone is in the ledger and
+  before `withdraw` returns; after a crash in between, or if the spool is put back to an older state, it is done when
+  the spool is opened next. Its entry stays in the index.
 - Files are for their owner alone. Memory does not grow with the words, only with the number of reports: at the door by
-  `KnownReports`, in a release by about 100 bytes a report.
+  `KnownReports`, in a release by 157 bytes a report.
 
 Not promised: that a file system or a disk that writes elsewhere than it did before keeps no copy of overwritten words.
 The folder must lie on a local disk that keeps its word when it says that data is synced. An unsynced log of SQLite that
@@ -17,32 +18,28 @@ is damaged before it is written back can take reports away, which are then lacki
 
 from __future__ import annotations
 
-import collections
 import contextlib
 import math
 import os
 import shutil
-import threading
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE, as_bytes, found_in, sorted_ids
+from dpmpc.collection.report_ids import as_bytes, found_in, sorted_ids, split
 from dpmpc.collection.report_store import (
     CHECKSUM_BYTES,
     CLOSED_EARLY,
     MOST_REPORTS,
     TOMBSTONE,
-    UNKNOWN_PART,
     Added,
     Intact,
     ReportStore,
     Tally,
     Upload,
     checksums,
-    require_ids,
 )
 from dpmpc.collection.segments import Segments, SpoolShare
 from dpmpc.collection.spool_index import (
@@ -54,6 +51,7 @@ from dpmpc.collection.spool_index import (
     chained,
     hold_lock,
 )
+from dpmpc.collection.tombstones import TombstoneSum
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.sharing.batch import Share
@@ -61,8 +59,7 @@ from dpmpc.storage.database import connect, private_folder, transaction, typed_e
 from dpmpc.storage.kept import Kept
 
 _SEGMENT_BYTES = 1 << 28
-_ERASE = "to be overwritten"
-_STORED, _UNKNOWN = "withdrawn", "unknown"  # what a tombstone stands for
+_OVERWRITTEN = "overwritten"  # number and hashes of the tombstones whose reports have no words any more
 
 
 class SqliteStore(ReportStore):
@@ -76,33 +73,35 @@ class SqliteStore(ReportStore):
         shape: tuple[int, int],
         ring: Ring | type[Ring] | str = "ring64",
         *,
+        ledger: str | os.PathLike[str],
         keys: bool = False,
         writer: bool = True,
         most_stored: int = MOST_REPORTS,
     ):
-        super().__init__(digest, server, shape, ring, keys=keys, writer=writer, most_stored=most_stored)
+        super().__init__(
+            digest, server, shape, ring, ledger=Path(ledger), keys=keys, writer=writer, most_stored=most_stored
+        )
         self.folder = Path(folder)
-        self._turns = threading.RLock()
         self._held: int | None = None
-        with typed_errors(self.folder):
-            if writer:
-                private_folder(self.folder)
-                self._held = hold_lock(self.folder)
-            try:
+        try:
+            with typed_errors(self.folder):
+                if writer:
+                    private_folder(self.folder)
+                    self._held = hold_lock(self.folder)
                 self._database = connect(self.folder / INDEX_FILE, create=writer)
                 try:
                     self._begin()
                 except BaseException:
                     self._database.close()
                     raise
-            except BaseException:
-                self._unlock()
-                raise
+        except BaseException:
+            self._unlock()
+            self._tombstones.close()
+            raise
 
     def _begin(self) -> None:
         self._index = SpoolIndex(self._database, self.folder)
         self._kept = Kept(self._database, self.folder / INDEX_FILE, ADVICE)
-        self._index.require_version()
         if self._held is not None:
             segment_rows = max(1, _SEGMENT_BYTES // (8 * math.prod(self.shape)))
             self._index.make(self._own, segment_rows)
@@ -114,9 +113,12 @@ class SqliteStore(ReportStore):
         self._segments = Segments(self.folder, found.segment_rows, self.shape)
         self._end = self._index.end()
         self._known: tuple[tuple[int, int], KnownReports] | None = None  # read when the first upload comes
-        self._buried: tuple[int, dict[bytes, str]] | None = None  # the tombstones, and of which state of the file
+        self._withdrawn: tuple[int, int] | None = None  # of so many tombstones, how many are of reports in the index
+        with self._turn(alone=False):
+            done = self._get(_OVERWRITTEN)
+        self._tombstones.require_at_least(TombstoneSum.from_bytes(done).number, self.folder)
         if self._held is not None:
-            self._overwrite()
+            self._overwrite_what_is_left(done)
 
     def add_all(self, uploads: Sequence[Upload]) -> list[Added | ReportConflict]:
         """Do as `ReportStore.add_all` says."""
@@ -125,80 +127,59 @@ class SqliteStore(ReportStore):
             described = self._index.description()
             if described.closed:
                 raise CollectionClosed(CLOSED_EARLY)
-            known, tombstones = self._known_reports(described), self._tombstones()
-            stored = known.among(incoming.ids)
-            if tombstones:
-                stored |= dict.fromkeys(tombstones.keys() & set(incoming.ids), TOMBSTONE)
+            known, position = self._known_reports(described), self._end
+            stored = known.among(incoming.ids) | dict.fromkeys(self._tombstones.among(incoming.ids), TOMBSTONE)
             outcomes, new = incoming.settle(stored)
             if new:
                 described = self._store(new, incoming.words, described)
         # Only once it is committed: whatever a commit that failed has left, the description tells.
         with self._turns:
-            known.add({report: checksum for report, (checksum, _) in new.items()})
+            known.add({report: checksum for report, (checksum, _) in new.items()}, position)
             self._known = described.content, known
         return outcomes
 
-    def withdraw(self, ids: Sequence[bytes]) -> list[bool]:
-        """Do as `ReportStore.withdraw` says."""
-        require_ids(ids)
-        with self._turns:
-            with self._turn(alone=True):
-                self._require_withdrawals()
-                known, buried = self._known_reports(self._index.description()), self._tombstones()
-                fresh = [report for report in dict.fromkeys(ids) if report not in buried]
-                here = known.among(fresh)
-                tally = self._tally()
-                left = min(self._most_stored // UNKNOWN_PART - tally.unknown, self._most_stored - tally.room)
-                unknown = [report for report in fresh if report not in here][: max(0, left)]
-                self._bury(_STORED, list(here))
-                self._bury(_UNKNOWN, unknown)
-                if here:
-                    index = self._index.rows()
-                    places = index["position"][_any_of(here, index["id"])]
-                    self._kept.put({_ERASE: (self._kept.get(_ERASE) or b"") + places.astype("<i8").tobytes()})
-                self._buried = None  # whatever becomes of the commit
-            self._overwrite()
-            with self._turn(alone=False):
-                buried = self._tombstones()
-        return [report in buried for report in ids]
-
     def room(self, new: int) -> int:
         """Do as `ReportStore.room` says."""
-        return self._most_stored - self.tally().room
+        with self._turn(alone=False):
+            return self._most_stored - self._index.description().reports
 
     def count_stored(self, ids: Sequence[bytes]) -> int:
         """Do as `ReportStore.count_stored` says."""
-        with self._turn(alone=False):
-            known, buried = self._known_reports(self._index.description()).among(ids), self._tombstones()
-        return sum(report in known or report in buried for report in ids)
+        here = self._checksums(ids).keys() | self._tombstones.among(ids)
+        return sum(report in here for report in ids)
 
     def tally(self) -> Tally:
         """Do as `ReportStore.tally` says."""
         with self._turn(alone=False):
-            return self._tally()
+            described, tombstones = self._index.description(), self._tombstones.sum().number
+            if self._withdrawn is None or self._withdrawn[0] != tombstones:
+                buried = split(self._tombstones.ids(came=True)) if tombstones else []
+                here = self._known_reports(described).among(buried) if buried else {}
+                self._withdrawn = len(buried), len(here)
+            return Tally(described.reports - self._withdrawn[1], self._withdrawn[1])
 
     def ids(self) -> NDArray[np.uint8]:
         """Do as `ReportStore.ids` says."""
         with self._turn(alone=False):
             ids = np.sort(self._index.rows()["id"])
-            return as_bytes(ids[~_any_of(self._tombstones(), ids)])
+        return as_bytes(ids[~found_in(self._tombstones.ids(), ids)])
 
     def intact(self) -> Intact:
         """Do as `ReportStore.intact` says."""
         with self._turn(alone=False):
-            description, index, tombstones = self._index.description(), self._index.rows(), self._tombstones()
+            description, index = self._index.description(), self._index.rows()
         good = np.zeros(len(index), np.bool_)
         step = self._segments.block_rows
         for first in range(0, len(index), step):
             good[first : first + step] = self._compare(index[first : first + step])
-        good |= (gone := _any_of(tombstones, index["id"]))
+        good |= (gone := found_in(self._tombstones.ids(), index["id"]))
         damaged = description.reports - int(good.sum())
         if damaged < 0 or (damaged == 0 and chained(index) != description.chain):
             raise SpoolError(
                 f"{self.folder}: the spool is damaged: its {len(index)} reports are not the {description.reports} that "
                 f"were added; {ADVICE}"
             )
-        return Intact(as_bytes(np.unique(index["id"][good & ~gone])), damaged)
+        return Intact(as_bytes(np.unique(index["id"][good & ~gone])), damaged, int(gone.sum()))
 
     def _compare(self, index: NDArray[np.void]) -> NDArray[np.bool_]:
         """Return which rows of the index lead to the words that were added; where a read fails, try each half."""
@@ -217,8 +198,8 @@ class SqliteStore(ReportStore):
         positions = np.full(len(batch), -1, np.int64)
         expected = np.empty(len(batch), f"S{CHECKSUM_BYTES}")
         with self._turn(alone=False):
-            index, tombstones = self._index.rows(), self._tombstones()
-        index = index[~_any_of(tombstones, index["id"])]
+            index = self._index.rows()
+        index = index[~found_in(self._tombstones.ids(), index["id"])]
         if len(batch):
             places = np.searchsorted(batch, index["id"]).clip(max=len(batch) - 1)
             asked = batch[places] == index["id"]
@@ -240,6 +221,7 @@ class SqliteStore(ReportStore):
         """Close the files, so that another writer may open the spool."""
         with self._turns:
             self._database.close()
+            self._tombstones.close()
             self._unlock()
 
     @contextlib.contextmanager
@@ -264,38 +246,25 @@ class SqliteStore(ReportStore):
     def _forget(self, name: str) -> None:
         self._kept.forget([name])
 
-    def _tally(self) -> Tally:
-        added, kinds = self._index.description().reports, collections.Counter(self._tombstones().values())
-        return Tally(added - kinds[_STORED], kinds[_STORED], kinds[_UNKNOWN])
+    def _checksums(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
+        with self._turn(alone=False):
+            return self._known_reports(self._index.description()).among(ids)
 
-    def _tombstones(self) -> dict[bytes, str]:
-        """Return what the tombstone of each id stands for, read anew where another process has changed the file."""
-        (state,) = self._database.execute("PRAGMA data_version").fetchone()
-        if self._buried is None or self._buried[0] != state:
-            found: dict[bytes, str] = {}
-            for name in self._kept.names():
-                kind = name.split()[0]
-                if kind in (_STORED, _UNKNOWN):
-                    ids = self._kept.get(name) or b""
-                    found |= {ids[first : first + ID_BYTES]: kind for first in range(0, len(ids), ID_BYTES)}
-            self._buried = state, found
-        return self._buried[1]
-
-    def _bury(self, kind: str, ids: Sequence[bytes]) -> None:
-        """Keep tombstones, by the first digit of their ids: each time one part of sixteen is written anew."""
-        parts: dict[str, bytes] = collections.defaultdict(bytes)
-        for report in ids:
-            parts[f"{kind} {report[0] >> 4:x}"] += report
-        self._kept.put({name: (self._kept.get(name) or b"") + new for name, new in parts.items()})
-
-    def _overwrite(self) -> None:
-        """Overwrite the words of reports that were withdrawn, and forget that it was to be done."""
+    def _overwrite(self, ids: Sequence[bytes]) -> None:
         with self._turn(alone=True):
-            places = self._kept.get(_ERASE)
-            if places is not None:
-                for position in np.frombuffer(places, "<i8").tolist():
-                    self._segments.write(position, np.zeros((1, *self.shape), np.uint64))
-                self._kept.forget([_ERASE])
+            for position in self._known_reports(self._index.description()).positions(ids):
+                self._segments.write(position, np.zeros((1, *self.shape), np.uint64))
+            if self._held is not None:  # nobody else overwrites what this process withdraws
+                self._put(_OVERWRITTEN, self._tombstones.sum().to_bytes())
+        if self._withdrawn is not None:
+            self._withdrawn = self._withdrawn[0] + len(ids), self._withdrawn[1] + len(ids)
+
+    def _overwrite_what_is_left(self, done: bytes | None) -> None:
+        """Overwrite the words of reports that were withdrawn, after a crash or in a spool that was put back."""
+        sums = self._tombstones.sum()
+        if sums.number and done != sums.to_bytes():
+            self._overwrite(split(self._tombstones.ids(came=True)))
+            self._withdrawn = None
 
     def _known_reports(self, described: SpoolDescription) -> KnownReports:
         """Return the reports that are stored, read anew where they are not those of this description."""
@@ -318,8 +287,3 @@ class SqliteStore(ReportStore):
         if self._held is not None:
             os.close(self._held)
             self._held = None
-
-
-def _any_of(those: Iterable[bytes], ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
-    """Return which ids are among those, in any order."""
-    return found_in(np.sort(np.frombuffer(b"".join(those), ID_TYPE)), ids)

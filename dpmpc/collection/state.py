@@ -46,7 +46,7 @@ class CollectionState(msgspec.Struct, frozen=True, kw_only=True):
     """How far a collection has come at one server."""
 
     state: State
-    since: str = ""  # in ISO 8601; empty before the collection opens, or if an older version closed it early
+    since: str = ""  # in ISO 8601; empty before the collection opens
     early: bool = False  # whether it was closed before the time that the task file names
     over: bool = False  # whether no report is ever stored again here
     error: str = ""  # the type of the error that ended the last run of the release, if it failed

@@ -129,7 +129,7 @@ async def ask(url: str, *, server: int | None = None, certificate: str | None = 
     except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
         raise PartyMissing(f"{who}: no answer: {_why(error)}", server) from error
     if code != 200:
-        raise ProtocolFailure(f"{who}: {code} answered, a status expected (dpmpc 0.3 or later)", server)
+        raise ProtocolFailure(f"{who}: {code} answered, a status expected", server)
     try:
         status = read_json(content, Status, largest=_ANSWER_BYTES)
         if min(status.stored or 0, status.server) < 0:

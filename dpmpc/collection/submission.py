@@ -1,7 +1,7 @@
 """Submit rows to a collection: make reports, keep them, send them until every server has acknowledged them.
 
-A collection of format 2 may also be reached through the *door* of any one server, which takes the sealed report for
-all of them and hands it on (`dpmpc.collection.doors`). What a door says of other servers only they could vouch for.
+A report is sealed, and the same bytes go to each server at its pinned port, or to the *door* of any one of them, which
+hands it on (`dpmpc.collection.doors`). What a door says of other servers only they could vouch for.
 
 Promised: records are on the client's disk before the first byte leaves (`pending`), so a submission can be repeated
 after any failure, and counts once; how each server is sent what is for it is in `uploader`. Not promised: that a report
@@ -23,7 +23,6 @@ from dpmpc.arguments import require_positive, require_whole
 from dpmpc.client import Client
 from dpmpc.collection.added_keys import AddedKey
 from dpmpc.collection.pending import Pending
-from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import Ticket
 from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
@@ -66,13 +65,13 @@ class Submission:
     collection : Collection
         The public facts; verified before anything is sent.
     door : str, optional
-        Where to send reports of format 2 for all servers: ``https://HOST[:PORT]``, or http on the loopback interface.
+        Where to send reports for all servers: ``https://HOST[:PORT]``, or http on the loopback interface.
     state : path
         File that keeps the reports until all servers have acknowledged them. Give it again to send again.
     tickets : sequence of Ticket, optional
         One for each row, where the collection asks who its clients are.
     batch : int
-        Reports of one request; 1 with tickets.
+        Reports of one request.
     concurrency : int
         Requests to one server at a time.
     seconds : float
@@ -104,11 +103,7 @@ class Submission:
         if self.collection.authenticated != (self.tickets is not None):
             given = "none" if self.tickets is None else f"{len(self.tickets)}"
             raise InputError(f"tickets: {given} given for a collection with authenticated = {self.tickets is None}")
-        if self.tickets is not None and self.batch > 1:
-            raise InputError(f"batch: {self.batch} given, 1 expected with tickets: each report has its own token")
-        self.collection.require_clipping()
         if self.door is not None:
-            _ = SealedReports(self.collection)
             require_door(self.door)
 
     def run(self, rows: NDArray[np.float64]) -> Submitted:
@@ -133,7 +128,7 @@ class Submission:
         """Do what `run` does, in the event loop that is running."""
         self.collection.verify()
         added: tuple[AddedKey, ...] = ()
-        if self.door is not None and not os.path.exists(self.state):  # what it holds is sealed
+        if not os.path.exists(self.state):  # what it holds is sealed
             added = await keys_at(self.collection, self.door, self.seconds)
         with self.open(rows, added) as pending:
             reports, finished = pending.reports, pending.finished
@@ -142,7 +137,6 @@ class Submission:
                     f"state: {self.state} is that of a finished submission of {reports} reports, {len(rows)} rows "
                     "given; another file for other people expected"
                 )
-            tokens = None if self.tickets is None else {ticket.report: ticket for ticket in self.tickets}
             targets = targets_of(self.collection, self.door)
             needed = reports * len(targets)
             counter = _Counter(needed - len(pending), needed, self.on_progress)
@@ -150,7 +144,6 @@ class Submission:
                 Uploader(
                     target=target,
                     pending=pending,
-                    tickets=tokens,
                     batch=self.batch,
                     concurrency=self.concurrency,
                     seconds=self.seconds,
@@ -175,30 +168,25 @@ class Submission:
         kept: list[bytes] = []
         if self.tickets is not None:
             ids = own
-        elif self.collection.format == 2:
+        else:
             kept = [stream.bytes(SECRET_BYTES) for _ in rows]
             ids = [report_id(self.collection.digest, secret) for secret in kept]
-        else:
-            ids = [stream.bytes(ID_BYTES) for _ in rows]
-        sealed = self.door is not None
+        targets = len(targets_of(self.collection, self.door))
         reports = self._reports(rows, ids, added)
-        return Pending(self.state, self.collection, content, reports, own, secrets_of_ids=kept, sealed=sealed)
+        return Pending(self.state, self.collection, content, reports, targets, own, secrets_of_ids=kept)
 
     def _reports(
         self, rows: NDArray[np.float64], ids: Sequence[bytes], added: tuple[AddedKey, ...]
-    ) -> Iterator[list[list[bytes]]]:
-        """Yield the records of each server, or for a door the sealed reports, block by block."""
+    ) -> Iterator[list[bytes]]:
+        """Yield the sealed reports, block by block."""
         client = self.client or Client(self.collection.plan)
         step = max(1, _BLOCK_WORDS // math.prod(self.collection.record_shape))
         for first in range(0, len(rows), step):
             block = slice(first, first + step)
             records = make_reports(client, self.collection, rows[block], ids[block])
-            if self.door is None:
-                yield records
-                continue
             form = SealedReports(self.collection, added)
             tickets = [None] * len(ids[block]) if self.tickets is None else self.tickets[block]
-            yield [[form.seal(own, ticket) for own, ticket in zip(zip(*records, strict=True), tickets, strict=True)]]
+            yield [form.seal(own, ticket) for own, ticket in zip(zip(*records, strict=True), tickets, strict=True)]
 
 
 @dataclasses.dataclass

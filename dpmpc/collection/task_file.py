@@ -6,13 +6,9 @@ recomputes the guarantee for the batch and the matrix that there are in the end:
 promised is drawn again, a batch that cannot give it is refused.
 
 The file holds what a `Task` says but for the number of clients and the seed of the matrix, the times, the sizes, and
-the servers with their certificates. It holds no secret. The digest is SHA-256 of its *content*: the JSON that
-``GET /v1/collection`` answers. Two formats are written:
-
-- *1*, TOML, whose spaces and comments do not count: clients reach every server by its pinned certificate.
-- *2*, the content itself, one line of JSON: each server has a key, too, to which clients seal what is for it alone, so
-  that any server may take a report for all (`dpmpc.collection.sealing`). Other bytes of equal meaning are refused:
-  nobody has to write JSON as Python does to get the digest, everybody hashes the file.
+the servers with their certificates and the keys that clients seal to. It holds no secret. It is one line of JSON, which
+``GET /v1/collection`` answers, too, and its digest is SHA-256 of it. Other bytes of equal meaning are refused: nobody
+has to write JSON as Python does to get the digest, everybody hashes the file.
 """
 
 from __future__ import annotations
@@ -35,6 +31,7 @@ from dpmpc.collection.series import Series
 from dpmpc.collection.server_entries import ServerEntry, check_servers, check_text
 from dpmpc.encoding import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
+from dpmpc.privacy import Guarantee
 from dpmpc.proved_reports import row_words
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
@@ -42,7 +39,7 @@ from dpmpc.sketching import Sum
 from dpmpc.specification import MATRICES
 from dpmpc.storage import Record, canonical
 from dpmpc.task import Task
-from dpmpc.untrusted import LARGEST_FILE, LONGEST_TEXT, ReadError, is_unicode, read_bytes, read_json, read_toml
+from dpmpc.untrusted import LARGEST_FILE, LONGEST_TEXT, ReadError, is_unicode, read_bytes, read_json
 
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
 STORED_FACTOR = 4  # reports that a server stores at most through one entrance, as a multiple of the largest batch
@@ -54,7 +51,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     Parameters
     ----------
     format : int
-        2 where every server has keys that reports are sealed to, 1 where none has.
+        3.
     name : str
         For people.
     opens, closes : datetime
@@ -72,10 +69,6 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         The fields of a `Task` without the number of clients and the seed of the matrix.
     servers : tuple of ServerEntry
         In the order of their numbers.
-    checked_dealing : bool
-        Whether each report holds one more word, a mask by which servers check that its Shamir shares lie on polynomials
-        (`dpmpc.collection.dealing_checks`). True for all new collections with Shamir shares and without proofs, which
-        show the same. Those of version 0.1, which have no such line in their file, are released without the check.
     purpose, contact : str
         Why people are asked, and whom they can ask, for the pages of the servers; at most 2,000 characters each.
     series : Series, optional
@@ -88,7 +81,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     called: ClassVar[str] = "collection"
-    format: Literal[1, 2]
+    format: Literal[3]
     name: str
     opens: datetime.datetime
     closes: datetime.datetime
@@ -98,7 +91,6 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     authenticated: bool
     template: dict[str, Any] = msgspec.field(name="task")
     servers: tuple[ServerEntry, ...]
-    checked_dealing: bool = False
     purpose: str = ""
     contact: str = ""
     series: Series | None = None
@@ -119,16 +111,17 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             raise InputError(f"name: {self.name!r} given, what people call the collection expected")
         for what in ("purpose", "contact"):
             check_text(what, getattr(self, what), LONGEST_TEXT)
-        check_servers(self.format, self.servers)
+        check_servers(self.servers)
         task = self.plan
         if len(self.servers) != task.trust.servers:
             raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
         if task.simulation:
             raise InputError("task: simulation = true given, false expected: a collection protects real people")
-        if self.checked_dealing and not isinstance(task.scheme, ShamirSharing):
-            raise InputError(f"checked_dealing: true given with {task.sharing} shares, shamir expected")
-        if self.checked_dealing and self.proved:
-            raise InputError("checked_dealing: true given with proofs, false expected: proofs show bad dealings too")
+        if task.schema.outside != "clip":
+            raise InputError(
+                f"outside: {task.schema.outside!r} given, 'clip' expected in a collection: a report that does not "
+                "come would tell the servers that a value lies outside its bounds"
+            )
         if task.delta * self.largest_batch >= 1:
             raise InputError(
                 f"delta: {task.delta:g} given for up to {self.largest_batch} clients, less than 1/n = "
@@ -137,7 +130,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     @functools.cached_property
     def content(self) -> bytes:
-        """The canonical JSON form, which a file of format 2 is and which servers hand out."""
+        """The canonical JSON form, which the file is and which servers hand out."""
         times = {name: _utc(getattr(self, name)) for name in ("opens", "closes", "expires")}
         try:
             return canonical({**self.to_dict(), **times})
@@ -171,6 +164,14 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         return (self.plan.copies, self.plan.width)
 
     @property
+    def checked_dealing(self) -> bool:
+        """Whether each report holds one more word, a mask by which servers check that Shamir shares lie on polynomials.
+
+        See `dpmpc.collection.dealing_checks`; proofs show the same.
+        """
+        return isinstance(self.plan.scheme, ShamirSharing) and not self.proved
+
+    @property
     def proved(self) -> bool:
         """Whether clients prove that what they share is well formed (`dpmpc.collection.proof_checks`)."""
         return self.plan.proofs is not None
@@ -181,14 +182,14 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
 
         It is more than the largest batch, because reports that only one server holds count for nothing in the end: a
         stranger who sends such ones must not take the places of others. Each *entrance* has that much room for itself:
-        the server's pinned port and, in format 2, the door of each server, its own and those that hand reports on.
+        the server's pinned port and the door of each server, its own and those that hand reports on.
         """
         return self.entrance_room * self.entrances
 
     @property
     def entrances(self) -> int:
         """Through how many entrances reports come to a server."""
-        return 1 if self.format == 1 else 1 + len(self.servers)
+        return 1 + len(self.servers)
 
     @property
     def entrance_room(self) -> int:
@@ -288,6 +289,15 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             self.series.require_share(task.guarantee)
 
     @property
+    def promised(self) -> str:
+        """What is promised for a minimum batch, in words; in a series the total of all epochs leads."""
+        return self.in_words(self.plan.guarantee)
+
+    def in_words(self, guarantee: Guarantee) -> str:
+        """Return the guarantee of a batch in words; in a series the total of all epochs leads."""
+        return str(guarantee) if self.series is None else self.series.promise(guarantee)
+
+    @property
     def series_identity(self) -> str:
         """What ledgers know the series by; empty if there is none."""
         return "" if self.series is None else self.series.identity([server.certificate for server in self.servers])
@@ -309,26 +319,9 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
                 f"{now.isoformat(timespec='seconds')}"
             )
 
-    def require_clipping(self) -> None:
-        """Refuse a collection whose clients would send nothing where a value lies outside its bounds.
-
-        A report that does not come would tell every server, and with a roster by name, that somebody's value lies
-        outside. Releases of such a collection, which version 0.1 allowed, still verify; nothing more is uploaded.
-
-        Raises
-        ------
-        InputError
-            If the schema says ``outside = "refuse"``.
-        """
-        if self.plan.schema.outside != "clip":
-            raise InputError(
-                f"outside: {self.plan.schema.outside!r} given, 'clip' expected in a collection: a report that does not "
-                "come would tell the servers that a value lies outside its bounds"
-            )
-
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Collection:
-        """Read a file of either format, or what ``GET /v1/collection`` answered.
+        """Read a file, or what ``GET /v1/collection`` answered.
 
         Raises
         ------
@@ -338,35 +331,23 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         """
         try:
             content = read_bytes(path)
-            if content.startswith(b"{"):
-                loaded = cls.from_dict(read_json(content, dict[str, Any], largest=LARGEST_FILE))
-                if loaded.content != content:
-                    raise InputError(
-                        f"collection: {path} given, JSON with other bytes than a collection of this content has: "
-                        "somebody has written it anew; ask for the original"
-                    )
-                return loaded
-            fields = read_toml(content)
+            loaded = cls.from_dict(read_json(content, dict[str, Any], largest=LARGEST_FILE))
         except OSError as error:
             raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
         except ReadError as error:
             raise InputError(f"collection: {path} given, the task file of a collection expected: {error}") from error
-        collection = cls.from_dict(fields)
-        if collection.format == 2:
-            raise InputError(f"collection: {path} given, a file of format 2 in TOML; JSON expected, as it was written")
-        return collection
+        if loaded.content != content:
+            raise InputError(
+                f"collection: {path} given, JSON with other bytes than a collection of this content has: "
+                "somebody has written it anew; ask for the original"
+            )
+        return loaded
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the file; refuse to replace one."""
         try:
-            text = self.content if self.format == 2 else msgspec.toml.encode(self.to_dict())
-        except ImportError as error:
-            raise InputError(
-                "collection: the tomli-w package is needed: pip install '.[intake]' in its source folder"
-            ) from error
-        try:
             with Path(path).open("xb") as file, _removed_if_unfinished(Path(path)):
-                file.write(text)
+                file.write(self.content)
                 file.flush()
         except OSError as error:
             raise InputError(f"collection: {path} cannot be written: {error.strerror}") from error

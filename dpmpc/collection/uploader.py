@@ -24,8 +24,6 @@ import msgspec
 from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
 from dpmpc.collection.doors import FINAL, SEALED_UPLOADS, STORED, Status
 from dpmpc.collection.pending import Pending, PendingRecord
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.roster import Ticket
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import (
     CollectionClosed,
@@ -44,7 +42,7 @@ ATTEMPT_SECONDS = 30.0
 FIRST_DELAY, LONGEST_DELAY = 0.2, 60.0
 SILENCE_SECONDS, REMINDER_SECONDS = 5.0, 60.0  # until a server that acknowledges nothing is reported, first and later
 _ANSWER_BYTES = 1 << 14
-_STATUS_BYTES = 32  # of one server in the answer of a door to one report
+_STATUS_BYTES = 32  # of one server in the answer to one report
 _LONGEST_MESSAGE = 300  # characters of a server's words that are shown
 _LONGEST_PAUSE = 86400.0  # seconds; no server asks for more
 _NO_ANSWER = "no answer yet"
@@ -68,7 +66,7 @@ class _Counts(msgspec.Struct, frozen=True):
 
 
 class _Reached(msgspec.Struct, frozen=True):
-    """The answer of a door to reports that some server lacks: the status at each server."""
+    """The answer to reports: the status at each server that was asked."""
 
     servers: dict[str, Status]
 
@@ -89,21 +87,22 @@ class Target(NamedTuple):
     url: str
     context: ssl.SSLContext | None
     hostname: str | None  # in its certificate, where that is not the one of its address
-    servers: int  # of how many its answer says whether they have stored a report; 0 for itself alone
+    servers: tuple[int, ...]  # whose word its answer has to hold; a door is for all
 
     @property
     def party(self) -> int | None:
         """The number of the server, of which a door has none."""
-        return None if self.servers else self.number
+        return None if self.hostname is None else self.number
 
 
 def targets_of(collection: Collection, door: str | None) -> list[Target]:
     """Return the door, or else every server at its pinned port."""
     if door is not None:
+        everybody = tuple(range(len(collection.servers)))
         context = ssl.create_default_context() if door.startswith("https") else None
         url = door.rstrip("/") + SEALED_UPLOADS.format(digest=collection.digest.hex())
-        return [Target(0, f"door {printable(door)}", printable(door), url, context, None, len(collection.servers))]
-    path = f"/v1/collections/{collection.digest.hex()}/reports"
+        return [Target(0, f"door {printable(door)}", printable(door), url, context, None, everybody)]
+    path = SEALED_UPLOADS.format(digest=collection.digest.hex())
     return [
         Target(
             number,
@@ -112,7 +111,7 @@ def targets_of(collection: Collection, door: str | None) -> list[Target]:
             entry.url + path,
             pinning_context(entry.certificate.encode()),
             party_name(number),
-            0,
+            (number,),
         )
         for number, entry in enumerate(collection.servers)
     ]
@@ -131,33 +130,52 @@ def require_door(door: str) -> None:
         raise InputError(f"door: {door!r} given, https://HOST[:PORT] expected, or http on the loopback interface")
 
 
-async def keys_at(collection: Collection, door: str, seconds: float) -> tuple[AddedKey, ...]:
-    """Return the keys that servers have added, as a door knows them; each is signed by the server that it is of."""
-    (target,) = targets_of(collection, door)
-    url = door.rstrip("/") + ADDED_KEYS.format(digest=collection.digest.hex())
+async def keys_at(collection: Collection, door: str | None, seconds: float) -> tuple[AddedKey, ...]:
+    """Return the keys that servers have added, as a door or the first server that answers knows them.
+
+    Each server has signed its own.
+    """
     loop, delay = asyncio.get_running_loop(), FIRST_DELAY
-    deadline = loop.time() + seconds
-    async with _session(target, 1) as http:
-        while True:
-            try:
-                async with http.get(url, allow_redirects=False) as response:
-                    content, status = await read_beginning(response.content, LARGEST_LIST), response.status
-                if status == 200:
-                    return read_added(content, collection)
-                if status not in _PASSING:
-                    return ()  # a door of an older version, where servers add no keys
-                why = f"{status}"
-            except ReadError as error:
-                raise ProtocolFailure(f"{target.name}: {error}") from None
-            except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
-                why = printable(str(error), _LONGEST_MESSAGE)
-                raise PartyImpersonated(f"{target.name}: an ordinary web certificate expected: {why}", None) from error
-            except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
-                why = printable(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
-            if loop.time() + delay > deadline:
-                raise PartyMissing(f"{target.name}: its keys not received within {seconds:g} s; last: {why}", None)
-            await asyncio.sleep(delay * _SPREAD.uniform(0.5, 1.5))
-            delay = min(LONGEST_DELAY, 2 * delay)
+    deadline, targets = loop.time() + seconds, targets_of(collection, door)
+    while True:
+        for target in targets:
+            found = await _keys_of(target, collection)
+            if not isinstance(found, str):
+                return found
+        if loop.time() + delay > deadline:
+            raise PartyMissing(f"{target.name}: its keys not received within {seconds:g} s; last: {found}", None)
+        await asyncio.sleep(delay * _SPREAD.uniform(0.5, 1.5))
+        delay = min(LONGEST_DELAY, 2 * delay)
+
+
+async def _keys_of(target: Target, collection: Collection) -> tuple[AddedKey, ...] | str:
+    """Ask once for keys; return them, or why there is no answer yet."""
+    url = target.url.removesuffix(SEALED_UPLOADS.format(digest=collection.digest.hex()))
+    url += ADDED_KEYS.format(digest=collection.digest.hex())
+    try:
+        async with (
+            _session(target, 1) as http,
+            http.get(url, server_hostname=target.hostname, allow_redirects=False) as response,
+        ):
+            content, status = await read_beginning(response.content, LARGEST_LIST), response.status
+        if status == 200:
+            return read_added(content, collection)
+        if status not in _PASSING:
+            raise ProtocolFailure(f"{target.name}: {status} answered, keys expected", target.party)
+        return f"{status}"
+    except ReadError as error:
+        raise ProtocolFailure(f"{target.name}: {error}", target.party) from None
+    except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+        raise _impersonated(target, error) from error
+    except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
+        return printable(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
+
+
+def _impersonated(target: Target, error: Exception) -> PartyImpersonated:
+    expected = "the certificate that the collection names" if target.hostname else "an ordinary web certificate"
+    return PartyImpersonated(
+        f"{target.name}: {expected} expected: {printable(str(error), _LONGEST_MESSAGE)}", target.party
+    )
 
 
 def _session(target: Target, concurrency: int) -> aiohttp.ClientSession:
@@ -176,7 +194,6 @@ class Uploader:
 
     target: Target
     pending: Pending
-    tickets: dict[bytes, Ticket] | None
     batch: int  # reports of one request
     concurrency: int  # requests at a time
     seconds: float  # until it gives up
@@ -203,7 +220,7 @@ class Uploader:
         async with _session(self.target, concurrency) as self._http:
             for window in self.pending.records(self.target.number, 16 * batch * concurrency):
                 requests = iter([window[start : start + batch] for start in range(0, len(window), batch)])
-                await gather_all(self._sendgather_all(requests) for _ in range(concurrency))
+                await gather_all(self._send_all(requests) for _ in range(concurrency))
                 self.pending.acknowledge(self.target.number, [record.position for record in window])
 
     async def _watch(self) -> None:
@@ -224,7 +241,7 @@ class Uploader:
             )
             earliest = loop.time() + REMINDER_SECONDS
 
-    async def _sendgather_all(self, requests: Iterator[list[PendingRecord]]) -> None:
+    async def _send_all(self, requests: Iterator[list[PendingRecord]]) -> None:
         for records in requests:
             try:
                 await self._send(records)
@@ -236,9 +253,6 @@ class Uploader:
         """Send until the server acknowledges or refuses for good."""
         body = b"".join(record.content for record in records)
         headers = {"Content-Type": "application/octet-stream"}
-        if self.tickets is not None and not self.target.servers:  # else they are sealed
-            token = self.tickets[body[:ID_BYTES]].token(self.target.number)
-            headers["Authorization"] = f"Bearer {token.hex()}"
         delay = FIRST_DELAY
         while True:
             wait, why = await self._attempt(body, headers, len(records))
@@ -270,18 +284,14 @@ class Uploader:
                 content = await read_beginning(response.content, self._longest_answer(reports))
                 status, retry_after = response.status, response.headers.get("Retry-After", "")
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
-            why = printable(str(error), _LONGEST_MESSAGE)
-            expected = (
-                "an ordinary web certificate" if self.target.servers else "the certificate that the collection names"
-            )
-            raise PartyImpersonated(f"{self.target.name}: {expected} expected: {why}", self.target.party) from error
+            raise _impersonated(self.target, error) from error
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             return 0.0, printable(f"{type(error).__name__}: {error}", _LONGEST_MESSAGE)
+        if status in (200, 202) and (missing := self._missing(content, reports)):
+            return 0.0, missing
         if status == 200:
             self._count(content, reports)
             return 0.0, None
-        if status == 202 and self.target.servers:
-            return 0.0, self._missing(content, reports)
         try:
             reason = read_json(content, _Reason, largest=_ANSWER_BYTES)
         except ReadError:
@@ -296,11 +306,11 @@ class Uploader:
         raise ProtocolFailure(f"{self.target.name}: {why}", self.target.party)
 
     def _longest_answer(self, reports: int) -> int:
-        """Return how many bytes are read of an answer, which at a door has a status for each report and server."""
-        return _ANSWER_BYTES + _STATUS_BYTES * reports * self.target.servers
+        """Return how many bytes are read of an answer, which has a status for each report and server."""
+        return _ANSWER_BYTES + _STATUS_BYTES * reports * len(self.target.servers)
 
     def _missing(self, content: bytes, reports: int) -> str:
-        """Return which servers lack a report that a door has taken; refuse what no repetition will change."""
+        """Return which servers lack a report; refuse what no repetition will change."""
         try:
             reached = read_json(content, _Reached, largest=self._longest_answer(reports)).servers
         except ReadError as error:
@@ -313,8 +323,9 @@ class Uploader:
                     f"{self.target.name}: server {printable(number)} says that it has refused a report with {status}, "
                     "for good. If that is true, it is left out; make no other of the same row, which could count twice"
                 )
-        left = [f"server {number}: {status}" for number, status in sorted(reached.items()) if status != STORED]
-        return printable(f"taken, and not acknowledged by {', '.join(left)}", _LONGEST_MESSAGE)
+        said = {number: reached.get(str(number), "no word of it") for number in self.target.servers}
+        left = [f"server {number}: {status}" for number, status in said.items() if status != STORED]
+        return printable(f"taken, and not acknowledged by {', '.join(left)}", _LONGEST_MESSAGE) if left else ""
 
     def _count(self, content: bytes, reports: int) -> None:
         """Add the counts in a server's answer, which must account for every report that was sent."""

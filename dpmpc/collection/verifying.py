@@ -123,6 +123,7 @@ def verify(
     checks.append(
         f"guarantee: epsilon {epsilon:.6g} at delta {delta:g}, recomputed for this batch of {task.clients} reports"
         + (f", at most {task.trust.corrupt_clients} of them by strangers" if task.noising.by == "clients" else "")
+        + ("" if pinned.series is None else f"; epsilon {pinned.series.epsilon:g} in {pinned.series.together}")
     )
     checks.append(f"omission: {omission(pinned, task)}")
     if not same_variances(statement.noise_variance, task.noise_variance.tolist()):

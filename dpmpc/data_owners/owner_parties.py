@@ -40,14 +40,8 @@ def public_arguments(plan: OwnersPlan, *, threads: int = 1) -> dict[str, Any]:
 
 
 def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
-    """Read what was agreed on; a plan of version 0.4 or older is refused, since its rounds were others."""
-    given = arguments.get("plan", {})
-    if isinstance(given, dict) and given and "format" not in given:
-        raise InputError(
-            "plan: one of version 0.4 or older given, whose rounds were others; finish it with the version that "
-            "prepared it, or prepare anew: what was answered so far stays spent, and a new plan pays its whole budget"
-        )
-    return OwnersPlan.from_dict(given)
+    """Read what was agreed on."""
+    return OwnersPlan.from_dict(arguments.get("plan", {}))
 
 
 def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> NDArray[np.float64]:

@@ -31,7 +31,7 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError
 from dpmpc.randomness import Label, Stream
 from dpmpc.storage.database import Store
-from dpmpc.storage.kept import RELEASE_MARK, as_bytes, has_kept, keep_alone
+from dpmpc.storage.kept import as_bytes, has_kept, keep_alone
 
 MOST_COMPARISONS = 10
 NONCE_BYTES = 32
@@ -42,7 +42,7 @@ class ReleaseRecord(Store):
     """The record of one folder, held by one process at a time."""
 
     def __init__(self, folder: Path, agreement: str, coin: bytes):
-        self._folder, self._kept = folder, keep_alone(folder, agreement, RELEASE_MARK)
+        self._folder, self._kept = folder, keep_alone(folder, agreement)
         try:
             self.coin = self._kept.once("coin", lambda: coin)  # for the toss, in each run the same
         except BaseException:

@@ -108,7 +108,7 @@ class FrequencyMoment(MomentFit, PrivateEstimator):
         if self.of == "values":
             return PowerSum.of(public.columns[0], self.order)
         rows = DEFAULT_ROWS if self.rows is None else self.rows
-        return ItemSketch.of(public.columns[0], rows, public_seed(self.randomness()))
+        return ItemSketch.of(public.columns[0], rows, public_seed(self.simulation_seed))
 
     def exact_moment(self, X: ArrayLike) -> float:
         """Return the moment of data at hand, which is not private, in the form that `fit` takes."""

@@ -9,7 +9,6 @@ nothing. Not promised: secrecy from this process, in which `fit` plays clients a
 from __future__ import annotations
 
 import dataclasses
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -47,8 +46,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Threads of the kernels.
     simulation_seed : int, optional
         Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
-    seed : int, optional
-        The old name of `simulation_seed`.
     """
 
     epsilon: float = 1.0
@@ -65,7 +62,6 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
     calibration: str = "joint"
     threads: int = 1
     simulation_seed: int | None = None
-    seed: int | None = None
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return what a release of this estimator is, beyond budget, trust and mechanism, by flat names."""
@@ -88,19 +84,10 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
             clients,
             self.epsilon,
             self.delta,
-            simulation_seed=self.randomness(),
+            simulation_seed=self.simulation_seed,
             **flat,
             **self.task_choices(public),
         )
-
-    def randomness(self) -> int | None:
-        """Return the seed of a simulation, by whichever name it was given."""
-        if self.seed is None:
-            return self.simulation_seed
-        if self.simulation_seed is not None:
-            raise InputError(f"seed: {self.seed} given beside simulation_seed, one of the two expected")
-        warnings.warn("seed is now called simulation_seed", FutureWarning, stacklevel=3)
-        return self.seed
 
     def release(self, table: Table) -> Release:
         """Simulate the clients who own the table's rows and the servers, in this process; return what they release."""

@@ -30,8 +30,7 @@ Everything but that last number depends on the data.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,11 +84,6 @@ class MutualInformationGuarantee(Promise, Record, frozen=True):
     def delta(self) -> float:
         """The delta of (0, delta)-differential privacy for one entry that follows; 1 promises nothing."""
         return delta_of_bits(self.leakage_bits)
-
-    @classmethod
-    def from_dict(cls, given: Mapping[str, Any]) -> Self:
-        """Rebuild a guarantee from `to_dict`, also from that of version 0.1, which called the bits epsilon."""
-        return super().from_dict({"leakage_bits" if key == "epsilon" else key: given[key] for key in given})
 
     def __repr__(self) -> str:
         kind = "proven" if self.proven else "UNPROVEN"

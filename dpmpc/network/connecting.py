@@ -51,7 +51,7 @@ class Connector:
         """Return when there is a link to every other party that takes part."""
         loop = asyncio.get_running_loop()
         self._began = loop.time()
-        loop.add_signal_handler(signal.SIGTERM, self._tell_who_is_missing)
+        before = signal.signal(signal.SIGTERM, lambda *_: loop.call_soon_threadsafe(self._tell_who_is_missing))
         try:
             listener = await self._listener() if self._callers else None
             async with asyncio.timeout(self._settings.connect_deadline), asyncio.TaskGroup() as group:
@@ -65,7 +65,7 @@ class Connector:
         except TimeoutError:
             raise self._missing() from None
         finally:
-            loop.remove_signal_handler(signal.SIGTERM)
+            signal.signal(signal.SIGTERM, before)
 
     async def _dial(self, peer: int) -> None:
         """Connect to a peer, however long it takes to come up; a wrong certificate is final."""

@@ -24,7 +24,7 @@ from dpmpc.network.frames import TASK_BYTES
 from dpmpc.network.launched import Launched
 from dpmpc.network.meter import RunStatistics
 from dpmpc.storage import write_private
-from dpmpc.untrusted import ReadError, printable, read_bytes, read_json
+from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 Record = TypeVar("Record")
 
@@ -33,8 +33,6 @@ FRAME_LIMIT = 1 << 28
 LARGEST_RECORD = 1 << 26  # bytes of party.json and outcome.json
 FRAME_HEADER = 1 << 10  # bytes; more than a message needs besides its words
 SEEDS = ("simulation_seed", "simulation_keys")
-#: What version 0.2 wrote into each party.json besides, which says nothing; any other value is refused.
-_SILENT: dict[str, Any] = {"frame_limit": FRAME_LIMIT, "listener": None, "supervised": False, "without": []}
 
 
 class AgreedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -158,18 +156,7 @@ def write_settings(folder: Path, settings: AgreedSettings) -> None:
 def read_settings(folder: Path, launched: Launched | None = None) -> PartySettings:
     """Read party.json, checked field by field, as the settings of a party."""
     path, called = folder / SETTINGS_FILE, "the settings of a party"
-    fields = _read_record(path, dict, called)
-    for name in fields.keys() - set(AgreedSettings.__struct_fields__):
-        if name not in _SILENT or fields[name] != _SILENT[name]:
-            raise InputError(
-                f"{path}: field {printable(name, 100)!r} given, only what parties agree on expected: "
-                f"{', '.join(AgreedSettings.__struct_fields__)}"
-            )
-    known = {name: value for name, value in fields.items() if name not in _SILENT}
-    try:
-        agreed = read_json(msgspec.json.encode(known), AgreedSettings, largest=LARGEST_RECORD)
-    except ReadError as error:
-        raise InputError(f"{path}: {called} expected: {error}") from error
+    agreed = _read_record(path, AgreedSettings, called)
     refuse_seeds(agreed)
     without = () if launched is None else launched.without
     return PartySettings(**msgspec.structs.asdict(agreed), without=without, launched=launched)

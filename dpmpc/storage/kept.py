@@ -7,8 +7,7 @@ noisy words, nonces and the others' commitments are written down before anything
 `Kept` is a table of an SQLite database, with a value for each name and the SHA-256 of the value. One *seal*, in a table
 beside it, is a hash of all names and all hashes. `keep_alone` makes the file of a party that takes part in one run.
 
-`keep_alone` also leaves a *mark* in the folder: a file where version 0.3 looks for its own record, which it cannot read
-and refuses before it sends anything. The mark outlasts `kept.sqlite`: one without the other shows that it was lost.
+`keep_alone` also leaves a *mark* in the folder, an empty file that outlasts `kept.sqlite`: it shows that it was lost.
 
 Promised:
 
@@ -20,8 +19,8 @@ Promised:
   `scrub` reads everything. A changed bit accuses nobody else.
 - One process at a time writes. The file of `keep_alone` belongs to one process until it ends, and to one purpose for
   good: a folder that has answered for one agreement answers for no other.
-- A file of `keep_alone` that was deleted or emptied is refused as long as its mark is there, and so is the whole folder
-  by version 0.3. This party itself wrote the mark, before anything was sent.
+- A file of `keep_alone` that was deleted or emptied is refused as long as its mark is there, which this party itself
+  wrote before anything was sent.
 
 Not promised: anything about a file that was deleted together with its mark, that a forger changed, or that was *put
 back*: an older copy has a seal that fits, and knows nothing of what was sent since. Do not restore one. What still
@@ -37,7 +36,6 @@ import contextlib
 import hashlib
 import itertools
 import math
-import os
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
@@ -49,17 +47,10 @@ from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure, SpoolError
 from dpmpc.randomness import Label
 from dpmpc.storage.database import CHAIN_START, Store, Turns, connect, link, transaction, typed_errors
 from dpmpc.storage.files import write_private
-from dpmpc.untrusted import ReadError, read_bytes
 
-KEPT_FILE = "kept.sqlite"
+KEPT_FILE, MARK_FILE = "kept.sqlite", "kept.mark"
 ADVICE = "keep the file and treat it as lost; an older copy may have forgotten what was sent, and nothing replaces it"
-# Where version 0.3 looks for what a folder has sent. Of the first two it refuses the name of the field below, and shows
-# it in its error; the third one need only be there.
-RELEASE_MARK, ROUNDS_MARK, POINT_MARK = "record.json", "rounds.json", "query-point"
-MARK = b'{"used by dpmpc 0.4 or later, which alone may go on here and keeps what was sent in kept.sqlite": true}\n'
 _PURPOSE = "purpose"
-_NOT_KEPT = "spent"
-_OLDER = (_NOT_KEPT, RELEASE_MARK, "own-release.words", ROUNDS_MARK, "round-0-shares.words", POINT_MARK)
 _TABLES = (
     "CREATE TABLE IF NOT EXISTS kept (name TEXT PRIMARY KEY, digest BLOB, value BLOB)",
     "CREATE TABLE IF NOT EXISTS kept_seal (seal BLOB)",
@@ -219,17 +210,17 @@ class Kept(Store):
         self._database.execute("INSERT INTO kept_seal VALUES (?)", (_sealed(sorted(digests.items())),))
 
 
-def keep_alone(folder: Path, purpose: str, mark: str) -> Kept:
+def keep_alone(folder: Path, purpose: str) -> Kept:
     """Open the file of a party's private folder for this process alone, and for one purpose for good.
 
-    The purpose is a digest of what was agreed on, and the mark the name of one that fits it. Another process that uses
-    the folder, a folder that was used for something else, and one that has lost its file are an `InputError`.
+    The purpose is a digest of what was agreed on. Another process that uses the folder, a folder that was used for
+    something else, and one that has lost its file are an `InputError`.
     """
-    refuse_unusable(folder)
+    require_kept(folder)
     kept = _open_alone(folder)
     try:
         known = kept.get(_PURPOSE)
-        if known is None and _marks(folder):
+        if known is None and (folder / MARK_FILE).exists():
             raise _lost(folder)
         if known is None:
             known = kept.once(_PURPOSE, purpose.encode)
@@ -238,9 +229,9 @@ def keep_alone(folder: Path, purpose: str, mark: str) -> Kept:
                 f"folder: {folder.name!r} given, which was used for {known[:16].decode()}..., {purpose[:16]}... "
                 "expected: another answer about the same rows spends further budget"
             )
-        if mark not in _marks(folder):  # after what it stands for: a crash in between leaves a folder that goes on
+        if not (folder / MARK_FILE).exists():  # after what it stands for: after a crash in between the folder goes on
             with typed_errors(folder):
-                write_private(folder / mark, MARK)
+                write_private(folder / MARK_FILE, b"")
     except BaseException:
         kept.close()
         raise
@@ -273,37 +264,16 @@ def has_kept(folder: Path, name: str) -> bool:
         return kept.get(name) is not None
 
 
-def refuse_unusable(folder: Path) -> None:
-    """Refuse a party's folder in which version 0.3 or older has kept what it sent, or that has lost what it kept."""
-    ours = _marks(folder)
-    if ours and not (folder / KEPT_FILE).exists():
+def require_kept(folder: Path) -> None:
+    """Refuse a party's folder that has lost what it kept."""
+    if (folder / MARK_FILE).exists() and not (folder / KEPT_FILE).exists():
         raise _lost(folder)
-    for name in _OLDER:
-        if name not in ours and os.path.lexists(folder / name):
-            remedy = "finish it with the version that began it"
-            if name == _NOT_KEPT:
-                remedy = "version 0.1 has sent a release that it did not keep, so that it cannot be sent again"
-            raise InputError(
-                f"folder: {folder.name!r} given, which holds {name!r}: begun by version 0.3 or older; {remedy}. "
-                "Nothing was changed. Whoever prepares anew answers about the same rows with other noise, which spends "
-                "further budget"
-            )
-
-
-def _marks(folder: Path) -> list[str]:
-    """Return the marks that are in a folder."""
-    found = []
-    for name in (RELEASE_MARK, ROUNDS_MARK, POINT_MARK):
-        with contextlib.suppress(OSError, ReadError):  # there is none, or something else, which `refuse_unusable` says
-            if read_bytes(folder / name, largest=len(MARK)) == MARK:
-                found.append(name)
-    return found
 
 
 def _lost(folder: Path) -> InputError:
     return InputError(
         f"folder: {folder.name!r} given, whose {KEPT_FILE} was removed or emptied since this folder began to take part "
-        f"({', '.join(_marks(folder))} says so): what it has sent cannot be sent again, and nothing replaces it. "
+        f"({MARK_FILE} says so): what it has sent cannot be sent again, and nothing replaces it. "
         "Whoever prepares anew answers about the same rows with other noise, which spends further budget"
     )
 

@@ -171,16 +171,27 @@ def _require_fields(where: str, kind: type[msgspec.Struct], given: Any) -> None:
     """Refuse a plain form with a missing or unknown field, of the record or of one in it; or of another format."""
     config, parts = kind.__struct_config__, _parts_of(kind)
     tag = set() if config.tag_field is None else {config.tag_field}
+    number = _format_of(kind)
+    if number is not None and isinstance(given, Mapping) and given.get("format", number) != number:
+        raise InputError(f"{where}: not one of this version: format {given['format']!r} given, {number} expected")
     left_out = {part.name for part in parts if part.may_be_left_out}
     fields = fields_of(where, given, {part.name for part in parts} - left_out | tag, left_out)
-    for name in tag:
-        if fields[name] != config.tag:
-            raise InputError(f"{where}: {name} {fields[name]!r} given, {config.tag} expected")
     for part in parts:
         held = fields.get(part.name, ()) if part.several else [fields.get(part.name)]
         if part.record is not None and isinstance(held, list | tuple):
             for one in held:
                 _require_fields(f"{where}: {part.name}", part.record, one)
+
+
+@functools.cache
+def _format_of(kind: type[msgspec.Struct]) -> int | None:
+    """Return the number of the format that a record is written in, if it says one."""
+    if kind.__struct_config__.tag_field == "format":
+        return cast(int, kind.__struct_config__.tag)
+    for field in msgspec.structs.fields(kind):
+        if field.name == "format" and len(get_args(field.type)) == 1:
+            return cast(int, get_args(field.type)[0])
+    return None
 
 
 class _Part(NamedTuple):

@@ -18,6 +18,7 @@ import re
 import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
+from decimal import Decimal
 from pathlib import Path
 from typing import Any, BinaryIO, Protocol, TypeAlias, TypeVar, cast
 
@@ -87,13 +88,13 @@ def read_header(file: BinaryIO) -> ArrayHeader:
 
 
 PUBLIC_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
-ROUNDING = 1e-7  # relative, of what linear algebra gives a guarantee; rounded to the safe side since version 0.2
-SENTENCES = frozenset({"mechanism", "assumptions", "sources"})
-NEWER_FACTS = frozenset({"leverage", "least_variance", "preconditions"})  # which version 0.1 did not write
+ROUNDING = 1e-7  # relative, of what linear algebra gives a guarantee
+_ROUNDED = re.compile(r"([0-9]{1,20}(?:\.[0-9]{1,20}(?:e[+-]?[0-9]{1,3})?|e[+-]?[0-9]{1,3}))")  # a float in words
 LARGEST_PUBLIC = 1 << 25  # bytes of JSON: the whitening matrix of 1,000 columns takes 20 MB, 100,000 columns 10 MB
 MOST_MEMBERS = 16
 _ENCRYPTED = 1  # a flag of a member
 _END, _LOCATOR, _END_64 = struct.Struct("<4s4H2LH"), struct.Struct("<4sLQL"), struct.Struct("<4sQ2H2L4Q")
+_LOCAL, _LOCAL_LENGTHS = 30, 26  # bytes of a member's own header, and where it has the lengths of name and extra field
 _LARGEST_DIRECTORY = 1 << 14  # bytes of the zip's table of contents
 _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, ValueError, OverflowError, struct.error)
 
@@ -228,7 +229,22 @@ def open_members(path: str | os.PathLike[str]) -> Iterator[Members]:
         except _ZIP_ERRORS as error:
             raise ReadError(f"not a zip file: {printable(str(error))}") from error
         with archive:
+            _require_nothing_between(file, archive)
             yield Members(archive, length)
+
+
+def _require_nothing_between(file: BinaryIO, archive: zipfile.ZipFile) -> None:
+    """Refuse bytes before, between or after the members, which a reader would not see and no signature covers."""
+    end = 0
+    for info in sorted(archive.infolist(), key=lambda one: one.header_offset):
+        if info.header_offset != end:
+            raise ReadError(f"{info.header_offset - end} bytes before {printable(info.filename)}, none expected")
+        file.seek(end + _LOCAL_LENGTHS)
+        lengths = file.read(4)
+        end += _LOCAL + int.from_bytes(lengths[:2], "little") + int.from_bytes(lengths[2:], "little")
+        end += info.compress_size
+    if end != archive.start_dir or archive.comment:
+        raise ReadError(f"{archive.start_dir - end} bytes before the table of contents, none expected")
 
 
 def _require_short_directory(file: BinaryIO) -> int:
@@ -282,22 +298,27 @@ def read(path: str | os.PathLike[str], what: str, build: Callable[[Header, SumsR
     return release
 
 
-def alike(claimed: Any, found: dict[str, Any]) -> bool:
-    """Return whether two guarantees agree in all but words and the rounding of other machines or of version 0.1."""
-    if not isinstance(claimed, dict):
-        return False
-    newer = NEWER_FACTS & found.keys()
-    if claimed.keys() != found.keys() and claimed.keys() != found.keys() - newer:
-        return False
-    return all(
-        math.isclose(claimed[name], value, rel_tol=ROUNDING)
-        if isinstance(value, float) and isinstance(claimed[name], float)
-        else claimed[name] == value
-        for name, value in found.items()
-        if name in claimed and name not in SENTENCES
-    )
+def alike(claimed: Any, found: Any) -> bool:
+    """Return whether two guarantees agree, sentences too, in all but the rounding of other machines."""
+    if isinstance(found, dict):
+        same = isinstance(claimed, dict) and claimed.keys() == found.keys()
+        return same and all(alike(claimed[name], value) for name, value in found.items())
+    if isinstance(found, list | tuple):
+        same = isinstance(claimed, list | tuple) and len(claimed) == len(found)
+        return same and all(map(alike, claimed, found))
+    if isinstance(found, float) and isinstance(claimed, float):
+        return math.isclose(claimed, found, rel_tol=ROUNDING)
+    if isinstance(found, str) and isinstance(claimed, str) and claimed != found:
+        return _same_words(claimed, found)
+    return bool(claimed == found)
 
 
-def is_older(claimed: Any) -> bool:
-    """Return whether a guarantee was written by version 0.1."""
-    return isinstance(claimed, dict) and not NEWER_FACTS & claimed.keys()
+def _same_words(claimed: str, found: str) -> bool:
+    """Return whether two sentences differ by one at most in the last digit of each rounded number."""
+    one, other = _ROUNDED.split(claimed), _ROUNDED.split(found)
+    return one[::2] == other[::2] and all(map(_adjacent, map(Decimal, one[1::2]), map(Decimal, other[1::2])))
+
+
+def _adjacent(one: Decimal, other: Decimal) -> bool:
+    digit = max(int(one.as_tuple().exponent), int(other.as_tuple().exponent))
+    return abs(one - other) <= Decimal(1).scaleb(digit)

@@ -55,7 +55,7 @@ open_collection <- function(body, digest) {
   task <- file$task
   kind <- match(task$statistic$name, KINDS)
   requires <- list(
-    "format 2" = file$format == 2, "a sum of rows or of second moments" = !is.na(kind),
+    "format 3" = file$format == 3, "a sum of rows or of second moments" = !is.na(kind),
     "no radius" = is.null(task$statistic$radius), "shares that add up" = task$sharing == "additive",
     "noise by servers" = task$noising$by == "servers", "one copy of it" = (task$noising$copies %||% "one") == "one",
     "values outside clipped" = (task$schema$outside %||% "clip") == "clip",
@@ -159,7 +159,7 @@ if (sys.nframe() == 0L) {
     if (attempt) Sys.sleep(min(2^attempt, 30))
     if (send_report(collection, report, given[1])) {
       saveRDS(report[c("id", "secret")], file)
-      cat("every server has report ", digits_of(report$id), "\nits secret, with which it can be withdrawn, is in ", file, "\n", sep = "")
+      cat("every server has report ", digits_of(report$id), ", says the door\nits secret, with which it can be withdrawn, is in ", file, "\n", sep = "")
       quit(status = 0)
     }
   }

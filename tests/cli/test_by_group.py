@@ -167,7 +167,7 @@ def test_predict_takes_each_row_by_its_group(fitted, capsys):
 )
 def test_a_result_that_was_changed_is_refused(fitted, tmp_path, capsys, change, said):
     (tmp_path / "release.dpmpc").write_bytes((fitted / "result" / "release.dpmpc").read_bytes())
-    (tmp_path / "result.json").write_text(json.dumps({"model": "grouped-ridge", **change}))
+    (tmp_path / "result.json").write_text(json.dumps({"model": "grouped-ridge", "parameters": {}, **change}))
     (tmp_path / "new.csv").write_text("ward,age,sex\nnorth,50,f\n")
     assert said in run(capsys, "predict", tmp_path, tmp_path / "new.csv", status=2).err
 

@@ -123,9 +123,15 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
     for content, said in [
         ("{", "is not the result of a fit"),
         ("[]", "holds a model None"),
-        ('{"model": "moment"}', "holds a model 'moment', one of ridge, logistic, poisson, grouped-ridge expected"),
-        ('{"model": "ridge", "result": {}}', "lacks a target"),
-        ('{"model": "ridge", "result": {"target": "y", "intercept": 0, "coefficients": {}}}', "not finite"),
+        (
+            '{"model": "moment", "parameters": {}}',
+            "holds a model 'moment', one of ridge, logistic, poisson, grouped-ridge expected",
+        ),
+        ('{"model": "ridge", "parameters": {}, "result": {}}', "lacks a target"),
+        (
+            '{"model": "ridge", "parameters": {}, "result": {"target": "y", "intercept": 0, "coefficients": {}}}',
+            "not finite",
+        ),
     ]:
         (out / "result.json").write_text(content)
         assert said in run(capsys, "predict", out, new, status=2).err

@@ -18,10 +18,9 @@ from support.command_inputs import run
 def test_every_command_is_in_a_group_and_has_an_example_that_parses():
     top = parser()
     assert REMAINING not in top.grouped(), "give it a place in GROUPS"
-    named = {label.partition(" ")[0] for commands in top.grouped().values() for label, _ in commands}
+    named = {name for commands in top.grouped().values() for name, _ in commands}
     assert named <= EXAMPLES.keys()
-    aliases = {"learn"}
-    assert named == set(top.commands.choices) - aliases
+    assert named == set(top.commands.choices)
     for name in named:
         words = shlex.split(EXAMPLES[name].partition(" > ")[0])
         assert words[:2] == ["dpmpc", name]

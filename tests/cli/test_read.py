@@ -4,7 +4,6 @@ import csv
 import io
 import json
 import string
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,10 +14,12 @@ from dpmpc.cli.main import main
 from dpmpc.data import Column, Schema
 from dpmpc.data_release import RMGM, MixedRelease
 from dpmpc.data_release import design as mixing_design
+from dpmpc.network.identity import fingerprint
 from dpmpc.planning import ReleaseSpec, design
+from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from support.certified_releases import certify
 
-FOLDER = Path(__file__).parents[1] / "vectors" / "version_0_1"
 PRINTABLE = set(string.printable) - set("\x0b\x0c\r")
 PUBLIC = Schema(
     tuple(Column(name, *ends) for name, ends in (("age", (0, 100)), ("ward, B", (0, 1)), ("stay", (0, 30))))
@@ -41,19 +42,33 @@ def moments(tmp_path_factory):
     return path, released(path, sketch="sum")
 
 
+@pytest.fixture(scope="module")
+def collected(tmp_path_factory):
+    return certify(tmp_path_factory.mktemp("collected"), 3, [], noise_by="servers", corrupt_clients=None)
+
+
+@pytest.fixture(scope="module")
+def mixed(tmp_path_factory):
+    """Noise alone."""
+    path = tmp_path_factory.mktemp("mixed") / "mixed.dpmpc"
+    task = mixing_design([["a", "b"], ["c", "y"]], 120, 1.0, 1e-5, rows=30)
+    noise = task.noise.sample((30, 4), Stream.from_seed(1))
+    MixedRelease(task, noise, {"method": "rmgm", "parties": ["l", "r"]}).save(path)
+    return path
+
+
 def run(capsys, *arguments, status=0):
     assert main(["read", *map(str, arguments)]) == status
     return capsys.readouterr()
 
 
-@pytest.mark.filterwarnings("ignore:.*was written by version 0.1:dpmpc.errors.PrivacyWarning")
-@pytest.mark.parametrize("path", sorted(FOLDER.glob("*.dpmpc")), ids=lambda path: path.stem)
-def test_every_file_is_read_in_every_form(path, capsys):
+@pytest.mark.parametrize("kind", ["release", "collection", "mixed"])
+def test_every_file_is_read_in_every_form(kind, moments, collected, mixed, capsys):
+    path = {"release": moments[0], "collection": collected.path, "mixed": mixed}[kind]
     told = run(capsys, path)
     fields = json.loads(run(capsys, path, "--json").out)
-    expected = "collection" if path.stem.startswith("collected") else "mixed" if path.stem == "mixed" else "release"
-    assert fields["kind"] == expected
-    assert told.out.startswith(fields["title"] + "\n")
+    assert fields["kind"] == kind
+    assert fields["title"] + "\n" in told.out
     assert "neighbouring: " in told.out
     page = run(capsys, path, "--html").out
     assert f"<title>{fields['title']}</title>" in page
@@ -62,18 +77,20 @@ def test_every_file_is_read_in_every_form(path, capsys):
         assert text in page
 
 
-def test_collections_and_mixed_files_have_title_dates_and_operators(capsys):
-    fields = json.loads(run(capsys, FOLDER / "collected_servers.dpmpc", "--json").out)
+def test_collections_and_mixed_files_have_title_dates_and_operators(collected, mixed, capsys):
+    fields = json.loads(run(capsys, collected.path, "--json").out)
     assert fields["title"] == "a trial"
-    assert fields["about"]["dates"][0] == "opened 2026-11-22T02:19:19+00:00"
-    assert fields["about"]["operators"][2].startswith("server 2: server-2.example, key 92:FF:36")
-    fields = json.loads(run(capsys, FOLDER / "mixed.dpmpc", "--json").out)
+    manifest = collected.certificate.statement.manifest
+    assert fields["about"]["dates"][0] == f"opened {manifest.time}"
+    key = fingerprint(collected.deployment.collection.servers[2].certificate.encode())
+    assert fields["about"]["operators"][2].startswith(f"server 2: server-2.example, key {key[:8]}")
+    fields = json.loads(run(capsys, mixed, "--json").out)
     assert fields["title"] == "Release of 120 people by 2 parties with different columns"
     assert fields["about"]["operators"] == ["l: a, b", "r: c, y"]
 
 
-def test_coefficients_of_a_collection(capsys):
-    path = FOLDER / "collected_servers.dpmpc"
+def test_coefficients_of_a_collection(collected, capsys):
+    path = collected.path
     told = run(capsys, path, "--target", "y")
     assert "coefficients of this model cannot be identified" in told.err
     fields = json.loads(run(capsys, path, "--target", "y", "--json").out)
@@ -135,28 +152,21 @@ def test_moments_are_read(of, tmp_path, capsys):
     assert run(capsys, tmp_path / "release", "--target", "x0", status=2).err.count("\n") == 1
 
 
-def test_the_old_name_reads_the_same(capsys):
-    path = str(FOLDER / "mixed.dpmpc")
-    assert main(["learn", path, "--target", "y", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == json.loads(run(capsys, path, "--target", "y", "--json").out)
-
-
-def test_mixed_files_have_features_method_and_ridge(capsys):
-    path = FOLDER / "mixed.dpmpc"
-    asked = [path, "--target", "y", "--features", "c,a", "--method", "rmgm", "--ridge", 0.5, "--json"]
+def test_mixed_files_have_features_method_and_ridge(mixed, capsys):
+    asked = [mixed, "--target", "y", "--features", "c,a", "--method", "rmgm", "--ridge", 0.5, "--json"]
     fields = json.loads(run(capsys, *asked).out)
-    model = RMGM(ridge=0.5).fit_release(MixedRelease.load(path), "y", features=["c", "a"])
+    model = RMGM(ridge=0.5).fit_release(MixedRelease.load(mixed), "y", features=["c", "a"])
     assert fields["coefficients"] == dict(zip(["c", "a"], model.coef_.tolist(), strict=True))
-    rows = MixedRelease.load(path).rows[:, [2, 0, 3]]
+    rows = MixedRelease.load(mixed).rows[:, [2, 0, 3]]
     second = rows.T @ rows / 120
     theta = np.linalg.solve(second[:2, :2] + 0.5 * np.eye(2), second[:2, 2])
     np.testing.assert_allclose(model.model_.weights, theta)
-    page = run(capsys, path, "--target", "y", "--html").out
+    page = run(capsys, mixed, "--target", "y", "--html").out
     assert "Verdict." in page
     assert "<svg" not in page
 
 
-def test_mixed_files_have_standard_errors_and_tests(tmp_path, capsys):
+def test_mixed_files_have_standard_errors_and_tests(mixed, tmp_path, capsys):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (5_000, 2))
     model = RMGM(rows=60, epsilon=8.0, simulation_seed=1).fit([X, (X @ [0.5, -0.3])[:, None]])
@@ -172,10 +182,10 @@ def test_mixed_files_have_standard_errors_and_tests(tmp_path, capsys):
     assert "std. error" in text
     assert "errors cover sampling, sketch and noise" in text
     assert "std. error" in run(capsys, *asked, "--html").out
-    text = run(capsys, FOLDER / "mixed.dpmpc", "--target", "y").out
+    text = run(capsys, mixed, "--target", "y").out
     assert "std. error" not in text
     assert "The noise leaves no standard errors" in text
-    fields = json.loads(run(capsys, FOLDER / "mixed.dpmpc", "--target", "y", "--json").out)
+    fields = json.loads(run(capsys, mixed, "--target", "y", "--json").out)
     assert set(fields["standard_errors"].values()) == {None}
 
 
@@ -207,13 +217,13 @@ def test_what_cannot_be_asked_is_refused(moments, arguments, message, capsys):
     assert message in run(capsys, moments[0], *arguments, status=2).err
 
 
-def test_a_table_that_is_not_there_is_not_printed(capsys):
-    assert "csv: given, but this release has no table" in run(capsys, FOLDER / "mixed.dpmpc", "--csv", status=2).err
+def test_a_table_that_is_not_there_is_not_printed(mixed, capsys):
+    assert "csv: given, but this release has no table" in run(capsys, mixed, "--csv", status=2).err
 
 
 def test_other_files_are_refused_with_what_reads_them(tmp_path, capsys):
-    (tmp_path / "task.toml").write_text("x = 1\n")
-    for path in (tmp_path / "task.toml", tmp_path / "none"):
+    (tmp_path / "task.json").write_text("x = 1\n")
+    for path in (tmp_path / "task.json", tmp_path / "none"):
         assert "a release of dpmpc fit, release or mix expected" in run(capsys, path, status=2).err
     assert "result.json cannot be read: No such file" in run(capsys, tmp_path, status=2).err
 

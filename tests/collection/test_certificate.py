@@ -23,6 +23,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.network.identity import sign, write_identity
 from dpmpc.release import Release
+from dpmpc.storage import alike
 from support.certified_releases import certify
 
 MEMBERS = ["release.json", "sums.npy", "certificate.json"]
@@ -84,6 +85,62 @@ def test_a_release_without_certificate_still_loads_and_does_not_pass(certified, 
 def test_the_same_release_is_the_same_file(certified, tmp_path):
     save(certified.release, certified.certificate, tmp_path / "again.dpmpc")
     assert (tmp_path / "again.dpmpc").read_bytes() == certified.path.read_bytes()
+
+
+def content_of(path):
+    with zipfile.ZipFile(path) as archive:
+        return {name: archive.read(name) for name in MEMBERS}
+
+
+@pytest.mark.parametrize("member", ["release.json", "certificate.json"])
+def test_a_key_that_is_given_twice_is_refused_whatever_it_says(certified, tmp_path, member):
+    """Another reader may go by the first of them, which nobody has compared with anything."""
+    sound = content_of(certified.path)[member]
+    name, value = next(iter(json.loads(sound).items()))
+    first, nested = json.dumps({name: value}).encode()[:-1] + b",", b'"clients": 999999, "clients":'
+    for evil in (first + sound[1:], sound.replace(b'"clients":', nested, 1)):
+        assert evil != sound
+        assert "given twice" in refusal(certified, tmp_path, members={member: evil})
+
+
+@pytest.mark.parametrize("place", ["before", "between", "before the table", "after"])
+def test_bytes_that_are_in_no_member_are_refused(certified, tmp_path, place):
+    """What stands before an archive may be a program, or another release; what is between is seen by nobody."""
+    path, sound = tmp_path / "changed.dpmpc", certified.path.read_bytes()
+    with zipfile.ZipFile(certified.path) as archive:
+        second, table = archive.infolist()[1].header_offset, archive.start_dir
+    at = {"before": 0, "between": second, "before the table": table, "after": len(sound)}[place]
+    path.write_bytes(sound[:at] + b"#!/bin/sh\n" + sound[at:])
+    with pytest.raises(VerificationFailed, match="release"):
+        verify(path)
+    with pytest.raises(InputError):
+        Release.load(path)
+
+
+@pytest.mark.parametrize("name", ["mechanism", "assumptions", "sources"])
+def test_what_a_file_says_in_words_is_what_its_facts_give(certified, tmp_path, name):
+    public = json.loads(content_of(certified.path)["release.json"])
+    said = public["guarantee"][name]
+    for evil in ("no noise is needed", f"{said} and more") if isinstance(said, str) else ([], [*said, "trust us"]):
+        changed = copy.deepcopy(public)
+        changed["guarantee"][name] = evil
+        members = {"release.json": json.dumps(changed).encode()}
+        assert "another guarantee" in refusal(certified, tmp_path, members=members)
+
+
+def test_sentences_may_differ_in_the_last_digit_of_a_rounded_number_only():
+    said = {"mechanism": "3 servers, standard deviation 12.346, delta 1e-06", "sources": ("x",), "epsilon": 1.0}
+    for mechanism, same in (
+        ("3 servers, standard deviation 12.345, delta 1e-06", True),
+        ("3 servers, standard deviation 12.344, delta 1e-06", False),
+        ("3 servers, standard deviation 12.346, delta 3e-06", False),
+        ("2 servers, standard deviation 12.346, delta 1e-06", False),
+        ("3 servers, standard deviation 12.346, delta 1e-06.", False),
+        ("3 servers, standard deviation 1e999999999, delta 1e-06", False),
+    ):
+        assert alike(said | {"mechanism": mechanism, "sources": ["x"]}, said) == same
+    assert alike(said | {"epsilon": 1.0 + 1e-9}, said)
+    assert not alike(said | {"epsilon": 1.0 + 1e-6}, said)
 
 
 def leaves(value, path=()):

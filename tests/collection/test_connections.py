@@ -15,6 +15,7 @@ from bench.system.collection_servers import Servers
 from dpmpc.collection import connections
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import connections_allowed, listen
+from dpmpc.collection.doors import SEALED_UPLOADS
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.errors import InputError
 from dpmpc.network.identity import pinning_context, public_context, write_identity
@@ -66,7 +67,7 @@ def test_one_address_leaves_connections_to_others(small, tls):
 @pytest.mark.parametrize("body", [0, 1000], ids=["idle", "bodies that never end"])
 def test_connections_without_a_request_of_many_addresses_keep_nobody_out(small, body):
     """Four addresses, none near another, want all 60 places and come again whenever they lose one."""
-    target = f"/v1/collections/{small.collection.digest.hex()}/reports" if body else "/healthz"
+    target = SEALED_UPLOADS.format(digest=small.collection.digest.hex()) if body else "/healthz"
     options = {"seconds": 2 * PATIENCE, "target": target, "body": body}
     with contextlib.ExitStack() as held:
         strangers = [

@@ -15,8 +15,10 @@ from dpmpc.collection import front_page
 from dpmpc.collection.roster import draw_tickets, write_roster
 from dpmpc.collection.verifying import verify
 from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.privacy import bound_in_words
 from dpmpc.proved_reports import shares_of
 from dpmpc.proving.circuit import FIELD
+from support.announcements import announced
 from support.browser import CHROMIUM, browser_page, violations
 from support.node import node, run_node
 from support.release_processes import close_and_release
@@ -47,7 +49,7 @@ def running(tmp_path_factory):
     """Three servers with doors, whose codebook has variables of several kinds."""
     folder = tmp_path_factory.mktemp("form")
     options = {"columns": BOUNDS.names, "bounds": BOUNDS, **TEXTS, **PROVED}
-    with Servers.make(folder, "--rate", "100000", sealed=True, **options) as servers:
+    with Servers.make(folder, "--rate", "100000", doors=True, **options) as servers:
         yield servers.start()
 
 
@@ -157,13 +159,8 @@ def test_the_form_fits_a_phone_and_says_in_words_what_is_missing(running, tmp_pa
         hint = "document.getElementById('field-0-hint').textContent"
         assert (await page.run(hint)).startswith("In full years. A number from 18 to 80 years.")
         promised = await page.run("document.getElementById('promised').innerText")
-        assert re.fullmatch(
-            r"Had you answered otherwise, .* at most \S+ times more or less likely, but for a chance of at most 1 in "
-            r"[\d,]+\. This is promised as long as at least \d of the 3 servers follows? the rules\.",
-            promised,
-        )
-        shown = float(re.search(r"at most (\S+) times", promised)[1].replace(",", ""))
-        assert 1 <= shown / np.exp(running.collection.template["epsilon"]) < 1.01  # rounded up
+        budget = running.collection.plan.guarantee
+        assert promised.startswith(bound_in_words(budget.epsilon, budget.delta))
         legend = "document.querySelector('fieldset > legend').textContent"
         assert await page.run(legend) == "region"
         smallest = "Math.min(...[...document.querySelectorAll('button, label.choice')].filter(one => one.offsetHeight)"
@@ -302,16 +299,11 @@ def test_a_report_is_withdrawn_by_a_button_until_the_servers_have_announced(runn
         await page.until(SHOWN.format("receipt"))
         added = await page.run("document.getElementById('report-id').textContent")
         assert [ids_at(running, server) - before[server] for server in range(3)] == [{added}] * 3
-        for server in range(3):
-            with running.spool(server) as spool:
-                spool.announce()
-        await press(page, "#withdraw")
-        await page.until(f"{SAID} !== 'Your report is stored.'")
-        late = await page.run(SAID)
-        kept = [ids_at(running, server) - before[server] for server in range(3)] == [{added}] * 3
-        for server in range(3):
-            with running.spool(server) as spool:
-                spool.take_back_announcement()
+        with announced(running, 0, 1, 2):
+            await press(page, "#withdraw")
+            await page.until(f"{SAID} !== 'Your report is stored.'")
+            late = await page.run(SAID)
+            kept = [ids_at(running, server) - before[server] for server in range(3)] == [{added}] * 3
         await page.until("!document.getElementById('withdraw').disabled")
         refused = [one["entry"]["text"] for one in page.complaints if "entry" in one]  # the log of each 409
         page.complaints.clear()
@@ -321,10 +313,11 @@ def test_a_report_is_withdrawn_by_a_button_until_the_servers_have_announced(runn
         return late, kept, refused, await page.run(SAID), shown
 
     late, kept, refused, said, hidden = visit(running, script)
-    assert late == "It is too late: the servers are opening the sums, or the collection is over."
+    assert late.startswith("Not withdrawn, as far as this page can tell: not confirmed; http://127.0.0.1:")
+    assert "too late. Try again later; dpmpc withdraw, with the receipt, asks every server." in late
     assert kept
     assert all("409" in one for one in refused), refused
-    assert said == "Your report is withdrawn at every server."
+    assert said.startswith("Your report is withdrawn: it is in no release, if the server of this page is honest.")
     assert hidden
     assert [ids_at(running, server) for server in range(3)] == before
 
@@ -370,7 +363,7 @@ def test_a_ticket_is_not_kept_and_texts_of_a_task_file_show_what_they_hide(tmp_p
     numbers = (Variable(name, 0.0, 1.0) for name in ("r=1", "r"))
     bounds = Schema.of_codebook(Codebook((*numbers, Variable("s", values=tuple("NESWTUV")))))
     options = {"columns": bounds.names, "bounds": bounds, "authenticated": True, "purpose": "a\u202eb\nc", **PROVED}
-    with Servers.make(tmp_path, sealed=True, **options) as servers:
+    with Servers.make(tmp_path, doors=True, **options) as servers:
         tickets = draw_tickets(["x"])
         for server in range(3):
             write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
@@ -452,7 +445,7 @@ def test_the_form_is_made_of_its_own_files_alone():
 @node
 def test_reports_of_node_are_counted_by_three_servers_in_a_release(tmp_path):
     """Sixty proved reports, each through one door; three processes release them, and the file verifies."""
-    servers_of = {"sealed": True, "minimum_batch": 50, "largest_batch": 200, **PROVED}
+    servers_of = {"doors": True, "minimum_batch": 50, "largest_batch": 200, **PROVED}
     with Servers.make(tmp_path, columns=("a", "y"), **servers_of) as servers:
         servers.start()
         rows = np.random.default_rng(5).uniform(0, 10, (60, 2))
@@ -532,7 +525,7 @@ MANY = """(async () => {
 @pytest.mark.parametrize("count", [10_000])
 def test_ten_thousand_reports_of_pages_are_released_exactly(count, tmp_path):
     """Two pages at two doors send at once; the shares of three servers add up to the very rows, then they release."""
-    servers_of = {"sealed": True, "minimum_batch": count, "largest_batch": count, **PROVED}
+    servers_of = {"doors": True, "minimum_batch": count, "largest_batch": count, **PROVED}
     rows = np.random.default_rng(7).uniform(0, 10, (count, 2))
     with Servers.make(tmp_path, "--rate", "100000", columns=("a", "y"), **servers_of) as servers:
         servers.start()

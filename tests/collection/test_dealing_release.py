@@ -10,9 +10,7 @@ import pytest
 from dpmpc.collection.ledger import ReleaseLedger, State
 from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import verify
-from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES
 from support.hostile.dealers import deal_badly
 from support.release_processes import COUNT, MINIMUM, assert_refused, assert_released, deploy, filled, flip, run, states
@@ -218,24 +216,10 @@ def test_different_seeds_that_quorums_signed_are_never_mixed(tmp_path):
     assert {one.status for one in run(deployment, servers=[0, 1, 3], options=["--without", "2"]).values()} == {0}
 
 
-def test_a_collection_of_version_0_1_is_released_without_the_check(tmp_path):
-    """Its file has no such line, and its reports no mask."""
-    deployment = filled(tmp_path / "trial", 3, **SHAMIR)
-    fields = {**deployment.collection.to_dict()}
-    del fields["checked_dealing"]
-    collection = Collection.from_dict(fields)
-    assert not collection.checked_dealing
-    assert collection.record_shape == (collection.plan.copies, collection.plan.width)
-    assert collection.digest != deployment.collection.digest
-    assert Collection.from_dict(collection.to_dict()) == collection
-    assert "checked_dealing" not in collection.to_dict()
-
-
 def test_only_shamir_shares_have_their_dealing_checked(tmp_path):
     deployment = deploy(tmp_path / "trial", 3, count=1)
     assert not deployment.collection.checked_dealing
-    with pytest.raises(InputError, match="checked_dealing: true given with additive shares, shamir expected"):
-        Collection.from_dict({**deployment.collection.to_dict(), "checked_dealing": True})
+    assert deploy(tmp_path / "shamir", 3, count=1, **SHAMIR).collection.checked_dealing
 
 
 # Damage on the disk

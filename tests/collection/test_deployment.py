@@ -13,7 +13,6 @@ from packaging.version import Version
 
 from bench.system.ports import free_ports
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.confinement import landlock_version
 from dpmpc.collection.connections import OTHER_FILES
 from dpmpc.collection.verifying import verify
 from support import restricted
@@ -123,14 +122,6 @@ def test_units_are_exposed_to_little(unit):
     command = [restricted.SYSTEMD, "security", "--offline=yes", "--no-pager", str(unit)]
     told = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stdout
     assert float(re.search(r"Overall exposure level for \S+: ([\d.]+)", told)[1]) <= 2.0
-
-
-@pytest.mark.skipif(bool(restricted.missing()) or not landlock_version(), reason="no seccomp, or no Landlock")
-def test_the_process_of_a_door_can_confine_itself_under_the_restrictions_of_the_unit():
-    prefix = [sys.executable, restricted.__file__, str(DEPLOY / "dpmpc-serve@.service"), sys.executable, "-c"]
-    probe = "from dpmpc.collection.confinement import *\nconfine(program_folders())\n"
-    probe += "import sys\ntry: open('/etc/passwd')\nexcept PermissionError: sys.exit(7)"
-    assert subprocess.run([*prefix, probe], timeout=60, check=False).returncode == 7
 
 
 @pytest.mark.skipif(bool(restricted.missing()), reason=restricted.missing() or "nothing")

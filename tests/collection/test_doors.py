@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import socket
 import ssl
 import time
 
@@ -15,6 +16,7 @@ from bench.system.ports import free_ports
 from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.collection import doors as doors_module
+from dpmpc.collection.added_keys import ADDED_KEYS
 from dpmpc.collection.doors import Door, Outbox
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.logs import RateLimitedLogger
@@ -29,14 +31,14 @@ from dpmpc.errors import InputError, PartyMissing, ReportRejected, SpoolError
 from dpmpc.network.identity import pinning_context
 from dpmpc.randomness import Stream
 from support.release_processes import close_and_release
-from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
+from support.sealed_doors import PROVED, ROWS, AnsweringDoor, exchange, path_of, sealed_reports
 from support.waiting import PATIENCE
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """Three servers with doors that all tests of this module share, unless they stop one."""
-    with Servers.make(tmp_path_factory.mktemp("doors"), "--rate", "100000", sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path_factory.mktemp("doors"), "--rate", "100000", doors=True, **PROVED) as servers:
         yield servers.start()
 
 
@@ -96,8 +98,19 @@ def test_dpmpc_submit_sends_through_a_door(running, tmp_path, capsys):
     row.write_text("a=1\nb=2\ny=3\n")
     argv = ["submit", str(running.task_file), "--row", str(row), "--door", running.door(2)]
     assert main([*argv, "--state", str(tmp_path / "other")]) == 0
-    assert "1 report: acknowledged by every server" in capsys.readouterr().out
+    assert f"1 report: acknowledged by every server, says the door {running.door(2)}" in capsys.readouterr().out
     assert lengths(running) == [count + 31 for count in before]
+
+
+@pytest.mark.parametrize("servers", [{}, {"0": 200}, {"0": 200, "1": 200, "3": 200}, {"0": 200, "1": 200, "2": "x"}])
+def test_submit_ends_when_a_door_has_named_every_server_and_not_before(running, tmp_path, capsys, servers):
+    (tmp_path / "row").write_text("a=1\nb=2\ny=3\n")
+    argv = ["submit", str(running.task_file), "--row", str(tmp_path / "row"), "--state", str(tmp_path / "state")]
+    with AnsweringDoor(200, {"stored": 1, "duplicates": 0, "servers": servers}) as door:
+        assert main([*argv, "--door", door.url, "--seconds", "1"]) == 3
+    told = capsys.readouterr()
+    assert (told.out, "taken, and not acknowledged by" in told.err) == ("", True)
+    assert main([*argv, "--door", running.door(0)]) == 0  # nothing is forgotten, and the same bytes are sent
     with pytest.raises(InputError, match="another submission"):  # reports made anew would be others
         Submission(collection=running.collection, state=tmp_path / "state", seconds=60).run(ROWS)
 
@@ -114,7 +127,7 @@ def test_hundreds_of_reports_go_in_one_request(running, tmp_path):
 
 def test_a_proxy_that_exchanges_a_record_of_an_honest_report_costs_that_report_alone(tmp_path):
     """Server 1 gets a record of the attacker's own making under the honest id; its proof does not fit the others'."""
-    with Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
         servers.start()
         ids = [report_id(servers.collection.digest, Stream.from_os().bytes(SECRET_BYTES)) for _ in range(60)]
         rows = np.random.default_rng(9).uniform(0, 10, (60, 3))
@@ -133,13 +146,13 @@ def test_a_proxy_that_exchanges_a_record_of_an_honest_report_costs_that_report_a
         assert refused.read_text().splitlines()[1].startswith(ids[0].hex())
 
 
-def test_records_of_format_1_go_to_pinned_ports_under_ids_from_secrets(running, tmp_path):
+def test_reports_go_to_pinned_ports_under_ids_from_secrets(running, tmp_path):
     before = lengths(running)
     submission = Submission(collection=running.collection, state=tmp_path / "state", seconds=60)
     with submission.open(ROWS[:2]) as pending:
         kept = [one for part in pending.records(0, 9) for one in part]
         secrets = [bytes(one) for (one,) in pending._database.execute("SELECT secret FROM secrets ORDER BY position")]
-    assert [record.content[:16] for record in kept] == [report_id(running.collection.digest, one) for one in secrets]
+    assert [id_of(record.content) for record in kept] == [report_id(running.collection.digest, one) for one in secrets]
     submission.run(ROWS[:2])
     assert lengths(running) == [count + 2 for count in before]
 
@@ -152,21 +165,12 @@ def test_a_door_is_an_https_address_or_on_this_machine(running, tmp_path, door):
         Submission(collection=running.collection, state=tmp_path / "state", door=door)
 
 
-def test_a_collection_of_format_1_has_no_doors(tmp_path, capsys):
-    servers = Servers.make(tmp_path)
-    with pytest.raises(InputError, match="of format 1 given"):
-        Submission(collection=servers.collection, state=tmp_path / "state", door="https://x.example")
-    argv = ["serve", str(servers.task_file), "--server", "0", "--folder", str(tmp_path / "server-0")]
-    assert main([*argv, "--web", "127.0.0.1:0", "--unproved-web"]) == 2
-    assert "web: a door given for a collection of format 1" in capsys.readouterr().err
-
-
 def test_a_door_is_on_the_loopback_interface_and_asks_for_proofs(running, tmp_path, capsys):
     folder = str(running.folder / "server-0")
     argv = ["serve", str(running.task_file), "--server", "0", "--folder", folder]
     assert main([*argv, "--web", "192.0.2.1:80"]) == 2
-    assert "one of 127.0.0.1, ::1, localhost expected" in capsys.readouterr().err
-    plain = Servers.make(tmp_path, sealed=True)
+    assert "one of 127.0.0.1, ::1, localhost or unix:PATH expected" in capsys.readouterr().err
+    plain = Servers.make(tmp_path, doors=True)
     argv = ["serve", str(plain.task_file), "--server", "0", "--folder", str(tmp_path / "server-0")]
     assert main([*argv, "--web", "127.0.0.1:0"]) == 2
     assert "--unproved-web if that is as it should be" in capsys.readouterr().err
@@ -185,7 +189,7 @@ def test_a_page_of_any_origin_may_use_the_door_and_sees_no_more_than_is_public(r
         assert "Access-Control-Allow-Credentials" not in headers
         if path == "/v1/status":
             assert (content["exact"], content["stored"]) == (False, None)  # from a proxy's address come strangers
-    for path in ("/metrics", "/healthz", f"/v1/collections/{collection.digest.hex()}/reports"):
+    for path in ("/metrics", "/healthz"):
         assert exchange("GET", door + path)[0] == 404
     status, answer, headers = exchange("POST", door + path_of(collection), b"")
     assert (status, answer["error"], headers["Access-Control-Allow-Origin"]) == (400, "ReportRejected", "*")
@@ -204,9 +208,49 @@ def test_the_connections_of_a_proxy_are_not_those_of_one_client(tmp_path):
             writer.close()
         return answers
 
-    with Servers.make(tmp_path, "--address-connections", "2", sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path, "--address-connections", "2", doors=True, **PROVED) as servers:
         servers.start(0)
         assert asyncio.run(hold(servers.webs[0])) == [b"HTTP/1.1 200 OK\r\n"] * 6
+
+
+def raw(servers, server, content, seconds=PATIENCE):
+    """Send bytes to a door and return all that comes back until it closes."""
+    host, port = servers.door(server).removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=seconds) as connection:
+        connection.sendall(content)
+        found = b""
+        while part := connection.recv(1 << 16):
+            found += part
+    return found
+
+
+def test_bad_requests_are_refused_before_their_bodies_are_read(running):
+    path, host = path_of(running.collection), "Host: a\r\nConnection: close\r\n"
+    for head, status in (
+        (f"POST {path} HTTP/1.1\r\n{host}Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", b"411"),
+        (f"POST {path} HTTP/1.1\r\n{host}Content-Length: 99999999\r\n\r\n", b"413"),
+        (f"POST {path.replace('/v2/', '/v1/')} HTTP/1.1\r\n{host}Content-Length: 3\r\n\r\nabc", b"404"),
+        (f"POST /v2/collections/{'0' * 64}/reports HTTP/1.1\r\n{host}Content-Length: 3\r\n\r\nabc", b"404"),
+        (f"DELETE {path} HTTP/1.1\r\n{host}\r\n", b"405"),
+        (f"GET /metrics HTTP/1.1\r\n{host}\r\n", b"404"),
+        (f"GET /healthz HTTP/1.1\r\n{host}\r\n", b"404"),
+        ("nonsense\r\n\r\n", b"400"),
+    ):
+        answer = raw(running, 0, head.encode())
+        assert answer.split(b" ", 2)[1] == status, (head, answer)
+
+
+def test_a_client_that_leaves_in_the_middle_costs_nobody_anything(running):
+    (report,) = sealed_reports(running.collection)
+    path = path_of(running.collection)
+    head = f"POST {path} HTTP/1.1\r\nHost: a\r\nContent-Length: {len(report)}\r\n\r\n".encode()
+    host, port = running.door(0).removeprefix("http://").split(":")
+    for cut in (0, 1, len(report) - 1):
+        with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+            connection.sendall(head + report[:cut])
+            time.sleep(0.05)
+    assert send(running, 0, report)[0] == 200
+    assert "InternalError" not in running.log(0)
 
 
 def test_the_digest_is_the_hash_of_what_a_door_answers(running):
@@ -217,14 +261,12 @@ def test_the_digest_is_the_hash_of_what_a_door_answers(running):
     assert asyncio.run(run()) == running.task_file.read_bytes()
 
 
-def test_a_record_of_format_1_is_refused_at_the_door(running):
-    """A client of a file of format 2 does not fall back: there is nothing that would take it."""
+def test_an_unsealed_record_is_refused_at_the_door_and_at_the_pinned_port(running):
     collection = running.collection
     ids = [report_id(collection.digest, Stream.from_os().bytes(SECRET_BYTES))]
     records = make_reports(Client(collection.plan), collection, ROWS[:1], ids)
-    for path in (f"/v1/collections/{collection.digest.hex()}/reports", path_of(collection)):
-        status, _, _ = exchange("POST", running.door(0) + path, records[0][0])
-        assert status in (400, 404)
+    assert exchange("POST", running.door(0) + path_of(collection), records[0][0])[0] == 400
+    assert send_pinned(running, 0, records[0][0])[0] == 400
     assert ids[0] not in ids_at(running, 0)
 
 
@@ -282,7 +324,7 @@ def test_the_pinned_port_takes_a_report_for_itself_alone(running):
 
 
 def test_a_stranger_cannot_speak_as_a_server(running, tmp_path):
-    other = Servers.make(tmp_path, sealed=True, **PROVED)
+    other = Servers.make(tmp_path, doors=True, **PROVED)
     (report,) = sealed_reports(running.collection)
     with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):
         send_pinned(running, 1, report, own=other.server_folder(0).identity)
@@ -291,7 +333,7 @@ def test_a_stranger_cannot_speak_as_a_server(running, tmp_path):
 
 def test_what_a_server_missed_comes_from_the_outbox(tmp_path):
     """Server 2 is down, then the door is killed; when both are back nothing that was acknowledged is lacking."""
-    with Servers.make(tmp_path, sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, **PROVED) as servers:
         servers.start(0, 1)
         reports = sealed_reports(servers.collection, ROWS[:5])
         status, answer = send(servers, 0, *reports)
@@ -310,11 +352,16 @@ def test_what_a_server_missed_comes_from_the_outbox(tmp_path):
             assert len(outbox) == 0
 
 
+async def no_keys(request):
+    return web.json_response({"keys": []})
+
+
 @contextlib.asynccontextmanager
 async def answering(collection, answer):
-    """Answer uploads of format 2 on the loopback interface, as a server or a door; yield the address."""
+    """Answer uploads on the loopback interface, as a server or a door; yield the address."""
     app = web.Application()
     app.router.add_post(path_of(collection), answer)
+    app.router.add_get(ADDED_KEYS.format(digest=collection.digest.hex()), no_keys)
     runner = web.AppRunner(app)
     await runner.setup()
     (port,) = free_ports(1)
@@ -357,7 +404,7 @@ async def refuse(request):
 
 
 def test_with_a_roster_the_token_is_sealed_and_the_roster_decides(tmp_path):
-    with Servers.make(tmp_path, sealed=True, authenticated=True, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, authenticated=True, **PROVED) as servers:
         tickets = draw_tickets(["x", "y"])
         for server in range(3):
             write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
@@ -375,7 +422,7 @@ def test_with_a_roster_the_token_is_sealed_and_the_roster_decides(tmp_path):
 
 def test_reports_through_doors_are_released_and_the_keys_are_gone(tmp_path):
     """Sixty clients, each at one door; three servers release, and whoever has recorded all opens nothing later."""
-    with Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
         servers.start()
         rows = np.random.default_rng(5).uniform(0, 10, (60, 3))
         reports = sealed_reports(servers.collection, rows)
@@ -414,19 +461,19 @@ def commits(servers, folder, uploads):
 
 def test_whoever_fills_one_door_leaves_the_others_alone(tmp_path):
     """A stranger fills the room of server 1's door at server 0; clients of other doors and of the port find theirs."""
-    servers = Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=60)
+    servers = Servers.make(tmp_path, doors=True, minimum_batch=50, largest_batch=60)
     collection = servers.collection
     assert (collection.entrance_room, collection.most_stored) == (240, 960)
     ids = [index.to_bytes(16) for index in range(700)]
     rows = np.tile(ROWS[:1], (len(ids), 1))
     own, *_ = make_reports(Client(collection.plan), collection, rows, ids)
-    uploads = [(b"".join(own[:240]), "192.0.2.1", 1), (own[240], "192.0.2.1", 1), (own[241], "192.0.2.1", 2)]
-    uploads += [(b"".join(own[250:490]), "192.0.2.1", 0), (own[242], "192.0.2.1", None), (own[0], "192.0.2.1", 1)]
+    uploads = [(b"".join(own[:240]), None, 1), (own[240], None, 1), (own[241], None, 2)]
+    uploads += [(b"".join(own[250:490]), None, 0), (own[242], "192.0.2.1", None), (own[0], None, 1)]
     found = commits(servers, tmp_path / "spool", uploads)
     assert [isinstance(one, NoRoom) for one in found] == [False, True, False, False, False, False]
     assert "more than this door may store now" in str(found[1])
     assert found[-1].duplicates == 1  # what is known takes no room
-    again = [(own[index], "", 1) for index in range(500, 620)]  # after a restart: a quarter of the 478 that are left
+    again = [(own[index], None, 1) for index in range(500, 620)]  # after a restart: a quarter of the 478 that are left
     found = commits(servers, tmp_path / "spool", again)
     assert [isinstance(one, NoRoom) for one in found] == [False] * 119 + [True]
 
@@ -457,7 +504,7 @@ def test_an_outbox_keeps_the_first_report_of_an_id_and_forgets_at_the_end(tmp_pa
 
 def test_nothing_is_tried_after_closing(tmp_path):
     """The other servers answer no more, and what waits for them is forgotten."""
-    servers = Servers.make(tmp_path, sealed=True, **PROVED)
+    servers = Servers.make(tmp_path, doors=True, **PROVED)
     folder = tmp_path / "spool"
     folder.mkdir(mode=0o700)
     (report,) = sealed_reports(servers.collection)
@@ -485,7 +532,7 @@ def test_nothing_is_tried_after_closing(tmp_path):
 def test_a_disk_that_fails_at_the_end_does_not_stop_the_server(tmp_path, monkeypatch):
     """What waits is forgotten once the disk works again."""
     monkeypatch.setattr(doors_module, "LONGEST_PAUSE", 0.02)
-    servers = Servers.make(tmp_path, sealed=True, **PROVED)
+    servers = Servers.make(tmp_path, doors=True, **PROVED)
     folder, tries = tmp_path / "spool", []
     folder.mkdir(mode=0o700)
 

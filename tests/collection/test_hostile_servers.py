@@ -170,8 +170,8 @@ def test_a_release_that_runs_twice_on_one_machine_says_so(tmp_path):
         assert (folder.path / "release.lock").stat().st_mode & 0o777 == 0o600
 
 
-def test_what_an_older_version_began_is_refused_with_what_to_do(tmp_path):
-    """Commitments are kept elsewhere since, and version 0.1 sent shares without any: hostile servers may know them."""
+def test_a_release_that_has_lost_its_commitments_is_refused(tmp_path):
+    """Hostile servers may know the shares that were bound: other commitments to them would be another opening."""
     deployment = filled(tmp_path / "trial")
     assert {one.status for one in run(deployment).values()} == {0}
     for server in range(3):
@@ -179,7 +179,7 @@ def test_what_an_older_version_began_is_refused_with_what_to_do(tmp_path):
         deployment.out(server).unlink()
     ended = run(deployment)
     assert_nothing_is_released(deployment, ended)
-    assert all("Only the version that began it could finish it, at all servers" in one.told for one in ended.values())
+    assert all("no commitments to its shares are kept beside the ledger" in one.told for one in ended.values())
     assert not any(list(ServerFolder(deployment.folder(server)).ledger.glob("openings*")) for server in range(3))
 
 

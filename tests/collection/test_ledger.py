@@ -174,11 +174,11 @@ def test_a_copied_spool_does_not_help(tmp_path):
     with open_spool(tmp_path / "spool", writer=False) as store, ReleaseLedger(tmp_path / "ledger") as ledger:
         release(ledger, "a", store.ids())
     # Nor does another collection with the same reports in it.
-    with SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE) as other:
+    with SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE, ledger=tmp_path / "book") as other:
         other.add(*upload_of(ids[:1]))
     with (
         open_spool(tmp_path / "copy", writer=False) as copy,
-        SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE, writer=False) as other,
+        SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE, ledger=tmp_path / "book", writer=False) as other,
         ReleaseLedger(tmp_path / "ledger") as ledger,
     ):
         for again, shared in [(copy.ids()[1:], 39), (other.ids(), 1)]:
@@ -208,7 +208,7 @@ def test_a_ledger_lies_apart_and_is_for_its_owner_alone(folder, tmp_path):
 def test_a_ledger_that_cannot_be_read_is_refused(folder):
     with ReleaseLedger(folder) as ledger:
         ledger._database.execute("PRAGMA user_version = 7")
-    with pytest.raises(SpoolError, match="version 7"):
+    with pytest.raises(SpoolError, match="of this version: 7 given"):
         ReleaseLedger(folder)
     (folder / "ledger.sqlite").write_bytes(b"\x00\x01" * 4096)
     with pytest.raises(SpoolError, match="not a database"):
@@ -371,8 +371,5 @@ def test_a_ledger_that_was_emptied_is_not_begun_anew(tmp_path):
     Openings(folder).salt(bytes(32), begun=False)
     ReleaseLedger(folder).close()
     (folder / "ledger.sqlite").write_bytes(b"")
-    with pytest.raises(SpoolError, match=r"an empty ledger .* beside commitments of releases"):
-        ReleaseLedger(folder)
-    (folder / "openings.sqlite").rename(folder / f"commitments-{bytes(32).hex()}.json")  # as versions 0.2 and 0.3 did
     with pytest.raises(SpoolError, match=r"an empty ledger .* beside commitments of releases"):
         ReleaseLedger(folder)

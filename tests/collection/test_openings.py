@@ -51,11 +51,11 @@ def test_with_shamir_shares_the_last_commitment_counts(tmp_path):
 
 
 def test_a_release_that_was_begun_without_commitments_is_refused(tmp_path):
-    with pytest.raises(AlreadyReleased, match=r"begun by version 0\.3 or older"):
+    with pytest.raises(AlreadyReleased, match=r"openings\.sqlite was removed since: no commitments"):
         Openings(tmp_path).salt(MANIFEST, begun=True)
     assert not list(tmp_path.iterdir())
     Openings(tmp_path).salt(bytes(32), begun=False)
-    with pytest.raises(AlreadyReleased, match=r"begun by version 0\.3 or older"):
+    with pytest.raises(AlreadyReleased, match=r"openings\.sqlite was removed since: no commitments"):
         Openings(tmp_path).salt(MANIFEST, begun=True)
 
 

@@ -35,11 +35,11 @@ def test_a_finished_state_file_tells_nothing_about_the_rows(sketched, tmp_path, 
     )
     draw = np.random.default_rng(4)
     rows = draw.bytes(60 * 24)
-    blocks = [[[draw.bytes(draw.integers(40, 9000)) for _ in range(20)] for _ in range(3)] for _ in range(3)]
-    secrets = [content for block in blocks for records in block for content in records]
+    blocks = [[draw.bytes(draw.integers(40, 9000)) for _ in range(20)] for _ in range(3)]
+    secrets = [content for block in blocks for content in block]
     digests = [hashlib.sha256(rows).digest(), hashlib.sha256(rows).hexdigest().encode()]
     path = tmp_path / "state"
-    with Pending(path, sketched, rows, blocks) as pending:
+    with Pending(path, sketched, rows, blocks, 3) as pending:
         with contextlib.closing(sqlite3.connect(path)) as database:
             key, mac = database.execute("SELECT key, rows FROM about").fetchone()
         assert hmac.digest(key, digests[0], "sha256") == mac
@@ -57,8 +57,20 @@ def test_a_finished_state_file_tells_nothing_about_the_rows(sketched, tmp_path, 
     assert [
         secret for secret in sought if len(secret) == 12 or len(secret) > 16 for file in left if secret in file
     ] == []
-    with Pending(path, sketched, b"other rows", []) as again:
+    with Pending(path, sketched, b"other rows", [], 3) as again:
         assert (again.finished, again.reports, len(again)) == (True, 60, 0)
+
+
+def test_a_state_file_of_another_version_is_refused_and_left_as_it_is(sketched, tmp_path):
+    path = tmp_path / "state"
+    with Pending(path, sketched, b"a row", [[b"a report"]], 3):
+        pass
+    with contextlib.closing(sqlite3.connect(path)) as database, database:
+        database.execute("PRAGMA user_version = 1")
+    before = path.read_bytes()
+    with pytest.raises(InputError, match=r"is not the file of a submission of this version: 1 given, 3 expected"):
+        Pending(path, sketched, b"a row", [], 3)
+    assert path.read_bytes() == before
 
 
 def whole_file(descriptor):
@@ -70,7 +82,7 @@ def test_two_state_files_of_one_row_have_nothing_in_common(sketched, tmp_path):
     kept = []
     for name in "ab":
         with (
-            Pending(tmp_path / name, sketched, b"a row", [[[b"a record"]] * 3]),
+            Pending(tmp_path / name, sketched, b"a row", [[b"a report"]], 3),
             contextlib.closing(sqlite3.connect(tmp_path / name)) as database,
         ):
             kept += database.execute("SELECT key, rows FROM about").fetchone()
@@ -81,44 +93,15 @@ def test_two_state_files_of_one_row_have_nothing_in_common(sketched, tmp_path):
 def test_a_finished_state_file_still_knows_its_tickets(sketched, tmp_path):
     """Ids are random, so that their digest tells nothing of a row."""
     path, ids = tmp_path / "state", [bytes([index]) * 16 for index in range(2)]
-    with Pending(path, sketched, b"rows", [[[b"a record"] * 2] * 3], ids) as pending:
+    with Pending(path, sketched, b"rows", [[b"a report"] * 2], 3, ids) as pending:
         assert not pending.finished
         for server in range(3):
             pending.acknowledge(server, [0, 1])
-    with Pending(path, sketched, b"rows", [], ids) as again:
+    with Pending(path, sketched, b"rows", [], 3, ids) as again:
         assert again.finished
     for others in (ids[:1], [], ids[::-1]):
         with pytest.raises(InputError, match="another submission"):
-            Pending(path, sketched, b"rows", [], others)
-
-
-def state_of_version_0_1(path, collection, rows, records):
-    """Write a state file as version 0.1 did."""
-    path.touch(0o600)
-    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as database:
-        database.execute("CREATE TABLE about (collection TEXT, rows TEXT, reports INTEGER)")
-        database.execute(
-            "CREATE TABLE records (server INTEGER, position INTEGER, record BLOB, PRIMARY KEY (server, position))"
-        )
-        database.executemany("INSERT INTO records VALUES (?, ?, ?)", records)
-        digest = hashlib.sha256(rows).hexdigest()
-        database.execute("INSERT INTO about VALUES (?, ?, ?)", (collection.digest.hex(), digest, 1))
-    return digest.encode()
-
-
-@pytest.mark.parametrize("left", [0, 3], ids=["finished", "unfinished"])
-def test_a_state_file_of_version_0_1_goes_on_without_its_digest(sketched, tmp_path, left):
-    path = tmp_path / "state"
-    digest = state_of_version_0_1(path, sketched, b"a row", [(server, 0, b"a record") for server in range(left)])
-    with pytest.raises(InputError, match="another submission"):
-        Pending(path, sketched, b"another row", [])
-    with Pending(path, sketched, b"a row", []) as pending:
-        assert (pending.reports, len(pending)) == (1, left)
-        assert digest not in b"".join(files_of(tmp_path).values())
-        for server in range(left):
-            pending.acknowledge(server, [0])
-    with Pending(path, sketched, b"a row", []) as pending:
-        assert pending.finished
+            Pending(path, sketched, b"rows", [], 3, others)
 
 
 def test_a_state_file_is_its_owners_alone_before_it_holds_a_record(sketched, tmp_path):
@@ -128,12 +111,12 @@ def test_a_state_file_is_its_owners_alone_before_it_holds_a_record(sketched, tmp
 
     def blocks():
         seen.append(stat.S_IMODE(path.stat().st_mode))
-        yield [[b"a record"]] * 3
+        yield [b"a report"]
 
     mask = os.umask(0)
     try:
         for name in (path, tmp_path / "new"):
-            with Pending(name, sketched, b"rows", blocks()):
+            with Pending(name, sketched, b"rows", blocks(), 3):
                 seen.append(stat.S_IMODE(name.stat().st_mode))
     finally:
         os.umask(mask)
@@ -142,12 +125,14 @@ def test_a_state_file_is_its_owners_alone_before_it_holds_a_record(sketched, tmp
 
 def test_records_are_kept_until_they_are_acknowledged(sketched, tmp_path):
     path = tmp_path / "state"
-    records = [[b"%d %d" % (server, index) for index in range(5)] for server in range(3)]
-    with Pending(path, sketched, b"rows", [records]) as pending:
+    reports = [b"%d" % index for index in range(5)]
+    with Pending(path, sketched, b"rows", [reports], 3) as pending:
         pending.acknowledge(1, [0, 2])
-    with Pending(path, sketched, b"rows", [[[b"other"]] * 3]) as pending:
+    with Pending(path, sketched, b"rows", [[b"other"]], 3) as pending:
         left = [[record.content for part in pending.records(server, 2) for record in part] for server in range(3)]
-        assert left == [records[0], [records[1][index] for index in (1, 3, 4)], records[2]]
+        assert left == [reports, [reports[index] for index in (1, 3, 4)], reports]
         assert (pending.finished, pending.reports, len(pending)) == (False, 5, 13)
     with pytest.raises(InputError, match="another submission"):
-        Pending(path, sketched, b"other rows", [])
+        Pending(path, sketched, b"other rows", [], 3)
+    with pytest.raises(InputError, match="another submission"):  # a door's answer is not that of each server
+        Pending(path, sketched, b"rows", [], 1)

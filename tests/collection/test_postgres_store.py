@@ -12,7 +12,7 @@ import pytest
 
 from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError, Withdrawn
 from support import collection_processes
-from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, open_spool, reports, upload_of
+from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, ledger_of, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
 from support.report_stores import cluster_or_skip
 
@@ -81,7 +81,7 @@ def test_what_workers_acknowledged_survives_kills_of_them_and_of_the_database(cr
             done |= stored
             sent |= tried
     with open_spool(place, writer=False) as store:
-        ids, damaged = store.intact()
+        ids, damaged, _ = store.intact()
         there = {row.tobytes() for row in ids}
         assert damaged == 0
         assert done <= there <= sent
@@ -150,21 +150,24 @@ def test_an_id_at_two_workers_at_once_is_stored_once(place):
         assert one.intact().damaged == 0
 
 
-def test_a_withdrawal_wins_over_an_upload_at_another_worker(place):
-    """Whichever comes first: in the end the tombstone is there, and the words are not."""
-    ids = reports(200)
+def test_a_withdrawal_at_another_worker_than_the_upload_takes_the_report_back(place):
+    """Whichever comes first: a report that is there is erased, and one that comes later is refused or left out."""
+    ids, fates = reports(200), []
+
     with open_spool(place, workers=2) as one, open_spool(place, worker=1, workers=2) as other:
         threads = [
             threading.Thread(target=lambda: [one.add_all([upload_of([report])]) for report in ids]),
-            threading.Thread(target=lambda: [other.withdraw([report]) for report in ids]),
+            threading.Thread(target=lambda: fates.extend(other.withdraw([report])[0] for report in ids)),
         ]
         for thread in threads:
             thread.start()
         for thread in threads:
             thread.join()
+        assert set(fates) <= {"withdrawn now", "never here"}
+        assert (len(one.ids()), one.intact().damaged) == (0, 0)
+        other.withdraw(ids)  # erases what was stored while its tombstone came
         assert holds(one, [])
-        assert one.intact().damaged == 0
-        assert sum(one.tally()) == 200
+        assert one.intact().withdrawn == one.tally().withdrawn
         with pytest.raises(Withdrawn):
             one.add(*upload_of(ids[:1]))
 
@@ -187,7 +190,7 @@ def test_a_report_that_changed_in_the_database_is_left_out_and_counted(place, ch
         store.withdraw(ids[:3])
         share = store.share(as_array(ids[3:]))
         store._connection.execute(change, (ids[9],))
-        found, damaged = store.intact()
+        found, damaged, _ = store.intact()
         assert {row.tobytes() for row in found} == {*ids[3:9], *ids[10:]}
         assert damaged == 1
         with pytest.raises(SpoolError, match="not as they were added"):
@@ -387,6 +390,6 @@ def test_a_connection_that_broke_is_made_anew(place):
 
 
 def test_keys_and_words_are_different_stores(place):
-    postgres_store.PostgresStore(place, DIGEST, 1, SHAPE, keys=True).close()
+    postgres_store.PostgresStore(place, DIGEST, 1, SHAPE, ledger=ledger_of(place), keys=True).close()
     with pytest.raises(SpoolError, match="ring: ring64 given, keys expected"):
         open_spool(place)

@@ -20,12 +20,12 @@ PEOPLE = 300
 
 def test_a_task_file_with_proofs_says_what_they_promise(tmp_path, capsys):
     assert write_task_file(tmp_path) == 0
-    collection = Collection.load(tmp_path / "task.toml")
+    collection = Collection.load(tmp_path / "task.json")
     assert collection.proved
     assert "no proofs" not in capsys.readouterr().err
     assert collection.plan.encoding.fractional_bits == 9
     capsys.readouterr()
-    assert main(["inspect", str(tmp_path / "task.toml")]) == 0
+    assert main(["inspect", str(tmp_path / "task.json")]) == 0
     (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("proofs: ")]
     assert "if all 3 servers followed the protocol" in line
     assert "at most 2^-" in line
@@ -40,7 +40,7 @@ def test_a_design_that_is_worthless_at_its_minimum_batch_is_refused_unless_it_is
     assert "WORTHLESS" not in told.err
     assert write_task_file(tmp_path / "few", "--minimum-batch", "20", insisted=()) == 2
     assert "with the minimum batch of 20 reports a regression is WORTHLESS under the usual" in capsys.readouterr().err
-    assert not (tmp_path / "few" / "task.toml").exists()
+    assert not (tmp_path / "few" / "task.json").exists()
     assert write_task_file(tmp_path / "insisted", "--minimum-batch", "20") == 0
     assert "is WORTHLESS under the usual assumptions" in capsys.readouterr().err
 
@@ -48,21 +48,21 @@ def test_a_design_that_is_worthless_at_its_minimum_batch_is_refused_unless_it_is
 def test_without_proofs_the_task_file_is_as_it_was(tmp_path, capsys):
     assert write_task_file(tmp_path, "--no-proved") == 0
     assert "dpmpc collection: no proofs, so that one client" in capsys.readouterr().err
-    text = (tmp_path / "task.toml").read_text()
-    assert 'name = "second-moments"' in text
+    text = (tmp_path / "task.json").read_text()
+    assert '"name":"second-moments"' in text
     assert "prove" not in text
-    assert main(["inspect", str(tmp_path / "task.toml")]) == 0
+    assert main(["inspect", str(tmp_path / "task.json")]) == 0
     assert "proofs: none; one client" in capsys.readouterr().out
 
 
 def test_a_task_file_with_shamir_shares_says_what_is_promised_of_noise(tmp_path, capsys):
     assert write_task_file(tmp_path, "--proved", "--sharing", "shamir", servers=4) == 0
-    collection = Collection.load(tmp_path / "task.toml")
+    collection = Collection.load(tmp_path / "task.json")
     assert collection.proved
     assert collection.plan.noise_is_dealt
-    assert "dealers = 3" in (tmp_path / "task.toml").read_text()
+    assert '"dealers":3' in (tmp_path / "task.json").read_text()
     capsys.readouterr()
-    assert main(["inspect", str(tmp_path / "task.toml")]) == 0
+    assert main(["inspect", str(tmp_path / "task.json")]) == 0
     out = capsys.readouterr().out.splitlines()
     (line,) = [line for line in out if line.startswith("proofs: ")]
     assert "if at least 3 servers took part and at most 1 of them lied" in line
@@ -82,7 +82,7 @@ def test_a_task_file_with_shamir_shares_says_what_is_promised_of_noise(tmp_path,
 def test_what_cannot_be_proved_is_refused_with_the_reason(tmp_path, capsys, options, reason):
     assert write_task_file(tmp_path, "--proved", *options) == 2
     assert reason in capsys.readouterr().err
-    assert not (tmp_path / "task.toml").exists()
+    assert not (tmp_path / "task.json").exists()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +94,7 @@ def test_what_cannot_be_proved_is_refused_with_the_reason(tmp_path, capsys, opti
 )
 def test_what_has_no_proofs_goes_without_them_and_says_so(tmp_path, capsys, options):
     assert write_task_file(tmp_path, *options) == 0
-    assert not Collection.load(tmp_path / "task.toml").proved
+    assert not Collection.load(tmp_path / "task.json").proved
     assert "dpmpc collection: no proofs" in capsys.readouterr().err
 
 
@@ -122,7 +122,7 @@ def finish(process, seconds=120):
 def test_all_commands_together_with_liars(tmp_path):
     """Three servers over TLS take reports of honest people and of liars, and release those of the honest."""
     assert write_task_file(tmp_path) == 0
-    task = tmp_path / "task.toml"
+    task = tmp_path / "task.json"
     collection = Collection.load(task)
     rows = np.random.default_rng(1).uniform(0, 10, (PEOPLE, 3))
     table = "a,b,y\n" + "".join(",".join(f"{value:.6f}" for value in row) + "\n" for row in rows)

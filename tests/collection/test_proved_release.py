@@ -15,9 +15,10 @@ from dpmpc.collection import proof_checks, release_process, serving
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, REFUSED, Manifest, wrong_hash
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.seal_folder import SealFolder
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.service import Service
 from dpmpc.collection.verifying import check_refused, verify
 from dpmpc.errors import (
     BatchMismatch,
@@ -51,6 +52,8 @@ from support.proved_collections import (
     without_noise,
 )
 from support.release_processes import COUNT, MINIMUM, copied_or_linked, deploy, filled, run
+from support.sealed_doors import path_of, sealed_for
+from support.services import service_in
 
 LATER = sorted(set(DEEDS) - AT_THE_DOOR)
 
@@ -85,12 +88,12 @@ def test_without_liars_the_release_is_that_of_all_rows(deployment):
 
 
 def test_the_spool_keeps_keys_as_keys(deployment):
-    for server, (shape, size) in enumerate([((1, 14), 144), ((1, 14), 144)]):
+    for server, (shape, size) in enumerate([((1, 14), 128), ((1, 14), 128)]):
         form = ReportFormat(deployment.collection, server)
         assert form.stored_shape == shape
         assert form.record_bytes == size
     form = ReportFormat(deployment.collection, 2)
-    assert form.record_bytes == 144 + 8 * deployment.collection.plan.proofs.circuit.words
+    assert form.record_bytes == 128 + 8 * deployment.collection.plan.proofs.circuit.words
     assert form.stored_shape == deployment.collection.record_shape
 
 
@@ -148,15 +151,16 @@ def test_a_refused_upload_is_answered_with_the_reason(deployment, deed):
     (record,) = DEEDS[deed](deployment.collection, os.urandom(16))[2:]
 
     async def upload():
-        folder = ServerFolder(deployment.folder(2))
-        with folder.open_spool(deployment.collection, 2, writer=True) as spool:
+        folder, collection = deployment.folder(2), deployment.collection
+        options = {"seals": SealFolder(folder / "seals"), "now": lambda: collection.opens}
+        with service_in(folder, collection, 2, **options) as (service, spool):
             before = len(spool)
-            service = Service(deployment.collection, 2, spool, now=lambda: deployment.collection.opens)
             try:
-                async with TestClient(TestServer(service.application())) as client:
-                    path = f"/v1/collections/{deployment.collection.digest.hex()}/reports"
-                    async with client.post(path, data=record) as response:
-                        return response.status, await response.json(), len(spool) - before
+                async with (
+                    TestClient(TestServer(service.application())) as client,
+                    client.post(path_of(collection), data=sealed_for(collection, 2, [record])[0]) as response,
+                ):
+                    return response.status, await response.json(), len(spool) - before
             finally:
                 await service.close()
 
@@ -194,8 +198,7 @@ def test_without_proofs_one_such_client_spoils_the_release(tmp_path):
     report = os.urandom(16)
     join(
         deployment,
-        [ReportFormat(deployment.collection, server).encode(report, bytes(16)) for server in range(2)]
-        + [ReportFormat(deployment.collection, 2).encode(report, words.tobytes())],
+        [report + bytes(16), report + bytes(16), report + words.tobytes()],
     )
     assert not [result for result in converse(deployment) if isinstance(result, Exception)]
     opened = verify(deployment.out(0), deployment.collection).release.sums[0]
@@ -242,18 +245,15 @@ def test_bodies_that_are_no_reports_are_refused(original):
         record = bytearray(original.records[server][0])
         for _ in range(40):
             broken = bytearray(record)
-            broken[rng.integers(HEADER_BYTES, len(broken))] ^= 1 << int(rng.integers(8))
-            resealed = form.encode(bytes(broken[:16]), bytes(broken[HEADER_BYTES:]))
-            with pytest.raises(ReportRejected):
-                form.decode(bytes(broken))
+            broken[rng.integers(ID_BYTES, len(broken))] ^= 1 << int(rng.integers(8))
             try:
-                form.decode(resealed)  # what another server's part, or the proof, may say
+                form.decode(bytes(broken))  # what another server's part, or the proof, may say
             except ReportRejected:
                 continue
-    content = np.frombuffer(original.records[2][0][HEADER_BYTES:], "<u8").copy()
+    content = np.frombuffer(original.records[2][0][ID_BYTES:], "<u8").copy()
     content[-1] = 2**61 - 1
     with pytest.raises(ReportRejected, match="words"):
-        form.decode(form.encode(original.ids[0], content.tobytes()))
+        form.decode(original.ids[0] + content.tobytes())
 
 
 # Servers that lie

@@ -2,7 +2,6 @@
 
 import os
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -12,7 +11,7 @@ from dpmpc.collection.collection_design import soundness
 from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.collection.shamir_claims import INCONSISTENT, blame, check_odd, opening_condition
 from dpmpc.collection.verifying import check_refused, verify
-from dpmpc.errors import DpmpcError, GuaranteeError, InconsistentShares, InputError, VerificationFailed
+from dpmpc.errors import DpmpcError, GuaranteeError, InconsistentShares, VerificationFailed
 from dpmpc.network.frames import Kind
 from support.hostile import shamir_servers
 from support.hostile.provers import DEEDS, proved_anyway
@@ -121,13 +120,13 @@ def test_a_quorum_has_an_honest_majority_of_those_present(originals, servers, wi
 
 def test_two_liars_at_five_two_with_an_honest_server_missing_are_refused(originals, tmp_path):
     """Four are more than (M + t)/2 = 3.5, and without proofs enough; with proofs 2t + 1 = 5 have to be there."""
-    with pytest.raises(GuaranteeError, match="among fewer 2 corrupt ones could have false reports accepted"):
+    with pytest.raises(GuaranteeError, match=r"fewer could .* have false reports accepted"):
         require_quorum(originals(5).collection, (0,))
     unproved = deploy(tmp_path / "trial", 5, count=1, **{**SHAMIR, "proved": False, "noise_by": "clients"})
     require_quorum(unproved.collection, (0,))
     ended = run(originals(5), servers=[0], options=["--without", "1"])
     assert ended[0].status == 2
-    assert "at least 5 of 5 servers expected where clients prove what they share" in ended[0].told
+    assert "at least 5 of 5 servers expected with shamir shares" in ended[0].told
 
 
 def test_a_missing_server_of_four_is_done_without(deployed, silent):
@@ -207,22 +206,22 @@ def test_a_wrong_share_ends_the_run_where_nobody_can_be_named(deployed, silent, 
 
 
 def test_words_about_blame(originals):
-    """One number of liars in all lines; files of version 0.2 that blame among too few are read, and convict nobody."""
+    """One number of liars in all lines; a file that blames among too few is refused."""
     three, four, five = (originals(servers).collection for servers in (3, 4, 5))
     assert blame(four, [], {"0": []}) == ""
     assert "they are corrupt, if at most 1 of the 4 servers lied" in blame(four, [], {"0": [1]})
     assert "differ on whose shares were wrong" in blame(four, [], {"0": [1], "2": []})
     for collection, without in ((four, [3]), (three, []), (five, [])):
-        words = blame(collection, without, {"0": [1]})
-        assert "convicts nobody" in words
-        assert "corrupt," not in words
+        with pytest.raises(VerificationFailed, match="too few to say whose shares are wrong"):
+            blame(collection, without, {"0": [1]})
         assert "ONLY IF" in opening_condition(collection, without, {"0": [1]})
     for collection, corrupt, servers in ((three, 1, 3), (four, 1, 4), (five, 2, 5)):
         words = f"if at most {corrupt} of the {servers} servers lied"
         assert words in opening_condition(collection, [], {"0": []})
         assert f"and at most {corrupt} of them lied" in soundness(collection, 1000)
     assert "ONLY IF at most 1 of servers [0, 1, 3, 4] lied" in opening_condition(five, [], {"0": [2]})
-    assert "that of other servers" in check_odd(five, {INCONSISTENT: 2}, {"1": 2})
+    with pytest.raises(VerificationFailed, match="so few servers that an honest one could look wrong"):
+        check_odd(five, {INCONSISTENT: 2}, {"1": 2})
 
 
 # Crashes
@@ -489,5 +488,5 @@ def test_counts_that_cannot_be_do_not_verify(originals):
 
 
 def test_proofs_take_the_place_of_the_check_of_dealings(originals):
-    with pytest.raises(InputError, match="checked_dealing: true given with proofs"):
-        msgspec.structs.replace(originals(3).collection, checked_dealing=True)
+    assert originals(3).collection.proved
+    assert not originals(3).collection.checked_dealing

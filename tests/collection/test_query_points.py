@@ -308,7 +308,7 @@ class Server:
     root: object
 
     def open(self):
-        spool = SqliteStore(self.root / "spool", DIGEST, 0, (1, 3))
+        spool = SqliteStore(self.root / "spool", DIGEST, 0, (1, 3), ledger=self.root / "ledger")
         return spool, ReleaseLedger(self.root / "ledger")
 
     def act(self, deed):

@@ -160,7 +160,7 @@ def test_what_is_opened_is_what_was_committed_to(deployment, kind):
 
 
 def test_the_salt_is_drawn_before_the_ledger_binds(deployment):
-    """So that a ledger which has bound reports without a salt was written by version 0.3 or older."""
+    """So that a ledger which has bound reports without a salt has lost it."""
 
     class Dies(ReleasingServer):
         def bound_share(self, *arguments):
@@ -534,7 +534,7 @@ def test_party_settings_of_any_bytes_are_a_typed_error(tmp_path):
     for content in WILD:
         (tmp_path / "party.json").write_bytes(content)
         (tmp_path / "outcome.json").write_bytes(content)
-        with pytest.raises(InputError, match=r"settings of a party|field '\w+' given, only what parties agree on"):
+        with pytest.raises(InputError, match=r"settings of a party"):
             read_settings(tmp_path)
         assert read_outcome(tmp_path) is None
 

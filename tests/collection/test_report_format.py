@@ -47,7 +47,7 @@ def test_the_vectors_are_what_the_reference_writes_and_the_page_shows():
     for kind in ("plain", "proved"):
         answer = VECTORS[kind]
         assert {*answer["public_keys"], answer["secret"], answer["id"]} <= lines
-        assert {*answer["payloads"], answer["records_of_format_1"][0], answer["report"]} <= whole
+        assert {*answer["payloads"], answer["report"]} <= whole
 
 
 @pytest.mark.parametrize("kind", ["plain", "proved"])
@@ -68,7 +68,7 @@ def test_servers_find_in_the_reports_what_was_sealed_and_refuse_all_others(certi
     assert report[1:17] == report_id(collection.digest, bytes.fromhex(answer["secret"]))
     for server, opener in enumerate(openers):
         record, token = opener.open(report)
-        assert (record.hex(), token) == (answer["records_of_format_1"][server], None)
+        assert (record.hex(), token) == (answer["id"] + answer["payloads"][server], None)
     for bad in answer["refused"]:
         for server, opener in enumerate(openers):
             if server in bad["refused_by"]:
@@ -107,7 +107,7 @@ def post(servers, server, body):
 
 def test_proved_reports_of_a_client_from_the_page_alone_are_all_released(tmp_path):
     """It gets the task file from the door, and sends each report to one door; no proof of its is refused."""
-    with Servers.make(tmp_path, sealed=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, minimum_batch=50, largest_batch=200, **PROVED) as servers:
         servers.start()
 
         async def fetch():
@@ -130,7 +130,7 @@ def test_proved_reports_of_a_client_from_the_page_alone_are_all_released(tmp_pat
 @pytest.mark.parametrize("roster", [False, True])
 def test_plain_reports_of_a_client_from_the_page_alone_are_stored(tmp_path, roster):
     options = {"noise_by": "servers", "proved": False, "sketch": "sum", "rows": None, "authenticated": roster}
-    with Servers.make(tmp_path, sealed=True, **options) as servers:
+    with Servers.make(tmp_path, doors=True, **options) as servers:
         tickets = draw_tickets(["x"]) if roster else [None]
         if roster:
             for server in range(3):

@@ -8,7 +8,8 @@ import subprocess
 import pytest
 
 from bench.system.collection_servers import Servers
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing import Opener
 from dpmpc.network.identity import write_identity
@@ -64,7 +65,7 @@ def test_the_payloads_are_those_of_the_package_to_the_last_byte(case, environmen
         for server in range(3):
             record, _ = Opener(collection, server, SealFolder(tmp_path / f"seal-{server}")).open(body)
             ReportFormat(collection, server).decode(record)
-            found.append(record[HEADER_BYTES:])
+            found.append(record[ID_BYTES:])
         assert body[1:17] == report.id
         assert found == report.payloads
 
@@ -77,7 +78,7 @@ def test_a_report_of_r_reaches_every_server_once(environment, tmp_path):
         "rows": None,
     }
     del options["corrupt_clients"], options["copies"]  # of designs alone
-    with Servers.make(tmp_path, sealed=True, **options) as servers:
+    with Servers.make(tmp_path, doors=True, **options) as servers:
         servers.start()
         digest = servers.collection.digest.hex()
 

@@ -6,7 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, derive_share_keys
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import ReportFormat, derive_share_keys
 from dpmpc.proved_reports import circuit_of, shares_of
 from dpmpc.proving import joint
 from dpmpc.randomness import KEY_BYTES, SEED_BYTES, Stream
@@ -59,7 +60,7 @@ def test_each_key_is_expanded_for_one_share_of_one_report(tmp_path, expanded, op
     seeds = {key for key in times if len(key) == SEED_BYTES}  # joint randomness of proofs, which servers may know
     assert len(seeds) == (COUNT if deployment.collection.proved else 0)
     assert not {seed[start : start + KEY_BYTES] for seed in seeds for start in (0, KEY_BYTES)} & set(times)
-    sent = {record[HEADER_BYTES:][:KEY_BYTES] for form in by_key for record in deployment.records[form.server]}
+    sent = {record[ID_BYTES:][:KEY_BYTES] for form in by_key for record in deployment.records[form.server]}
     assert len(sent) == COUNT * len(by_key)  # nobody's key tells what another server gets
     seen = set()
     for form in forms:

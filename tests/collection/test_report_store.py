@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from dpmpc.collection import sqlite_store
 from dpmpc.collection.report_store import Tally
-from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError, TooLate, Withdrawn
+from dpmpc.collection.tombstones import Fate
+from dpmpc.errors import CollectionClosed, InputError, ReportConflict, SpoolError, Withdrawn
 from support import collection_processes
 from support.collection_processes import SEGMENT_ROWS, SHAPE, as_array, cut, holds, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
@@ -236,9 +237,9 @@ def test_a_report_that_is_withdrawn_is_gone_and_never_comes_back(place):
     gone, left = ids[::7], [report for report in ids if report not in ids[::7]]
     with open_spool(place) as store:
         store.add(*upload_of(ids))
-        assert store.withdraw([*gone, gone[0]]) == [True] * (len(gone) + 1)
+        assert store.withdraw([*gone, gone[0]]) == [Fate.NOW] * (len(gone) + 1)
         assert holds(store, left)
-        assert store.tally() == (len(left), len(gone), 0)
+        assert store.tally() == (len(left), len(gone))
         for words in (upload_of(gone[:1])[1], upload_of(gone[:1])[1] + np.uint64(1)):
             with pytest.raises(Withdrawn, match=gone[0].hex()):
                 store.add(gone[:1], words)
@@ -250,46 +251,50 @@ def test_a_report_that_is_withdrawn_is_gone_and_never_comes_back(place):
     with open_spool(place) as store:
         assert holds(store, [*left, more[1]])
         assert store.intact().damaged == 0
-        assert store.withdraw(gone) == [True] * len(gone)
-        assert store.tally() == (len(left) + 1, len(gone), 0)
+        assert store.withdraw(gone) == [Fate.BEFORE] * len(gone)
+        assert store.tally() == (len(left) + 1, len(gone))
         with pytest.raises(InputError, match="1 of 1 are not in the"):
             store.share(as_array(gone[:1]))
 
 
-def test_a_report_may_be_withdrawn_before_it_comes(place):
-    ids = reports(4)
-    with open_spool(place, most_stored=300) as store:
-        assert store.withdraw(ids) == [True, True, True, False]  # a hundredth of what is stored at most
-        assert store.withdraw([ids[3], ids[0]]) == [False, True]
-        assert store.tally() == (0, 0, 3)
-    with open_spool(place, most_stored=300) as store:
-        with pytest.raises(Withdrawn):
-            store.add(*upload_of(ids[:1]))
-        store.add(*upload_of(ids[3:]))
-        assert store.withdraw(ids[3:]) == [True]  # of one that is there, a tombstone takes no more room
-        assert store.tally() == (0, 1, 3)
-        assert len(store) == 0
+def test_a_report_that_comes_after_its_withdrawal_is_refused_while_the_allowance_lasts(place):
+    """A hundredth of the room: two of the first 200 ids; they give no room back and take none."""
+    ids = reports(200)
+    with open_spool(place, most_stored=200) as store:
+        assert store.withdraw([*ids, ids[0]]) == [Fate.NEVER] * 201
+        assert store.withdraw(ids[:3]) == [Fate.NEVER] * 3  # it never came, however often that is said
+        assert (store.tally(), store.room(1)) == (Tally(0, 0), 200)
+    with open_spool(place, most_stored=200) as store:
+        for report in ids[:2]:
+            with pytest.raises(Withdrawn):
+                store.add(*upload_of([report]))
+        store.add(*upload_of(ids[2:4]))
+        assert holds(store, ids[2:4])
+        assert store.withdraw([*ids[:3], ids[4], ids[2]]) == [*[Fate.NEVER] * 2, Fate.NOW, Fate.NEVER, Fate.NOW]
+        assert store.withdraw(ids[:3]) == [*[Fate.NEVER] * 2, Fate.BEFORE]
+        assert store.tally() == Tally(1, 1)
+        store.announce()
+        assert store.withdraw([ids[0], ids[3], ids[5]]) == [Fate.NEVER, Fate.LATE, Fate.NEVER]
 
 
 def test_a_tombstone_takes_the_room_of_a_report(place):
-    ids = reports(3)
+    ids = reports(2)
     with open_spool(place, most_stored=100) as store:
-        store.add(*upload_of(ids[:2]))
+        store.add(*upload_of(ids))
         assert store.room(1) == 98
         store.withdraw(ids[1:])
-        assert store.tally() == Tally(1, 1, 1)
-        assert store.room(1) == 97
-        store.add(*upload_of(reports(97, seed=2)))
+        assert store.tally() == Tally(1, 1)
+        assert store.room(1) == 98
+        store.add(*upload_of(reports(98, seed=2)))
         assert store.room(1) == 0
-        assert store.withdraw([bytes(16)]) == [False]
 
 
 def test_what_another_process_withdraws_is_refused_by_the_one_that_writes(place):
     ids = reports(3)
     with open_spool(place) as store:
-        store.add(*upload_of(ids[:2]))
+        store.add(*upload_of(ids))
         with open_spool(place, writer=False) as other:
-            assert other.withdraw(ids[1:]) == [True, True]
+            assert other.withdraw(ids[1:]) == [Fate.NOW] * 2
         for report in ids[1:]:
             with pytest.raises(Withdrawn):
                 store.add(*upload_of([report]))
@@ -297,22 +302,21 @@ def test_what_another_process_withdraws_is_refused_by_the_one_that_writes(place)
 
 
 def test_nothing_is_withdrawn_once_the_reports_are_announced(place):
+    """What was withdrawn before stays so, and is said to whoever asks; what was never there is no report too late."""
     ids = reports(3)
     with open_spool(place) as store, open_spool(place, writer=False) as release:
         store.add(*upload_of(ids))
         release.close_for_good()
-        assert store.withdraw(ids[:1]) == [True]  # a closed collection is not released yet
+        assert store.withdraw(ids[:1]) == [Fate.NOW]  # a closed collection is not released yet
         release.announce()
         assert store.announced
-        with pytest.raises(TooLate, match="announced its reports for the release"):
-            store.withdraw(ids[1:2])
+        assert store.withdraw([*ids[:2], bytes(16)]) == [Fate.BEFORE, Fate.LATE, Fate.NEVER]
         assert holds(store, ids[1:])
     with open_spool(place) as store:
-        with pytest.raises(TooLate):
-            store.withdraw([bytes(16)])
+        assert store.withdraw(ids[1:2]) == [Fate.LATE]
         store.take_back_announcement()
         assert not store.announced
-        assert store.withdraw(ids[1:2]) == [True]
+        assert store.withdraw(ids[1:2]) == [Fate.NOW]
         assert holds(store, ids[2:])
 
 
@@ -320,7 +324,7 @@ def test_ids_of_another_length_are_not_withdrawn(place):
     with open_spool(place) as store:
         with pytest.raises(InputError, match="ids: 15 bytes given as number 1"):
             store.withdraw([bytes(16), bytes(15)])
-        assert store.tally() == (0, 0, 0)
+        assert store.tally() == (0, 0)
 
 
 def test_facts_are_kept(place):
@@ -383,6 +387,7 @@ class StoreMachine(RuleBasedStateMachine):
     def begin(self):
         wipe(self.folder)
         self.store, self.model, self.gone, self.closed = open_spool(self.folder), {}, set(), False
+        self.ahead = set()  # withdrawn before they came
 
     @rule(upload=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 20)), max_size=70))
     def add(self, upload):
@@ -391,7 +396,7 @@ class StoreMachine(RuleBasedStateMachine):
         contents = [max(0, content - 19) for _, content in upload]
         words = np.array([np.full(SHAPE, content) for content in contents], np.uint64).reshape(-1, *SHAPE)
         wanted = dict(self.model)
-        conflict = not self.gone.isdisjoint(ids) or any(
+        conflict = not (self.gone | self.ahead).isdisjoint(ids) or any(
             wanted.setdefault(report, content) != content for report, content in zip(ids, contents, strict=True)
         )
         if self.closed or conflict:
@@ -404,11 +409,12 @@ class StoreMachine(RuleBasedStateMachine):
 
     @rule(name=st.integers(0, 60))
     def withdraw(self, name):
-        """Report `name` may be there, or not yet; all tombstones together are few enough."""
+        """Report `name` may be there, or not yet."""
         report = name.to_bytes(16, "big")
-        assert self.store.withdraw([report]) == [True]
+        fate = Fate.NOW if report in self.model else Fate.BEFORE if report in self.gone else Fate.NEVER
+        assert self.store.withdraw([report]) == [fate]
+        (self.ahead if fate is Fate.NEVER else self.gone).add(report)
         self.model.pop(report, None)
-        self.gone.add(report)
 
     @rule(orderly=st.booleans())
     def reopen(self, orderly):

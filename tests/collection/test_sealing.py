@@ -1,4 +1,4 @@
-"""Reports of format 2: keys, the task file that names them, and records that open for one server, key and id alone."""
+"""Sealed reports: keys, the task file that names them, and records that open for one server, key and id alone."""
 
 import hashlib
 import json
@@ -28,7 +28,7 @@ PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": 1}
 
 
 def made(root, **options):
-    return Servers.make(root, sealed=True, **options)
+    return Servers.make(root, doors=True, **options)
 
 
 @pytest.fixture(scope="module")
@@ -45,7 +45,7 @@ def sealed(request, tmp_path_factory):
 
 
 def reports_of(collection, tickets=None):
-    """Two reports and the records of format 1 that are in them."""
+    """Two reports and the records that are in them."""
     if tickets is None:
         ids = [report_id(collection.digest, Stream.from_os().bytes(32)) for _ in ROWS]
     else:
@@ -60,7 +60,7 @@ def opener(servers, server):
     return Opener(servers.collection, server, servers.server_folder(server).seals)
 
 
-def test_each_server_finds_its_record_of_format_1(sealed):
+def test_each_server_finds_its_record(sealed):
     tickets = draw_tickets(["x", "y"]) if sealed.collection.authenticated else None
     reports, records = reports_of(sealed.collection, tickets)
     form = SealedReports(sealed.collection)
@@ -146,17 +146,10 @@ def test_the_file_is_its_content_and_its_hash_the_digest(servers, tmp_path):
         written_anew.write_bytes(other)
         with pytest.raises(InputError, match="ask for the original"):
             Collection.load(written_anew)
-    toml = tmp_path / "collection.toml"
+    toml = tmp_path / "collection.json"
     toml.write_bytes(msgspec.toml.encode(servers.collection.to_dict()))
-    with pytest.raises(InputError, match="format 2 in TOML"):
+    with pytest.raises(InputError, match="the task file of a collection expected"):
         Collection.load(toml)
-
-
-def test_what_a_server_of_format_1_answers_is_a_task_file_too(tmp_path):
-    collection = Servers.make(tmp_path).collection
-    (tmp_path / "answer.json").write_bytes(collection.content)
-    assert Collection.load(tmp_path / "answer.json") == collection
-    assert b'"keys"' not in collection.content
 
 
 SMALL = (bytes(32), b"\1" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f")
@@ -165,13 +158,11 @@ SMALL = (bytes(32), b"\1" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f")
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        (lambda keys: {"format": 1}, "format: 1 given with 1 keys of server 0"),
-        (lambda keys: {"format": 3}, "format"),
-        (lambda keys: [(), *keys[1:]], "format: 2 given with 0 keys of server 0"),
+        (lambda keys: {"format": 2}, "not one of this version: format 2 given, 3 expected"),
+        (lambda keys: [(), *keys[1:]], "keys of server 0: numbers 0, 1, .. in this order expected, 1 to 256"),
         (lambda keys: [keys[0], keys[0], keys[2]], "each key once"),
-        (lambda keys: [(), (), ()], "format: 2 given with 0 keys"),
         (lambda keys: [(replaced(keys[0][0], number=1),), *keys[1:]], "numbers 0, 1, .. in this order"),
-        (lambda keys: [tuple(many(MOST_KEYS + 1)), *keys[1:]], "at most 256"),
+        (lambda keys: [tuple(many(MOST_KEYS + 1)), *keys[1:]], "1 to 256"),
         (lambda keys: [(replaced(keys[0][0], public="00"),), *keys[1:]], "a public key of x25519 expected"),
         (lambda keys: [(replaced(keys[0][0], public="zz" * 32),), *keys[1:]], "a public key of x25519 expected"),
         (lambda keys: [(replaced(keys[0][0], public=keys[0][0].public.upper()),), *keys[1:]], "lower case"),
@@ -193,8 +184,8 @@ def test_wrong_keys_are_named(servers, changed, told):
 
 
 def test_more_servers_than_a_byte_can_number_are_refused(servers):
-    with pytest.raises(InputError, match="servers: 257 given, at most 256 expected in format 2"):
-        check_servers(2, [servers.collection.servers[0]] * 257)
+    with pytest.raises(InputError, match="servers: 257 given, at most 256 expected"):
+        check_servers([servers.collection.servers[0]] * 257)
 
 
 @pytest.mark.parametrize(
@@ -206,7 +197,7 @@ def test_sealed_reports_of_one_row_look_like_random_bytes(tmp_path, count):
     Chi-square at each place, with Bonferroni's bound over all: a false alarm in about 1e-6 of all runs, by the limit
     distribution. The keys of the senders are numbers below 2^255 - 19: their top bit is 0.
     """
-    collection = Servers.make(tmp_path, servers=2, columns=["a"], sealed=True).collection
+    collection = Servers.make(tmp_path, servers=2, columns=["a"], doors=True).collection
     form, stream = SealedReports(collection), Stream.from_os()
     ids = [report_id(collection.digest, stream.bytes(32)) for _ in range(count)]
     rows = np.full((count, 1), 3.25)
@@ -255,7 +246,6 @@ def test_keys_are_made_by_a_command_and_named_by_the_task_file(tmp_path, capsys)
     argv += ["--minimum-batch", "1000", "--largest-batch", "5000", "--epsilon", "1", "--delta", "1e-6"]
     assert main(argv) == 0
     collection = Collection.load(tmp_path / "task.json")
-    assert collection.format == 2
     assert [len(entry.keys) for entry in collection.servers] == [1] * 3
     capsys.readouterr()
     assert main(["inspect", str(tmp_path / "task.json")]) == 0

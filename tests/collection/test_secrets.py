@@ -21,12 +21,15 @@ import numpy as np
 import pytest
 
 from bench.system.collection_servers import Servers
+from dpmpc.collection.doors import SEALED_UPLOADS
 from dpmpc.collection.ledger import ReleaseLedger
-from dpmpc.collection.reports import HEADER_BYTES
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.roster import read_tickets
+from dpmpc.collection.sealing import Opener
 from dpmpc.collection.submission import Submission
 from dpmpc.errors import DpmpcError
 from dpmpc.network.identity import pinning_context, public_context, sign
+from support.sealed_doors import sealed_for
 
 COUNT = 210
 SMALL = {"minimum_batch": 200, "rows": 8, "sparsity": 2, "copies": "each", "largest_batch": 5000}
@@ -79,7 +82,7 @@ def collected(tmp_path_factory):
     try:
         seen, secrets = Seen(), {}
         with Servers.make(folder, authenticated=True, **SMALL) as servers:
-            assert seen.run("roster", "roster", "collection.toml", "--clients", COUNT, "--out", "out", cwd=folder) == 0
+            assert seen.run("roster", "roster", "collection.json", "--clients", COUNT, "--out", "out", cwd=folder) == 0
             for server in range(3):
                 shutil.copy(folder / "out" / f"roster-{server}", servers.server_folder(server).roster)
                 servers.server_folder(server).roster.chmod(0o600)
@@ -97,7 +100,7 @@ def collected(tmp_path_factory):
             servers.start()
             for server in range(3):
                 seen.watch(f"server {server}", servers.processes[server])
-            submit = ["submit", "collection.toml", "data.csv", "--tickets", "out/tickets.csv", "--state", "state"]
+            submit = ["submit", "collection.json", "data.csv", "--tickets", "out/tickets.csv", "--state", "state"]
             assert seen.run("client", *submit, "--seconds", 100, cwd=folder) == 0
             seen.texts["answers"] = asyncio.run(misuse(servers, tickets))
             secrets["words"] = words(servers)
@@ -112,9 +115,11 @@ def collected(tmp_path_factory):
 def payloads(servers, folder, rows, tickets):
     """Make the reports that `dpmpc submit` then finds in its state, and return what is in them."""
     with Submission(collection=servers.collection, state=folder / "state", tickets=tickets).open(rows) as pending:
-        sent = [record.content for server in range(3) for part in pending.records(server, COUNT) for record in part]
-    assert len(sent) == 3 * COUNT
-    return set().union(*(forms_of(content[HEADER_BYTES:]) for content in sent))
+        sent = [record.content for part in pending.records(0, COUNT) for record in part]
+    assert len(sent) == COUNT
+    openers = [Opener(servers.collection, server, servers.server_folder(server).seals) for server in range(3)]
+    records = [opener.open(report)[0] for report in sent for opener in openers]
+    return set().union(*(forms_of(record[ID_BYTES:]) for record in records))
 
 
 def words(servers):
@@ -131,11 +136,12 @@ async def misuse(servers, tickets):
     """Send what is refused, with secrets in it; return all answers, and the metrics."""
     entry, ticket = servers.collection.servers[0], tickets[0]
     token = ticket.token(0).hex()
-    uploads = f"/v1/collections/{servers.collection.digest.hex()}/reports"
+    uploads = SEALED_UPLOADS.format(digest=servers.collection.digest.hex())
+    (stolen,) = sealed_for(servers.collection, 0, [ticket.report + tickets[1].token(0) + bytes(16)])
     requests = [
         ("POST", uploads, ticket.report + bytes(32), f"Bearer {token}"),
         ("POST", uploads, ticket.report + bytes(31), f"Bearer {token}"),
-        ("POST", uploads, ticket.report + bytes(32), f"Bearer {tickets[1].token(0).hex()}"),
+        ("POST", uploads, stolen, f"Bearer {tickets[1].token(0).hex()}"),
         ("POST", uploads, ticket.report + bytes(32), f"Basic {token}"),
         ("POST", f"{uploads}/{token}?token={token}", b"", token),
         ("GET", "/metrics", None, f"Bearer {token}"),
@@ -169,7 +175,7 @@ def release(seen, folder):
     pipe = subprocess.PIPE
     running = []
     for server in range(3):
-        command = [sys.executable, "-m", "dpmpc", "release", "collection.toml", "--server", str(server), "--close"]
+        command = [sys.executable, "-m", "dpmpc", "release", "collection.json", "--server", str(server), "--close"]
         command += ["--folder", f"server-{server}", "--out", f"release-{server}.dpmpc"]
         running.append(subprocess.Popen(command, cwd=folder, stdout=pipe, stderr=pipe))
         seen.watch(f"release {server}", running[-1])
@@ -244,6 +250,6 @@ def test_what_others_may_touch_is_refused(collected, place, mode):
 def test_a_row_is_no_argument(collected):
     """A command line is everybody's to read, so that a row comes from a file or from standard input."""
     servers, _, _ = collected
-    command = [sys.executable, "-m", "dpmpc", "submit", "collection.toml", "--row", "a=1", "b=2", "y=3"]
+    command = [sys.executable, "-m", "dpmpc", "submit", "collection.json", "--row", "a=1", "b=2", "y=3"]
     done = subprocess.run(command, cwd=servers.folder, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2

@@ -2,8 +2,10 @@
 
 import datetime
 import json
+import math
 import shutil
 
+import mpmath
 import msgspec
 import numpy as np
 import pytest
@@ -20,6 +22,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.errors import AlreadyReleased, GuaranteeError, InputError, VerificationFailed
 from dpmpc.network.identity import write_identity
 from dpmpc.privacy.composition import Cost, composed_epsilon
+from support.exact_gaussian import exact_delta
 from support.release_processes import deploy, run, states
 
 DAY = datetime.timedelta(days=1)
@@ -52,6 +55,20 @@ def test_a_table_that_promises_too_much_is_no_table(change, words):
         msgspec.structs.replace(THREE, **change).__post_init__()
 
 
+def test_no_table_promises_more_than_the_exact_composition_gives():
+    """The largest equal shares that are taken, against the curve of the Gaussian in 60 digits: no tolerance."""
+    low, high = THREE.share[0], 1.0
+    while math.nextafter(low, high) < high:
+        middle = (low + high) / 2
+        try:
+            msgspec.structs.replace(THREE, share=(middle,) * 3, slack=0.0).__post_init__()
+        except GuaranteeError:
+            high = middle
+        else:
+            low = middle
+    assert exact_delta([low] * 3, 1.0) <= mpmath.mpf(1e-6) < exact_delta([low * (1 + 1e-14)] * 3, 1.0)
+
+
 def test_shares_are_fixed_at_the_start_and_end_with_the_last_epoch():
     assert THREE.next.next.epoch == 3
     assert {THREE.identity(["a"]), THREE.next.identity(["a"])} == {THREE.identity(["a"])}
@@ -60,6 +77,10 @@ def test_shares_are_fixed_at_the_start_and_end_with_the_last_epoch():
         _ = THREE.next.next.next
     with pytest.raises(GuaranteeError, match="at most its share"):
         THREE.require_share(Cost(mu=THREE.share[0] * 1.01))
+    THREE.require_share(THREE.cost_of(1))
+    for more in (Cost(mu=math.nextafter(THREE.share[0], 1)), Cost(mu=0.1, slack=math.nextafter(THREE.slack, 1))):
+        with pytest.raises(GuaranteeError, match="at most its share"):
+            THREE.require_share(more)
     with pytest.raises(GuaranteeError, match="another law"):
         THREE.require_share(Cost(epsilon=0.01))
 
@@ -118,7 +139,7 @@ def test_one_more_epoch_or_a_changed_share_is_another_table(ledger):
         manifest("bb", changed, earlier=known),
         manifest("bb", THREE.next, ("other certificates",), earlier=known),
     ):
-        with pytest.raises(GuaranteeError, match="another table or other servers"):
+        with pytest.raises(GuaranteeError, match="another table, name or other servers"):
             ledger.seal(other.digest, other.to_json(), ids(64))
     apart = manifest("bb", Series.of("another study", 4, 1.0, 1e-6))
     opened(ledger, apart, 64)  # of which no ledger knows whom it asks
@@ -177,7 +198,7 @@ def epoch_after(first, root, series, **options):
     for server in range(3):
         made.fill(server)
         own = ServerFolder(made.folder(server)).ledger
-        shutil.copytree(ServerFolder(first.folder(server)).ledger, own)
+        shutil.copytree(ServerFolder(first.folder(server)).ledger, own, dirs_exist_ok=True)
     return made
 
 
@@ -250,7 +271,9 @@ def test_the_command_makes_the_epochs_of_a_series(tmp_path, capsys):
         folder = tmp_path / f"{number}"
         write_identity(folder, number, 30 * DAY)
         place = f"{'abc'[number]}.example"
+        assert main(["identity", str(tmp_path / f"seals-{number}"), "--seal", "trial"]) == 0
         servers += ["--server", f"https://{place}:7443", f"{place}:7444", str(folder / "party.crt")]
+        servers += ["--seal", str(tmp_path / f"seals-{number}" / "trial.pub")]
     (tmp_path / "bounds.toml").write_text("[columns]\na = {lower = 0, upper = 10}\ny = {lower = 0, upper = 10}\n")
     now = datetime.datetime.now(datetime.UTC)
     times = [f"--opens={now:%Y-%m-%dT%H:%MZ}", f"--closes={now + DAY:%Y-%m-%dT%H:%MZ}"]
@@ -261,27 +284,62 @@ def test_the_command_makes_the_epochs_of_a_series(tmp_path, capsys):
     def make(name, *options, given=common):
         return main(["collection", str(tmp_path / name), *given, *options])
 
-    assert make("first.toml", "--epochs", "2") == 0, capsys.readouterr().err
-    assert make("second.toml", "--series", str(tmp_path / "first.toml")) == 0
-    files = [Collection.load(tmp_path / f"{name}.toml") for name in ("first", "second")]
+    assert make("first.json", "--epochs", "2") == 0, capsys.readouterr().err
+    assert make("second.json", "--series", str(tmp_path / "first.json")) == 0
+    files = [Collection.load(tmp_path / f"{name}.json") for name in ("first", "second")]
     assert [one.series.epoch for one in files] == [1, 2]
     assert files[0].series_identity == files[1].series_identity
     assert files[0].plan.guarantee.achieved_epsilon < 3
-    assert make("third.toml", "--series", str(tmp_path / "second.toml")) == 2
+    assert make("third.json", "--series", str(tmp_path / "second.json")) == 2
     assert "this was the last one" in capsys.readouterr().err
-    assert make("x.toml", "--series", str(tmp_path / "first.toml"), "--epochs", "2") == 2
-    other = [*common[:4], *servers[4:], *servers[:4], *common[16:]]
-    assert make("x.toml", "--series", str(tmp_path / "first.toml"), given=other) == 2
-    assert make("x.toml", "--series", str(tmp_path / "first.toml"), "--epsilon=4") == 2
+    assert make("x.json", "--series", str(tmp_path / "first.json"), "--epochs", "2") == 2
+    other = [*common[:4], *servers[6:], *servers[:6], *common[22:]]
+    assert make("x.json", "--series", str(tmp_path / "first.json"), given=other) == 2
+    assert make("x.json", "--series", str(tmp_path / "first.json"), "--epsilon=4") == 2
     assert "the total of the series expected" in capsys.readouterr().err
-    assert not (tmp_path / "x.toml").exists()
+    assert not (tmp_path / "x.json").exists()
     plain = json.loads(files[0].content)
     plain["series"]["share"] = [1.0, 1.0]
     with pytest.raises(GuaranteeError, match="at most 3 expected"):
         Collection.from_dict(plain | {name: getattr(files[0], name) for name in ("opens", "closes", "expires")})
 
 
-@pytest.mark.parametrize("name", ["", " ", "x ", "X\u200b", "a\nb", "x" * 201])
-def test_names_that_look_like_others_are_refused(name):
-    with pytest.raises(InputError, match=r"series: name .* given, 1 to 200 printable ones expected"):
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("", " ", "yearly ", " yearly", "year  ly", "yearly.", "year--ly", "a\nb", "yearly\n", "x" * 101),
+        *(
+            "yearly\u200b",
+            "year\u00adly",
+            "year\u00a0ly",
+            "y\u0435arly",
+            "\uff59early",
+            "\U0001d432early",
+            "yea\u0433ly",
+        ),
+        *("e\u0301tude", "\u00e9tude", "\ufb01rst", "yearly\u202e", "year\u2010ly", "yearly\ufe0f"),
+    ],
+    ids=ascii,
+)
+def test_names_of_signs_that_look_like_others_are_refused(name):
+    with pytest.raises(InputError, match=r"series: name .* given, 1 to 100 of the letters A to Z"):
         Series.of(name, 2, 1.0, 1e-6)
+
+
+@pytest.mark.parametrize(
+    "name", ["Yearly", "YEARLY", "year ly", "year-ly", "year.ly", "year1y", "yearIy", "yeariy", "Y.e.a.r.l.y"]
+)
+def test_a_name_that_looks_like_one_of_the_ledger_begins_no_other_series(ledger, name):
+    """A second total for the same people, under a name that nobody tells from the first."""
+    opened(ledger, manifest(), 0)
+    other = manifest("bb", Series.of(name, 3, 1.0, 1e-6))
+    with pytest.raises(GuaranteeError, match=r"another table, name or other servers .* under the name 'yearly'"):
+        ledger.seal(other.digest, other.to_json(), ids(64))
+
+
+def test_the_skeleton_of_a_name_keeps_what_tells_names_apart():
+    def skeleton(name):
+        return Series.of(name, 2, 1.0, 1e-6).skeleton
+
+    assert skeleton("Modern clinic 10") == skeleton("modem-dinic lO")
+    assert len({skeleton(name) for name in ("Survey 2027", "Survey 2028", "Survey", "Surveys north", "Cohort 3")}) == 5

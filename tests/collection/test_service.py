@@ -8,6 +8,7 @@ import logging
 import shutil
 import socket
 import ssl
+import types
 
 import aiohttp
 import numpy as np
@@ -25,12 +26,14 @@ from dpmpc.client import Client
 from dpmpc.collection import uploader
 from dpmpc.collection.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
 from dpmpc.collection.connections import IdleTimeout
+from dpmpc.collection.doors import SEALED_UPLOADS
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import ReportFormat, make_reports
 from dpmpc.collection.roster import Roster, draw_tickets, read_tickets, write_roster, write_tickets
+from dpmpc.collection.sealing import SealedReports, id_of
 from dpmpc.collection.server_folder import open_spool
-from dpmpc.collection.service import LEAST_FREE_BYTES, Service
+from dpmpc.collection.service import LEAST_FREE_BYTES
 from dpmpc.collection.sqlite_store import SqliteStore
 from dpmpc.collection.submission import Submission
 from dpmpc.errors import (
@@ -44,6 +47,8 @@ from dpmpc.errors import (
 )
 from dpmpc.network.identity import pinning_context, write_identity
 from support import forks
+from support.sealed_doors import sealed_for
+from support.services import service_in
 from support.waiting import PATIENCE
 
 ROWS = np.random.default_rng(7).uniform(0, 10, (40, 3))
@@ -67,12 +72,16 @@ def records(collection, rows=ROWS, first=0):
     return make_reports(Client(collection.plan), collection, rows, ids)
 
 
-def answers(collection, requests, server=0, spool=None, tmp_path=None, **options):
+def reports(collection, rows=ROWS, first=0):
+    return list(map(SealedReports(collection).seal, zip(*records(collection, rows, first), strict=True)))
+
+
+def answers(servers, requests, tmp_path=None, **options):
     """Send requests one after the other to a service in this process; return status, JSON and headers of each."""
+    seals = servers.server_folder(0).seals
 
     async def run():
-        with open_spool(tmp_path / "spool", collection, server, writer=True) as spool:
-            service = Service(collection, server, spool, **options)
+        with service_in(tmp_path, servers.collection, seals=seals, **options) as (service, spool):
             try:
                 async with TestClient(TestServer(service.application())) as client:
                     found = []
@@ -88,7 +97,7 @@ def answers(collection, requests, server=0, spool=None, tmp_path=None, **options
 
 
 def uploads(collection):
-    return f"/v1/collections/{collection.digest.hex()}/reports"
+    return SEALED_UPLOADS.format(digest=collection.digest.hex())
 
 
 def post(collection, body, **headers):
@@ -118,8 +127,9 @@ def test_a_submission_that_was_cut_short_sends_the_same_bytes(running, collectio
     with submission.open(ROWS) as pending:
         kept = [record for server in range(3) for part in pending.records(server, 9) for record in part]
         assert len(kept) == len(pending) == 120
+    assert kept[:40] == kept[40:80] == kept[80:]
     for server in (0, 2):  # these have stored and acknowledged, but the client has not heard of it
-        send_raw(collection, server, b"".join(content for _, content in kept[40 * server : 40 * server + 40]))
+        send_raw(collection, server, b"".join(content for _, content in kept[:40]))
     done = submission.run(ROWS)
     assert done.stored == (0, 40, 0)
     assert done.duplicates == (40, 0, 40)
@@ -128,7 +138,7 @@ def test_a_submission_that_was_cut_short_sends_the_same_bytes(running, collectio
 def send_raw(collection, server, body):
     async def run():
         entry = collection.servers[server]
-        size = ReportFormat(collection, server).record_bytes
+        size = SealedReports(collection).report_bytes
         context = pinning_context(entry.certificate.encode())
         async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context)) as session:
             for start in range(0, len(body), size):
@@ -168,7 +178,7 @@ def test_a_server_that_keeps_silent_is_told_of_within_seconds(tmp_path, monkeypa
             quiet.listen()
         (tmp_path / "row").write_text("y=1\na=2\nb=3\n")
         row = ["--row", str(tmp_path / "row"), "--state", str(tmp_path / "state"), "--seconds", "3"]
-        assert main(["submit", str(tmp_path / "collection.toml"), *row]) == 3
+        assert main(["submit", str(tmp_path / "collection.json"), *row]) == 3
     *told, ended = capsys.readouterr().err.splitlines()
     start = "dpmpc submit: server {}, {}: nothing acknowledged for "
     starts = [start.format(server, entry.url) for server, entry in enumerate(servers.collection.servers)]
@@ -185,7 +195,7 @@ def test_ten_thousand_copies_across_a_restart_count_once(tmp_path, copies):
     connections = 50
     with Servers.make(tmp_path, "--rate", "1000000") as servers:
         servers.start(0)
-        body = records(servers.collection, ROWS[:1])[0][0]
+        body = reports(servers.collection, ROWS[:1])[0]
         stored = asyncio.run(hammer(servers, body, copies, connections))
         assert len_of(servers, 0) == 1
         assert sum(stored) <= 1
@@ -232,7 +242,7 @@ def test_a_server_that_stops_has_answered_what_it_took(tmp_path):
     """SIGTERM while requests are under way: whoever got an answer is in the spool."""
     with Servers.make(tmp_path) as servers:
         servers.start(0)
-        own = records(servers.collection, np.repeat(ROWS, 5, axis=0))[0]
+        own = reports(servers.collection, np.repeat(ROWS, 5, axis=0))
         acknowledged = asyncio.run(stop_meanwhile(servers, own))
         assert servers.processes == {}
         with servers.spool(0) as spool:
@@ -253,7 +263,7 @@ async def stop_meanwhile(servers, own):
                 url = entry.url + uploads(servers.collection)
                 async with session.post(url, data=body, server_hostname="party-0") as response:
                     if response.status == 200:
-                        acknowledged.add(body[:16])
+                        acknowledged.add(id_of(body))
 
         sending = [asyncio.create_task(send(body)) for body in own]
         await asyncio.wait(sending, return_when=asyncio.FIRST_COMPLETED)
@@ -301,7 +311,7 @@ def test_a_client_believes_the_pinned_certificate_only(running, collection, tmp_
 @pytest.mark.parametrize("host", ["..", "x" * 300])
 def test_a_name_that_no_host_can_have_is_named(tmp_path, host, capsys):
     Servers.make(tmp_path)
-    command = ["serve", str(tmp_path / "collection.toml"), "--server", "0", "--folder", str(tmp_path / "server-0")]
+    command = ["serve", str(tmp_path / "collection.json"), "--server", "0", "--folder", str(tmp_path / "server-0")]
     assert main([*command, "--listen", f"{host}:8443"]) == 2
     assert f"listen: cannot listen on {host}:8443" in capsys.readouterr().err
 
@@ -317,7 +327,7 @@ def test_an_address_to_listen_at_is_a_host_and_a_port(wrong, capsys):
 
 def test_a_server_refuses_a_folder_that_is_not_its_own(tmp_path):
     servers = Servers.make(tmp_path)
-    command = ["serve", tmp_path / "collection.toml", "--server", "1", "--listen", f"127.0.0.1:{free_ports(1)[0]}"]
+    command = ["serve", tmp_path / "collection.json", "--server", "1", "--listen", f"127.0.0.1:{free_ports(1)[0]}"]
     done = forks.run(*command, "--folder", tmp_path / "server-0")
     assert (done.returncode, "not the certificate" in done.stderr) == (2, True)
     key = servers.server_folder(1).identity / "party.key"
@@ -326,10 +336,11 @@ def test_a_server_refuses_a_folder_that_is_not_its_own(tmp_path):
     assert (done.returncode, "0600 expected" in done.stderr) == (2, True)
 
 
-def test_answers_name_what_is_wrong(collection, tmp_path):
-    first, second = records(collection)[0][:2]
-    again = records(collection)[0][0]  # the same id for another report
+def test_answers_name_what_is_wrong(running, collection, tmp_path):
+    first, second = reports(collection)[:2]
+    again = reports(collection)[0]  # the same id for another report
     other = uploads(collection).replace(collection.digest.hex(), "00" * 32)
+    own = 17 + SealedReports(collection).record_bytes[0]
     requests = [
         post(collection, first),
         post(collection, first),
@@ -337,65 +348,68 @@ def test_answers_name_what_is_wrong(collection, tmp_path):
         post(collection, second + again),
         post(collection, second[:-1]),
         post(collection, b""),
-        post(collection, second[:-1] + bytes([second[-1] ^ 1])),
-        post(collection, records(collection)[1][1]),
+        post(collection, second[: own - 1] + bytes([second[own - 1] ^ 1]) + second[own:]),
+        post(collection, second[:1] + bytes(16) + second[17:]),
         ("POST", other, {"data": second}),
         ("GET", uploads(collection), {}),
         ("GET", "/elsewhere", {}),
-        post(collection, second * 10_000),
+        post(collection, second * 300),
     ]
-    found, stored = answers(collection, requests, tmp_path=tmp_path, limits=Limits(body_bytes=4800))
-    assert [status for status, _, _ in found] == [200, 200, 409, 409, 400, 400, 400, 400, 404, 405, 404, 413]
-    assert found[0][1] == b'{"stored": 1, "duplicates": 0}'
-    assert found[1][1] == b'{"stored": 0, "duplicates": 1}'
-    assert b"ReportConflict" in found[2][1]
-    assert b"480000 bytes given, at most 4800" in found[-1][1]
-    assert stored == 1  # nothing of a body that is in conflict
+    limits = Limits(body_bytes=len(second) * 100)
+    found, stored = answers(running, requests, tmp_path=tmp_path, limits=limits)
+    assert [status for status, _, _ in found] == [200, 200, 409, 202, 400, 400, 400, 400, 404, 405, 404, 413]
+    told = [json.loads(content) for _, content, _ in found[:4]]
+    assert told[0] == {"stored": 1, "duplicates": 0, "servers": {"0": 200}, "reports": [{"0": 200}]}
+    assert (told[1]["stored"], told[1]["duplicates"]) == (0, 1)
+    assert told[2]["error"] == "ReportConflict"
+    assert told[3]["reports"] == [{"0": 200}, {"0": 409}]  # the one in conflict fails alone
+    assert f"{len(second) * 300} bytes given, at most {len(second) * 100}".encode() in found[-1][1]
+    assert stored == 2
 
 
-def test_a_body_without_a_length_is_refused(collection, tmp_path):
+def test_a_body_without_a_length_is_refused(running, collection, tmp_path):
     async def parts():
-        yield records(collection)[0][0]
+        yield reports(collection)[0]
 
-    found, stored = answers(collection, [post(collection, parts())], tmp_path=tmp_path)
+    found, stored = answers(running, [post(collection, parts())], tmp_path=tmp_path)
     assert (found[0][0], stored) == (411, 0)
 
 
-def test_reports_come_between_opening_and_closing(collection, tmp_path):
-    body = records(collection)[0][0]
+def test_reports_come_between_opening_and_closing(running, collection, tmp_path):
+    body = reports(collection)[0]
     for moment, status in (
         (collection.opens - MINUTE, 425),
         (collection.opens, 200),
         (collection.closes - MINUTE, 200),
         (collection.closes, 410),
     ):
-        found, _ = answers(collection, [post(collection, body)], tmp_path=tmp_path, now=lambda moment=moment: moment)
+        found, _ = answers(running, [post(collection, body)], tmp_path=tmp_path, now=lambda moment=moment: moment)
         assert found[0][0] == status
         if status != 200:
             assert moment.isoformat(timespec="seconds").encode() in found[0][1]  # the numbers
 
 
-def test_a_closed_spool_answers_410(collection, tmp_path):
+def test_a_closed_spool_answers_410(running, collection, tmp_path):
     with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
         spool.close_for_good()
-    found, stored = answers(collection, [post(collection, records(collection)[0][0])], tmp_path=tmp_path)
+    found, stored = answers(running, [post(collection, reports(collection)[0])], tmp_path=tmp_path)
     assert (found[0][0], stored) == (410, 0)
 
 
-def test_an_address_has_its_rate(collection, tmp_path):
-    own = records(collection)[0]
+def test_an_address_has_its_rate(running, collection, tmp_path):
+    own = reports(collection)
     limits = Limits(rate=0.2, body_bytes=4800)  # two reports at once, then one in five seconds
     requests = [post(collection, b"".join(own[:2])), post(collection, own[2])]
-    found, stored = answers(collection, requests, tmp_path=tmp_path, limits=limits)
+    found, stored = answers(running, requests, tmp_path=tmp_path, limits=limits)
     assert [status for status, _, _ in found] == [200, 429]
     assert found[1][2]["Retry-After"] in ("5", "4")  # the latter if a second has gone by meanwhile
     assert stored == 2
 
 
-def test_a_rate_of_nearly_nothing_says_come_back_tomorrow(collection, tmp_path):
-    own = records(collection)[0]
+def test_a_rate_of_nearly_nothing_says_come_back_tomorrow(running, collection, tmp_path):
+    own = reports(collection)
     requests = [post(collection, own[0]), post(collection, own[1])]
-    found, stored = answers(collection, requests, tmp_path=tmp_path, limits=Limits(rate=5e-324))
+    found, stored = answers(running, requests, tmp_path=tmp_path, limits=Limits(rate=5e-324))
     assert [status for status, _, _ in found] == [200, 429]
     assert (found[1][2]["Retry-After"], stored) == ("86400", 1)
 
@@ -439,21 +453,20 @@ def test_an_address_has_its_share_of_what_is_stored(tmp_path):
     """Of 8,000 places an address gets 4,000, and whoever comes later still finds some: nobody is sent away for good."""
     servers = Servers.make(tmp_path, largest_batch=2000, minimum_batch=2000)
     collection = servers.collection
-    assert collection.most_stored == 8000
-    form = ReportFormat(collection, 0)
-    own = [form.encode(index.to_bytes(16), bytes(16)) for index in range(8000)]
+    assert collection.entrance_room == 8000
+    own = sealed_for(collection, 0, [index.to_bytes(16) + bytes(16) for index in range(4002)])
     requests = [
         post(collection, b"".join(own[:3999])),
         post(collection, own[3999] + own[4000]),  # one too many
-        post(collection, own[3999]),
         post(collection, own[4001]),
         post(collection, own[5]),  # a client that sends again is told that it was heard
     ]
-    found, stored = answers(collection, requests, tmp_path=tmp_path, limits=Limits(rate=1e6))
-    assert [status for status, _, _ in found] == [200, 503, 200, 503, 200]
-    assert b"NoRoom" in found[1][1]
-    assert b"2 new ones given, more than this address may store now" in found[1][1]  # and no count of others' reports
-    assert int(found[1][2]["Retry-After"]) > 0
+    found, stored = answers(servers, requests, tmp_path=tmp_path, limits=Limits(rate=1e6))
+    assert [status for status, _, _ in found] == [200, 202, 503, 200]
+    assert sorted(one["0"] for one in json.loads(found[1][1])["reports"]) == [200, 503]
+    assert b"NoRoom" in found[2][1]
+    assert b"1 new ones given, more than this address may store now" in found[2][1]  # and no count of others' reports
+    assert int(found[2][2]["Retry-After"]) > 0
     assert stored == 4000
 
 
@@ -474,15 +487,15 @@ def commits(collection, folder, bodies, server=0):
 def test_strangers_leave_room_for_everybody_else(tmp_path):
     """Three addresses take all they can, also after a restart; then a hundred clients come with one report each."""
     collection = Servers.make(tmp_path, largest_batch=2000, minimum_batch=2000).collection
-    form, number = ReportFormat(collection, 0), iter(range(1 << 20))
+    number = iter(range(1 << 20))
 
     def reports(count):
-        return b"".join(form.encode(next(number).to_bytes(16), bytes(16)) for _ in range(count))
+        return b"".join(next(number).to_bytes(16) + bytes(16) for _ in range(count))
 
     sizes = [1000, 300, 100, 30, 10, 3, 1]
     hostile = [(reports(size), f"192.0.2.{address}") for address in range(3) for size in sizes for _ in range(4)]
     taken = commits(collection, tmp_path / "spool", hostile)
-    again = commits(collection, tmp_path / "spool", [(reports(1000), "192.0.2.0"), (reports(1), "a")])
+    again = commits(collection, tmp_path / "spool", [(reports(4000), "192.0.2.0"), (reports(1), "a")])
     honest = commits(collection, tmp_path / "spool", [(reports(1), f"198.51.100.{client}") for client in range(100)])
     assert sum(one.stored for one in taken if not isinstance(one, Exception)) > 6000
     assert {type(one).__name__ for one in taken} == {"Added", "NoRoom"}
@@ -493,34 +506,33 @@ def test_strangers_leave_room_for_everybody_else(tmp_path):
 
 def test_a_roster_is_its_own_limit(tmp_path):
     collection = Servers.make(tmp_path, largest_batch=2000, minimum_batch=2000, authenticated=True).collection
-    form = ReportFormat(collection, 0)
-    body = b"".join(form.encode(index.to_bytes(16), bytes(16)) for index in range(5000))
+    body = b"".join(index.to_bytes(16) + bytes(16) for index in range(5000))
     (added,) = commits(collection, tmp_path / "spool", [(body, "192.0.2.1")])
     assert added.stored == 5000
 
 
-def test_a_full_queue_and_a_full_disk_say_come_back(collection, tmp_path, monkeypatch, caplog):
+def test_a_full_queue_and_a_full_disk_say_come_back(running, collection, tmp_path, monkeypatch, caplog):
     def full(self, uploads):
         raise SpoolError("no space left in /somewhere")
 
     monkeypatch.setattr(SqliteStore, "add_all", full)
-    found, stored = answers(collection, [post(collection, records(collection)[0][0])], tmp_path=tmp_path)
+    found, stored = answers(running, [post(collection, reports(collection)[0])], tmp_path=tmp_path)
     assert (found[0][0], found[0][2]["Retry-After"], stored) == (503, "30", 0)
     assert b"somewhere" not in found[0][1]
     assert "somewhere" in caplog.text
 
 
-def test_health_knows_a_full_disk(collection, tmp_path, monkeypatch):
+def test_health_knows_a_full_disk(running, collection, tmp_path, monkeypatch):
     usage = shutil.disk_usage(tmp_path)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=LEAST_FREE_BYTES - 1))
-    found, _ = answers(collection, [("GET", "/healthz", {})], tmp_path=tmp_path)
+    found, _ = answers(running, [("GET", "/healthz", {})], tmp_path=tmp_path)
     assert (found[0][0], b'"disk": false' in found[0][1], b'"healthy": false' in found[0][1]) == (503, True, True)
     monkeypatch.setattr(shutil, "disk_usage", lambda folder: usage._replace(free=LEAST_FREE_BYTES))
-    found, _ = answers(collection, [("GET", "/healthz", {})], tmp_path=tmp_path)
+    found, _ = answers(running, [("GET", "/healthz", {})], tmp_path=tmp_path)
     assert (found[0][0], b'"disk": true' in found[0][1]) == (200, True)
 
 
-def test_health_knows_that_storing_failed_and_that_it_works_again(collection, tmp_path, monkeypatch):
+def test_health_knows_that_storing_failed_and_that_it_works_again(running, collection, tmp_path, monkeypatch):
     real, failing = SqliteStore.add_all, [True, False]
 
     def add_all(self, uploads):
@@ -529,8 +541,8 @@ def test_health_knows_that_storing_failed_and_that_it_works_again(collection, tm
         return real(self, uploads)
 
     monkeypatch.setattr(SqliteStore, "add_all", add_all)
-    upload, health = post(collection, records(collection)[0][0]), ("GET", "/healthz", {})
-    found, _ = answers(collection, [health, upload, health, upload, health], tmp_path=tmp_path)
+    upload, health = post(collection, reports(collection)[0]), ("GET", "/healthz", {})
+    found, _ = answers(running, [health, upload, health, upload, health], tmp_path=tmp_path)
     assert [status for status, _, _ in found] == [200, 503, 503, 200, 200]
     assert b"somewhere" not in found[2][1]
 
@@ -538,37 +550,37 @@ def test_health_knows_that_storing_failed_and_that_it_works_again(collection, tm
 def test_memory_for_bodies_is_bounded(collection):
     form = ReportFormat(collection, 0)
     gate = Admission(form, Limits(waiting_bytes=12_000, body_bytes=480), None)
-    assert gate.longest == 480
-    with gate.room("192.0.2.1", 480), gate.room("192.0.2.2", 48):
+    assert gate.longest_of(48) == 480
+    with gate.room("192.0.2.1", 480, 48), gate.room("192.0.2.2", 48, 48):
         for address in ("192.0.2.3", "192.0.2.1"):
-            with pytest.raises(Refusal) as caught, gate.room(address, 48):
+            with pytest.raises(Refusal) as caught, gate.room(address, 48, 48):
                 pass
             assert (caught.value.status, caught.value.reason) == (503, "Busy")
     assert gate.waiting == 0
     words = Admission(ReportFormat(collection, 2), Limits(share_bytes=20), None)
-    assert words.longest == ReportFormat(collection, 2).record_bytes  # one record always fits
+    assert words.longest_of(1000) == 1000  # one report always fits
 
 
 def test_slow_bodies_of_eight_addresses_leave_memory_to_others(collection):
     """Each address announces bodies of a megabyte, then shorter ones, until no more are taken, and sends nothing."""
-    gate = Admission(ReportFormat(collection, 0), Limits(), None)
+    gate, size = Admission(ReportFormat(collection, 0), Limits(), None), SealedReports(collection).report_bytes
     with contextlib.ExitStack() as held:
         for address in range(8):
-            for length in (1 << size for size in range(20, 5, -1) for _ in range(64)):
+            for length in (1 << power for power in range(20, 5, -1) for _ in range(64)):
                 with contextlib.suppress(Refusal):
-                    held.enter_context(gate.room(f"192.0.2.{address}", length))
+                    held.enter_context(gate.room(f"192.0.2.{address}", length, size))
         assert gate.waiting > 40 << 20
         for client in range(100):
-            with gate.room(f"198.51.100.{client}", ReportFormat(collection, 0).record_bytes):
+            with gate.room(f"198.51.100.{client}", size, size):
                 pass
 
 
-def test_an_unexpected_error_reaches_whoever_waits(collection, tmp_path, monkeypatch):
+def test_an_unexpected_error_reaches_whoever_waits(running, collection, tmp_path, monkeypatch):
     def broken(self, uploads):
         raise RuntimeError("unforeseen")
 
     monkeypatch.setattr(SqliteStore, "add_all", broken)
-    found, _ = answers(collection, [post(collection, records(collection)[0][0])] * 2, tmp_path=tmp_path)
+    found, _ = answers(running, [post(collection, reports(collection)[0])] * 2, tmp_path=tmp_path)
     assert [status for status, _, _ in found] == [500, 500]
     assert b"unforeseen" not in found[0][1]
 
@@ -579,8 +591,7 @@ def test_a_group_is_stored_at_once_and_a_conflict_fails_alone(collection, tmp_pa
     async def run():
         with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             commits = GroupCommit(ReportFormat(collection, 0), spool, lambda requests, seconds: groups.append(requests))
-            own = records(collection)[0]
-            bad = records(collection)[0][3]
+            own, bad = records(collection)[0], records(collection)[0][3]
             bodies = [*own, bad, b"?", own[0]]
             outcomes = await asyncio.gather(*map(commits.commit, bodies), return_exceptions=True)
             await commits.close()
@@ -596,9 +607,9 @@ def test_a_group_is_stored_at_once_and_a_conflict_fails_alone(collection, tmp_pa
     assert len(groups) < 10
 
 
-def test_health_metrics_and_the_public_file(collection, tmp_path):
+def test_health_metrics_and_the_public_file(running, collection, tmp_path):
     requests = [("GET", path, {}) for path in ("/healthz", "/metrics", "/v1/collection")]
-    found, _ = answers(collection, [post(collection, records(collection)[0][0]), *requests], tmp_path=tmp_path)
+    found, _ = answers(running, [post(collection, reports(collection)[0]), *requests], tmp_path=tmp_path)
     _, health, metrics, public = found
     assert (health[0], b'"healthy": true' in health[1]) == (200, True)
     assert b"dpmpc_reports_accepted_total 1.0" in metrics[1]
@@ -637,8 +648,7 @@ def test_a_connection_that_says_nothing_is_closed(collection):
 
 def test_a_slow_body_is_cut_off(collection, tmp_path):
     async def run():
-        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
-            service = Service(collection, 0, spool, limits=Limits(read_seconds=0.3))
+        with service_in(tmp_path, collection, limits=Limits(read_seconds=0.3)) as (service, spool):
             async with TestServer(service.application()) as server:
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 head = f"POST {uploads(collection)} HTTP/1.1\r\nHost: x\r\nContent-Length: 48\r\n\r\n"
@@ -671,38 +681,46 @@ def test_a_roster_admits_its_clients_once_each(tmp_path):
 
 
 def test_a_token_speaks_for_one_client_at_one_server(tmp_path):
-    collection = Servers.make(tmp_path, authenticated=True).collection
+    servers = Servers.make(tmp_path, authenticated=True)
+    collection = servers.collection
     tickets = draw_tickets(["a", "b"])
     write_roster(tmp_path / "roster-0", collection, 0, tickets)
     roster = Roster(tmp_path / "roster-0", collection, 0)
-    own = make_reports(Client(collection.plan), collection, ROWS[:2], [ticket.report for ticket in tickets])[0]
+    own = make_reports(Client(collection.plan), collection, ROWS[:2], [one.report for one in tickets])
+    first, second = zip(*own, strict=True)
     stranger = draw_tickets(["c"])[0]
+    seal = SealedReports(collection).seal
+    shifted = types.SimpleNamespace(token=lambda server: tickets[0].token(server + 1))  # of another server
     requests = [
-        post(collection, own[0]),
-        post(collection, own[0], Authorization="Bearer xyz"),
-        post(collection, own[0], Authorization=f"Bearer {tickets[1].token(0).hex()}"),
-        post(collection, own[0], Authorization=f"Bearer {tickets[0].token(1).hex()}"),
-        post(collection, own[0], Authorization=f"Bearer {stranger.token(0).hex()}"),
-        post(collection, own[0] + own[1], Authorization=f"Bearer {tickets[0].token(0).hex()}"),
-        post(collection, own[0], Authorization=f"Bearer {tickets[0].token(0).hex()}"),
+        *(post(collection, seal(first, ticket)) for ticket in (tickets[1], shifted, stranger)),
+        post(collection, seal(first, tickets[1]) + seal(second, tickets[1])),
+        post(collection, seal(first, tickets[0])),
     ]
-    found, stored = answers(collection, requests, tmp_path=tmp_path, roster=roster)
-    assert [status for status, _, _ in found] == [401, 401, 403, 403, 403, 400, 200]
-    assert stored == 1
+    found, stored = answers(servers, requests, tmp_path=tmp_path, roster=roster)
+    assert [status for status, _, _ in found] == [403, 403, 403, 202, 200]
+    assert json.loads(found[3][1])["reports"] == [{"0": 403}, {"0": 200}]
+    assert stored == 2
     with pytest.raises(InputError, match="server 1"):
         Roster(tmp_path / "roster-0", collection, 1)
     with pytest.raises(InputError, match="roster"):
-        answers(collection, [], tmp_path=tmp_path)
+        answers(servers, [], tmp_path=tmp_path)
 
 
 def test_a_permanent_refusal_is_a_typed_error(running, collection, tmp_path):
     state, content = tmp_path / "state", ROWS[:1].tobytes()
     submission = Submission(collection=collection, state=state, seconds=60)
-    with Pending(state, collection, content, [records(collection, ROWS[:1], first=900)]):
+    with Pending(state, collection, content, [reports(collection, ROWS[:1], first=900)], 3, secrets_of_ids=[bytes(32)]):
         pass
     submission.run(ROWS[:1])
     other = Submission(collection=collection, state=tmp_path / "other", seconds=60)
-    with Pending(tmp_path / "other", collection, content, [records(collection, ROWS[:1], first=900)]):
+    with Pending(
+        tmp_path / "other",
+        collection,
+        content,
+        [reports(collection, ROWS[:1], first=900)],
+        3,
+        secrets_of_ids=[bytes(32)],
+    ):
         pass
     with pytest.raises(ReportConflict, match="server"):
         other.run(ROWS[:1])
@@ -716,17 +734,17 @@ def test_too_late_is_told_by_the_client(tmp_path):
             Submission(collection=servers.collection, state=tmp_path / "state", seconds=30).run(ROWS[:1])
 
 
-def test_nothing_of_a_client_is_logged(collection, tmp_path, caplog):
+def test_nothing_of_a_client_is_logged(running, collection, tmp_path, caplog):
     caplog.set_level(logging.DEBUG)
-    body = records(collection)[0][0]
-    answers(collection, [post(collection, body), post(collection, b"junk")], tmp_path=tmp_path)
-    assert body[:16].hex() not in caplog.text
+    body = reports(collection)[0]
+    answers(running, [post(collection, body), post(collection, b"junk")], tmp_path=tmp_path)
+    assert id_of(body).hex() not in caplog.text
     assert "junk" not in caplog.text
 
 
 def test_the_commands(running, tmp_path):
     (tmp_path / "data.csv").write_text("y,b,a\n1,2,3\n4,5,6\n7,8,9\n")
-    collection = str(running.folder / "collection.toml")
+    collection = str(running.folder / "collection.json")
 
     def submit(*arguments, row=None):
         return forks.run("submit", collection, *arguments, "--seconds", "60", input=row, cwd=tmp_path)

@@ -21,6 +21,7 @@ from support.collection_processes import (
     SHAPE,
     as_array,
     holds,
+    ledger_of,
     open_spool,
     reports,
     upload_of,
@@ -68,14 +69,15 @@ def test_every_segment_is_a_share_file_of_its_own(folder):
 
 
 def test_arguments_that_make_no_spool(folder):
+    ledger = ledger_of(folder)
     with pytest.raises(InputError, match="digest: 31 bytes"):
-        SqliteStore(folder, bytes(31), 0, SHAPE)
+        SqliteStore(folder, bytes(31), 0, SHAPE, ledger=ledger)
     with pytest.raises(InputError, match="shape: "):
-        SqliteStore(folder, DIGEST, 0, (0, 3))
+        SqliteStore(folder, DIGEST, 0, (0, 3), ledger=ledger)
     with pytest.raises(SpoolError, match=r"no spool\.sqlite"):
-        SqliteStore(folder, DIGEST, 0, SHAPE, writer=False)
+        SqliteStore(folder, DIGEST, 0, SHAPE, ledger=ledger, writer=False)
     with pytest.raises(SpoolError, match="No such file"):
-        SqliteStore(folder / "deeper", DIGEST, 0, SHAPE)
+        SqliteStore(folder / "deeper", DIGEST, 0, SHAPE, ledger=ledger)
     assert not folder.exists()
 
 
@@ -144,14 +146,14 @@ def test_words_are_synced_before_the_index_names_them(folder, monkeypatch):
         order.clear()
         store._database.set_trace_callback(lambda statement: order.append(statement.split()[0]))
         store.add(*upload_of(reports(1, seed=1)))
-        # Description, reports known before, tombstones; the new segment and its name; the row; only then the index.
+        # Description, reports known before; the new segment and its name; the row; only then the index.
         assert order == [
-            *("BEGIN", "SELECT", "SELECT", "PRAGMA", "SELECT", "fsync", "fsync", "pwrite", "fdatasync"),
+            *("BEGIN", "SELECT", "SELECT", "fsync", "fsync", "pwrite", "fdatasync"),
             *("SELECT", "INSERT", "UPDATE", "COMMIT"),
         ]
         order.clear()
         store.add(*upload_of(reports(1, seed=2)))
-        assert order == ["BEGIN", "SELECT", "PRAGMA", "pwrite", "fdatasync", "SELECT", "INSERT", "UPDATE", "COMMIT"]
+        assert order == ["BEGIN", "SELECT", "pwrite", "fdatasync", "SELECT", "INSERT", "UPDATE", "COMMIT"]
         assert store._database.execute("PRAGMA synchronous").fetchone() == (3,)  # EXTRA
         assert store._database.execute("PRAGMA journal_mode").fetchone() == ("wal",)
 
@@ -297,6 +299,7 @@ def test_a_copy_taken_at_any_time_is_a_spool(folder, tmp_path):
             store.add(*upload_of(ids[first : first + 13]))
             copy = tmp_path / f"copy-{first}"
             shutil.copytree(folder, copy)
+            shutil.copytree(ledger_of(folder), ledger_of(copy))
             (copy / "spool.sqlite-shm").unlink()  # memory, which a crash takes away
             with open_spool(copy) as other:
                 assert holds(other, ids[: first + 13])
@@ -332,4 +335,4 @@ def test_words_of_a_withdrawn_report_are_overwritten_after_a_crash(folder, monke
         assert holds(store, ids[:3] + ids[5:])
     with open_spool(folder) as store:
         assert not any(on_disk(folder, report) for report in ids[3:5])
-        assert store.withdraw(ids[3:5]) == [True, True]
+        assert store.withdraw(ids[3:5]) == ["was withdrawn"] * 2

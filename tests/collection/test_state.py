@@ -21,7 +21,6 @@ from dpmpc.collection.ledger import State as Progress
 from dpmpc.collection.report_store import CLOSED_EARLY, Closing
 from dpmpc.collection.sealing import Opener
 from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.service import Service
 from dpmpc.collection.state import (
     RELEASE_PATH,
     REPORT_PATH,
@@ -35,6 +34,7 @@ from dpmpc.errors import CollectionClosed, SpoolError
 from dpmpc.network.identity import pinning_context
 from support.release_processes import close_and_release, deploy
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
+from support.services import service_in
 from support.waiting import PATIENCE
 
 NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
@@ -111,13 +111,6 @@ def test_what_was_closed_in_time_is_not_open_again_when_the_clock_is_put_back():
         assert (found.state, found.since, found.early, found.over) == ("closed", TIMES.closes.isoformat(), False, True)
         with pytest.raises(CollectionClosed):
             require_open(TIMES, found, now)
-
-
-def test_a_store_that_an_older_version_has_closed_says_since_when_only_if_it_was_not_early():
-    unknown = Closing("", "")
-    before, after = state_of(TIMES, NOW, unknown), state_of(TIMES, NOW + DAY, unknown)
-    assert (before.state, before.early, before.since) == ("closed", True, "")
-    assert (after.state, after.early, after.since) == ("closed", False, TIMES.closes.isoformat())
 
 
 def test_who_comes_too_late_or_too_early_is_told_so():
@@ -240,7 +233,7 @@ def said_by(servers, server):
 
 def test_a_server_that_is_closed_alone_says_so_everywhere_within_two_seconds(tmp_path, capsys):
     """No other server answers `dpmpc release --close`; those that are started later are still open."""
-    with Servers.make(tmp_path, sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, **PROVED) as servers:
         servers.start(0)
         argv = ["release", str(servers.task_file), "--server", "0", "--folder", str(tmp_path / "server-0")]
         listening = ["--listen", f"{HOST}:{free_ports(1)[0]}"]
@@ -269,7 +262,7 @@ def test_a_server_that_is_closed_alone_says_so_everywhere_within_two_seconds(tmp
 
 
 def test_after_a_release_every_server_hands_out_its_file_and_its_page(tmp_path, capsys):
-    with Servers.make(tmp_path, sealed=True, minimum_batch=5, largest_batch=200, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, minimum_batch=5, largest_batch=200, **PROVED) as servers:
         servers.start()
         path = path_of(servers.collection)
         body = b"".join(sealed_reports(servers.collection, ROWS[:5]))
@@ -307,14 +300,13 @@ def test_after_a_release_every_server_hands_out_its_file_and_its_page(tmp_path, 
 
 def test_a_server_that_runs_on_past_expiry_deletes_its_keys(tmp_path):
     """At the second at which its clock says so, and not before."""
-    servers = Servers.make(tmp_path, sealed=True, **PROVED)
+    servers = Servers.make(tmp_path, doors=True, **PROVED)
     collection, folder = servers.collection, servers.server_folder(0)
     clock = [collection.expires - datetime.timedelta(seconds=1)]
-    with folder.open_spool(collection, 0, writer=True) as spool:
 
-        async def run():
-            opener = Opener(collection, 0, folder.seals)
-            service = Service(collection, 0, spool, opener=opener, now=lambda: clock[0])
+    async def run():
+        opener = Opener(collection, 0, folder.seals)
+        with service_in(folder.path, collection, opener=opener, now=lambda: clock[0]) as (service, _):
             await service._state()
             kept = len(list(folder.seals.folder.glob("*.key")))
             clock[0] = collection.expires
@@ -324,5 +316,5 @@ def test_a_server_that_runs_on_past_expiry_deletes_its_keys(tmp_path):
             await service.close()
             return kept
 
-        assert asyncio.run(run()) == 1
+    assert asyncio.run(run()) == 1
     assert not list(folder.seals.folder.glob("*.key"))

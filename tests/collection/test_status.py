@@ -7,7 +7,6 @@ import json
 import logging
 import re
 import types
-from pathlib import Path
 
 import msgspec
 import pytest
@@ -21,33 +20,44 @@ from dpmpc.cli.main import main, parser
 from dpmpc.collection import front_page, service
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
 from dpmpc.collection.release_process import in_words_of_servers
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import ReportFormat
+from dpmpc.collection.roster import TOKEN_BYTES
+from dpmpc.collection.seal_folder import SealFolder
+from dpmpc.collection.sealing import SealedReports
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import open_spool
-from dpmpc.collection.service import Service
 from dpmpc.collection.status import ROUNDED_TO, Answer, HourlyCount, Status, ask, lines, rounded
 from dpmpc.collection.submission import Submission
 from dpmpc.data import Schema
 from dpmpc.errors import InputError, PartyImpersonated, PartyLost, PartyMissing
 from dpmpc.network.identity import fingerprint, write_identity
 from dpmpc.specification import Budget
+from support.certified_releases import certify
 from support.hostile import strangers
+from support.seal_keys import key_in
+from support.sealed_doors import path_of, sealed_for
+from support.services import service_in
 
 NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
-ROOT = Path(__file__).parent.parent
 DAY = datetime.timedelta(days=1)
 ROWS = [[1.0, 2.0, 3.0]] * 12
 
 
 @pytest.fixture(scope="module")
-def entries(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("identities")
+def identities(tmp_path_factory):
+    return tmp_path_factory.mktemp("identities")
+
+
+@pytest.fixture(scope="module")
+def entries(identities):
     return tuple(
         ServerEntry(
             f"https://{name}.example:7443",
             f"{name}.example:7444",
-            write_identity(folder / name, number, DAY).decode(),
+            write_identity(identities / name, number, DAY).decode(),
+            (key_in(identities / name),),
             organisation=f"<i>Clinic {name}</i>",
         )
         for number, name in enumerate("abc")
@@ -71,8 +81,7 @@ def answered(collection, tmp_path, *paths, now=NOW, **options):
     """Return what a service in this process answers to GET requests."""
 
     async def run():
-        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
-            one = Service(collection, 0, spool, now=lambda: now, **options)
+        with service_in(tmp_path, collection, now=lambda: now, **options) as (one, _):
             try:
                 async with TestClient(TestServer(one.application())) as client:
                     found = []
@@ -111,19 +120,20 @@ def test_a_public_count_changes_at_full_hours_only():
 
 
 @pytest.mark.parametrize("authenticated", [False, True], ids=["anybody", "roster"])
-def test_no_stranger_sees_a_single_report_arrive(entries, tmp_path, monkeypatch, authenticated):
+def test_no_stranger_sees_a_single_report_arrive(entries, identities, tmp_path, monkeypatch, authenticated):
     """Own reports bring no public count to its edge; with a roster it moves at the full hour, whoever asks."""
     monkeypatch.setattr(service, "_is_loopback", lambda address: False)
     monkeypatch.setattr(service, "CLOCK_SECONDS", 0.01)
     collection = made(entries, authenticated=authenticated, proved=False)
-    form, numbers, clock = ReportFormat(collection, 0), iter(range(10**6)), [NOW]
+    plain = ReportFormat(collection, 0).record_bytes - ID_BYTES + (TOKEN_BYTES if authenticated else 0)
+    numbers, clock = iter(range(10**6)), [NOW]
     roster = None
     if authenticated:
         roster = types.SimpleNamespace(admits=lambda report, token: True)
 
     async def run():
-        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
-            one = Service(collection, 0, spool, roster=roster, now=lambda: clock[0])
+        seals = SealFolder(identities / "a" / "seals")
+        with service_in(tmp_path, collection, seals=seals, roster=roster, now=lambda: clock[0]) as (one, spool):
             ticking = asyncio.create_task(one.tell_times())
             try:
                 async with TestClient(TestServer(one.application())) as client:
@@ -136,10 +146,9 @@ def test_no_stranger_sees_a_single_report_arrive(entries, tmp_path, monkeypatch,
                         return found
 
                     async def contribute():
-                        body = form.encode(next(numbers).to_bytes(16), bytes(form.record_bytes - HEADER_BYTES))
-                        headers = {"Authorization": f"Bearer {'00' * 32}"} if authenticated else {}
-                        path = f"/v1/collections/{collection.digest.hex()}/reports"
-                        async with client.post(path, data=body, headers=headers) as response:
+                        record = next(numbers).to_bytes(16) + bytes(plain)
+                        (body,) = sealed_for(collection, 0, [record])
+                        async with client.post(path_of(collection), data=body) as response:
                             assert response.status == 200, await response.text()
 
                     assert json.loads((await shown())[0])["stored"] is None
@@ -164,10 +173,9 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
     """Another process closes the spool early: uploads, status, health, page and log, then after a restart."""
     caplog.set_level(logging.INFO)
     collection = made(entries, proved=False)
-    path = f"/v1/collections/{collection.digest.hex()}/reports"
+    path = path_of(collection)
 
-    async def says(spool):
-        one = Service(collection, 0, spool, now=lambda: NOW)
+    async def says(one):
         telling = asyncio.create_task(one.tell_times())
         try:
             async with TestClient(TestServer(one.application())) as client:
@@ -181,12 +189,12 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
         for name in ("/v1/status", "/healthz", "/"):
             async with client.get(name) as response:
                 found[name] = await response.text()
-        async with client.post(path, data=b"x" * ReportFormat(collection, 0).record_bytes) as response:
+        async with client.post(path, data=b"x" * SealedReports(collection).report_bytes) as response:
             return json.loads(found["/v1/status"]), json.loads(found["/healthz"]), found["/"], response.status
 
     async def run(closing):
-        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
-            async for client in says(spool):
+        with service_in(tmp_path, collection, now=lambda: NOW) as (one, _):
+            async for client in says(one):
                 if closing:
                     assert (await look(client))[0]["state"] == "open"
                     with open_spool(tmp_path / "spool", collection, 0, writer=False) as other:
@@ -239,7 +247,7 @@ def test_the_page_says_what_is_collected_and_loads_nothing(entries, tmp_path):
         collection.name,
         collection.digest.hex(),
         "31 January 2027, 12:00 UTC",
-        "dpmpc submit survey.toml",
+        "dpmpc submit survey.json",
         "0 reports",
         "2,000 to 10,000",
         "(1, 1e-07)-differential privacy",
@@ -293,7 +301,7 @@ def test_the_style_is_the_one_that_the_policy_allows(entries):
 def test_the_command_asks_all_servers_and_one(tmp_path, capsys):
     with Servers.make(tmp_path, servers=2) as servers:
         servers.start()
-        task, urls = tmp_path / "collection.toml", [entry.url for entry in servers.collection.servers]
+        task, urls = tmp_path / "collection.json", [entry.url for entry in servers.collection.servers]
         progress = []
         Submission(
             collection=servers.collection,
@@ -355,11 +363,10 @@ def test_an_answer_that_is_no_status_names_the_server(tmp_path):
 def test_refused_uploads_are_logged_by_cause_and_summed_at_the_end(entries, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     collection = made(entries)
-    path = f"/v1/collections/{collection.digest.hex()}/reports"
+    path = path_of(collection)
 
     async def run():
-        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
-            one = Service(collection, 0, spool, now=lambda: NOW)
+        with service_in(tmp_path, collection, now=lambda: NOW) as (one, _):
             try:
                 async with TestClient(TestServer(one.application())) as client:
                     for where, body in ((path, b"secret"), (path, b"secret"), (path.replace("/coll", "/v", 0), b"")):
@@ -380,8 +387,7 @@ def test_opening_and_closing_are_logged(entries, tmp_path, caplog, monkeypatch):
     collection, clock = made(entries), [NOW - 2 * DAY]
 
     async def run():
-        with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
-            one = Service(collection, 0, spool, now=lambda: clock[0])
+        with service_in(tmp_path, collection, now=lambda: clock[0]) as (one, _):
             telling = asyncio.create_task(one.tell_times())
             for now in (NOW, NOW + DAY):
                 await asyncio.sleep(0.1)
@@ -427,9 +433,9 @@ def test_no_message_of_a_collection_speaks_of_parties():
     assert "party" not in commands.__doc__
 
 
-def test_a_release_without_a_roster_counts_reports_and_no_people(capsys):
+def test_a_release_without_a_roster_counts_reports_and_no_people(tmp_path, capsys):
     """One program may have sent them all. The noise is said with its unit, and not as a mean of one row."""
-    path = str(ROOT / "vectors" / "version_0_1" / "collected_servers.dpmpc")
+    path = str(certify(tmp_path, 3, [], noise_by="servers", corrupt_clients=None).path)
     assert main(["read", path, "--html"]) == 0
     page = html.unescape(capsys.readouterr().out)
     assert main(["read", path]) == 0

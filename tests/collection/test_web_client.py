@@ -1,13 +1,16 @@
 """The client in JavaScript, run by node: its reports are the package's, sealed; it refuses what it cannot vouch for."""
 
 import base64
+import contextlib
 import datetime
 import hashlib
 import json
 import os
 import re
 import shutil
+import socketserver
 import subprocess
+import threading
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,12 +18,15 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.collection.roster import Ticket
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing import Opener, SealedReports
+from dpmpc.collection.series import Series
 from dpmpc.data import Cells, Schema
 from dpmpc.network.identity import write_identity
+from dpmpc.privacy import bound_in_words
 from dpmpc.proved_reports import unpacked
 from dpmpc.proving.circuit import FIELD
 from support.node import WEB, node, run_node
@@ -75,7 +81,7 @@ def opened(servers, collection, report):
     for server in range(3):
         record, token = Opener(collection, server, SealFolder(servers[0] / f"seal-{server}")).open(report)
         ReportFormat(collection, server).decode(record)  # whose own hash has to be that of the proof
-        found.append((record[HEADER_BYTES:], token))
+        found.append((record[ID_BYTES:], token))
     return found
 
 
@@ -178,7 +184,7 @@ def test_a_row_without_a_number_for_each_column_is_refused(designed, row, said):
 
 
 REFUSED = {
-    "format": ({"format": 3}, "format: 3 received, 2 expected by this client"),
+    "format": ({"format": 2}, "format: 2 received, 3 expected by this client"),
     "noise": ({"task": {"noising": {"by": "clients"}}}, 'noise: "clients" received, servers expected by this client'),
     "sharing": ({"task": {"sharing": "shamir"}}, 'sharing: "shamir" received, additive expected by this client'),
     "ring": ({"task": {"encoding": {"ring": "mersenne61"}}}, 'ring: "mersenne61" received, ring64 expected'),
@@ -366,26 +372,81 @@ def test_the_same_bytes_are_sent_to_each_door_until_all_servers_have_them(design
         assert (sent["error"], sent["status"], sent["final"]) == ("SendError", status, final)
 
 
+def own(*words):
+    return {"status": 200, "said": {"server": 0, "reports": list(words)}}
+
+
+NOW, LATE, NEVER = own("withdrawn now"), own("too late"), own("never here")
+LIES = [own(200), own("withdrawn now", "withdrawn now"), own(), {"status": 200, "said": {"withdrawn": 1}}]
+A, B = "https://a.example/", "https://b.example"
+
+
 @node
 @pytest.mark.parametrize(
-    ("answers", "count", "outcome"),
+    ("answers", "by", "final"),
     [
-        ([{"status": 200, "said": {"reports": [ALL]}}], 1, ALL),
-        ([None, {"status": 202, "said": {"reports": [SOME]}}], 2, SOME),
-        ([{"status": 409, "said": {"error": "TooLate", "message": "late"}}], 1, (409, True)),
-        ([FULL, FULL], 2, (503, False)),
-        ([None, None], 2, (0, False)),
+        ([NOW, NOW], [A, B], None),
+        ([None, own("was withdrawn")], [B], None),
+        ([LATE, NOW], [B], None),
+        ([LATE, LATE], None, False),  # the third server is not asked
+        ([NEVER, NEVER], None, False),
+        ([FULL, None], None, False),
+        ([CLOSED, CLOSED], None, False),
+        *(([lie, None], None, False) for lie in (*LIES, *UNKNOWN)),
     ],
 )
-def test_a_secret_is_sent_to_one_door_after_another_until_one_takes_it(designed, answers, count, outcome):
-    collection, doors = designed("plain"), ["https://a.example/", "https://b.example"]
-    sent = run_node("send", collection, answers=answers, withdraw=True, doors=doors)
+def test_a_report_is_withdrawn_where_a_door_says_so_of_itself_and_by_nothing_else(designed, answers, by, final):
+    collection = designed("plain")
+    sent = run_node("send", collection, answers=answers, withdraw=True, doors=[A, B])
     path = f"/v2/collections/{collection.digest.hex()}/withdrawals"
-    assert sent["asked"] == [[doors[place].rstrip("/") + path, "00" * 32] for place in range(count)]
-    if isinstance(outcome, dict):
-        assert sent["answer"] == outcome
+    assert sent["asked"] == [[door.rstrip("/") + path, "00" * 32] for door in (A, B)]
+    if by is not None:
+        assert sent["answer"]["by"] == by
     else:
-        assert (sent["error"], sent["status"], sent["final"]) == ("SendError", *outcome)
+        assert (sent["error"], sent["final"]) == ("SendError", final)
+        assert set(sent["servers"]) == {A, B}
+        assert sent["message"].startswith("not confirmed; https://a.example/: ")
+
+
+@node
+def test_the_verdict_on_a_withdrawal_is_that_of_the_vectors(designed):
+    vectors = json.loads((Path(__file__).parents[1] / "vectors" / "withdrawals.json").read_text())["verdicts"]
+    assert run_node("verdicts", designed("plain"), verdicts=vectors) == [one["verdict"] for one in vectors]
+
+
+@contextlib.contextmanager
+def silent(drips):
+    """A door that accepts connections, reads, and never comes to the end of an answer."""
+    ended = threading.Event()
+
+    class Silent(socketserver.BaseRequestHandler):
+        def handle(self):
+            self.request.recv(1 << 16)
+            if drips:
+                kind = b"Content-Type: application/json\r\nTransfer-Encoding: chunked"
+                self.request.sendall(b"HTTP/1.1 200 OK\r\n" + kind + b"\r\n\r\n")
+            with contextlib.suppress(OSError):
+                while not ended.wait(0.1):
+                    self.request.sendall(b"1\r\n \r\n" * drips)
+
+    with socketserver.ThreadingTCPServer(("127.0.0.1", 0), Silent) as server:
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        try:
+            yield f"http://127.0.0.1:{server.server_address[1]}"
+        finally:
+            ended.set()
+            server.shutdown()
+
+
+@node
+@pytest.mark.parametrize("drips", [0, 1])
+def test_a_door_that_is_silent_is_given_up_in_time(designed, drips):
+    with silent(drips) as door:
+        sent, withdrawn, keys = run_node("silent", designed("plain"), doors=[door], patience=400)
+    assert {one["error"] for one in (sent, withdrawn, keys)} == {"SendError"}
+    assert {one["final"] for one in (sent, withdrawn, keys)} == {False}
+    assert "no answer (" in withdrawn["message"]
 
 
 def test_types_are_given_for_everything_that_is_exported():
@@ -451,3 +512,17 @@ def test_the_package_of_npm_has_the_client_and_nothing_else(servers, designed, t
     body, refused = done.stdout.split()
     assert len(opened(servers, collection, bytes.fromhex(body))) == 3
     assert refused == "true"
+
+
+@node
+@pytest.mark.parametrize(
+    "series", [None, Series.of("yearly", 5, 3.0, 1e-9), Series.of("daily", 400, 12.5, 3e-7)], ids=str
+)
+def test_the_promise_is_said_as_the_release_page_says_it(designed, series):
+    collection = msgspec.structs.replace(designed(next(iter(CASES))), series=series)
+    told, budget = run_node("promised", collection), series or collection.plan.guarantee
+    own = "your answers" + ("" if series is None else f" in {series.together}")
+    assert told.startswith(bound_in_words(budget.epsilon, budget.delta, own))
+    assert re.fullmatch(
+        r" This is promised as long as at least \d of the 3 servers follows? the rules\.", told.partition("know.")[2]
+    )

@@ -1,5 +1,6 @@
 """Withdrawals: who holds the secret takes the report back until the release, and nobody else does anything."""
 
+import asyncio
 import time
 
 import numpy as np
@@ -7,25 +8,35 @@ import pytest
 
 from bench.system.collection_servers import Servers
 from dpmpc.cli.main import main
-from dpmpc.collection.doors import MOST_WITHDRAWALS, WITHDRAWALS, Outbox
+from dpmpc.client import Client
+from dpmpc.collection.doors import MOST_WITHDRAWALS, WITHDRAWALS, Door, Outbox
+from dpmpc.collection.logs import RateLimitedLogger
+from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import draw_tickets, write_roster, write_tickets
-from dpmpc.collection.sealing import SECRET_BYTES, id_of, report_id
+from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, id_of, report_id
 from dpmpc.collection.server_folder import ServerFolder
+from dpmpc.collection.service import LOGGER
 from dpmpc.collection.verifying import verify
-from dpmpc.collection.withdrawals import secrets_of, withdraw
-from dpmpc.errors import InputError, PartyMissing, TooLate
+from dpmpc.collection.withdrawing import secrets_of, withdraw
+from dpmpc.errors import InputError, NotConfirmed, TooLate
 from dpmpc.network.identity import pinning_context
+from support.announcements import announced
 from support.release_processes import COUNT, assert_released, filled, run
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
 from support.waiting import PATIENCE
 
-EVERYWHERE = {"0": 200, "1": 200, "2": 200}
+NOW, BEFORE, NEVER, LATE = "withdrawn now", "was withdrawn", "never here", "too late"
+
+
+def said(server, *words):
+    """What a server that withdraws everything answers, of itself."""
+    return 200, {"server": server, "reports": list(words)}
 
 
 @pytest.fixture(scope="module")
 def running(tmp_path_factory):
     """Three servers with doors that tests share, unless they stop one."""
-    with Servers.make(tmp_path_factory.mktemp("doors"), "--rate", "100000", sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path_factory.mktemp("doors"), "--rate", "100000", doors=True, **PROVED) as servers:
         yield servers.start()
 
 
@@ -45,6 +56,14 @@ def send(servers, server, *reports):
     return exchange("POST", servers.door(server) + path_of(servers.collection), b"".join(reports))[:2]
 
 
+def receipt_of(folder, collection, secret):
+    """What the form saves."""
+    path = folder / "receipt.txt"
+    name = report_id(collection.digest, secret).hex()
+    path.write_text(f"a trial\ndigest {collection.digest.hex()}\nreport {name}\nsecret {secret.hex()}\n")
+    return path
+
+
 def known_at(servers, report):
     """Which servers hold a report."""
     found = []
@@ -58,19 +77,24 @@ def known_at(servers, report):
 def test_who_holds_the_secret_takes_a_report_back_at_any_door(running):
     (secret, other), (report, kept) = drawn(running.collection, 2)
     assert send(running, 0, report, kept)[0] == 200
-    assert take_back(running, 2, secret) == (200, {"withdrawn": 1, "reports": [EVERYWHERE]})
+    assert take_back(running, 2, secret) == said(2, NOW)
     assert (known_at(running, report), known_at(running, kept)) == ([], [0, 1, 2])
-    assert take_back(running, 1, secret) == (200, {"withdrawn": 1, "reports": [EVERYWHERE]})  # safe to repeat
+    assert take_back(running, 1, secret) == said(1, BEFORE)  # safe to repeat
     status, answer = send(running, 1, report)  # the same bytes never come back
     assert (status, answer["error"]) == (409, "Withdrawn")
     assert take_back(running, 0, other)[0] == 200
 
 
-def test_a_withdrawal_before_the_report_keeps_it_out(running):
+def test_a_report_that_comes_after_its_withdrawal_is_stored_by_no_server_that_had_it(running):
     (secret,), (report,) = drawn(running.collection)
-    assert take_back(running, 1, secret)[0] == 200
+    status, answer = take_back(running, 1, secret)
+    assert (status, answer["error"], answer["server"], answer["reports"]) == (404, "NeverHere", 1, [NEVER])
     for server in range(3):
-        assert send(running, server, report)[0] == 409
+        with Outbox(running.server_folder(server).spool) as outbox:
+            assert len(outbox) == 0  # nothing waits on behalf of a secret of no report
+    status, answer = send(running, 1, report)  # on its way until now
+    assert (status, answer["error"]) == (409, "Withdrawn")
+    assert take_back(running, 1, secret)[1]["reports"] == [NEVER]
     assert known_at(running, report) == []
 
 
@@ -80,7 +104,7 @@ def test_a_stranger_takes_nothing_back(running):
     assert send(running, 0, report)[0] == 200
     named = id_of(report)
     for guess in (named + bytes(16), bytes(16) + named, named * 2, report[1:33], report[-32:]):
-        assert take_back(running, 0, guess)[0] == 200  # of a report that never came
+        assert take_back(running, 0, guess)[1]["reports"] == [NEVER]
     assert known_at(running, report) == [0, 1, 2]
 
 
@@ -92,66 +116,55 @@ def test_bodies_that_are_no_secrets_are_refused(running, body):
     assert (status, answer["error"]) in ((400, "ReportRejected"), (413, "TooLarge"))
 
 
-def test_unknown_reports_take_a_hundredth_of_the_room_and_no_more(tmp_path):
-    with Servers.make(tmp_path, sealed=True, minimum_batch=2, largest_batch=10, **PROVED) as servers:
-        servers.start(0)
-        most = servers.collection.most_stored // 100
-        secrets, (report, *_) = drawn(servers.collection, most + 3)
-        assert send(servers, 0, report)[0] == 202
-        _, answer = take_back(servers, 0, b"".join(secrets[1:]))
-        assert [one["0"] for one in answer["reports"]] == [200] * most + [404] * 2
-        assert take_back(servers, 0, secrets[0])[1]["reports"][0]["0"] == 200  # one that is here
-
-
 def test_a_late_outbox_does_not_bring_a_withdrawn_report_back(tmp_path):
     """Server 2 is away while a report comes and is withdrawn; the door is killed in between, twice."""
-    with Servers.make(tmp_path, sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, **PROVED) as servers:
         servers.start(0, 1)
         (secret,), (report,) = drawn(servers.collection)
         assert send(servers, 0, report)[1]["servers"] == {"0": 200, "1": 200, "2": "unreachable"}
         servers.kill(0)
         servers.start(0)
         status, answer = take_back(servers, 0, secret)
-        assert (status, answer["reports"]) == (202, [{"0": 200, "1": 200, "2": "unreachable"}])
+        assert (status, answer["reports"]) == (200, [NOW])
         servers.kill(0)
         with Outbox(servers.server_folder(0).spool) as outbox:
             assert outbox.waiting(2, 9) == [(id_of(report), secret)]  # in the place of the report
         servers.start(0, 2)
-        until = time.monotonic() + PATIENCE
-        tally = None
-        while tally != (0, 0, 1) and time.monotonic() < until:
+        until, left = time.monotonic() + PATIENCE, 1
+        while left and time.monotonic() < until:
             time.sleep(0.2)
-            with servers.spool(2) as spool:
-                tally = tuple(spool.tally())
-        assert tally == (0, 0, 1)
-        assert send(servers, 2, report)[0] == 409
+            with Outbox(servers.server_folder(0).spool) as outbox:
+                left = len(outbox)
+        assert (left, known_at(servers, report)) == (0, [])  # server 2 never had it, and was handed the withdrawal
+        send(servers, 2, report)  # by somebody else who has the bytes
         assert known_at(servers, report) == []
 
 
 def test_a_server_that_is_too_late_hands_a_withdrawal_on(tmp_path, capsys):
-    with Servers.make(tmp_path, sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, **PROVED) as servers:
         servers.start()
         (secret, last), (report, other) = drawn(servers.collection, 2)
         assert send(servers, 0, report, other)[0] == 200
-        with servers.spool(0) as spool:
-            spool.announce()
-        status, answer = take_back(servers, 0, secret)
-        assert (status, answer["reports"]) == (202, [{"0": 409, "1": 200, "2": 200}])
-        assert known_at(servers, report) == [0]  # and so in no batch
-        for server in (1, 2):
-            with servers.spool(server) as spool:
-                spool.announce()
-        status, answer = take_back(servers, 1, last)
-        assert (status, answer["error"]) == (409, "TooLate")
-        with pytest.raises(TooLate):
-            withdraw(servers.collection, [last])
-        receipt = tmp_path / "receipt.txt"
-        receipt.write_text(f"a trial\nsecret {last.hex()}\n")
-        assert main(["withdraw", str(servers.task_file), "--receipt", str(receipt), "--door", servers.door(0)]) == 2
-        assert "TooLate" in capsys.readouterr().err
-        with servers.spool(1) as spool:
-            spool.take_back_announcement()
-        assert take_back(servers, 0, last)[1]["reports"] == [{"0": 409, "1": 200, "2": 409}]
+        receipt = receipt_of(tmp_path, servers.collection, last)
+        command = ["withdraw", str(servers.task_file), "--receipt", str(receipt)]
+        with announced(servers, 0):
+            status, answer = take_back(servers, 0, secret)
+            assert (status, answer["error"], answer["reports"]) == (409, "TooLate", [LATE])
+            assert known_at(servers, report) == [0]  # and so in no batch
+            with announced(servers, 2):
+                with announced(servers, 1):
+                    status, answer = take_back(servers, 1, last)
+                    assert (status, answer["error"]) == (409, "TooLate")
+                    with pytest.raises(TooLate, match="server 2: 1 too late"):
+                        withdraw(servers.collection, [last])
+                    assert main(command) == 2
+                    assert "TooLate" in capsys.readouterr().err
+                    assert main([*command, "--door", servers.door(0)]) == 3
+                    assert "so that every server is asked for itself" in capsys.readouterr().err
+                assert take_back(servers, 0, last)[1]["reports"] == [LATE]  # which hands it on
+                assert withdraw(servers.collection, [last]).sentences == [
+                    "1 report: in no release, if server 1 is honest"
+                ]
 
 
 def test_the_command_takes_back_what_submit_sent(running, tmp_path, capsys, monkeypatch):
@@ -160,25 +173,25 @@ def test_the_command_takes_back_what_submit_sent(running, tmp_path, capsys, monk
     common = [str(running.task_file), "--door", running.door(0)]
     assert main(["submit", *common, "--row", "row.txt"]) == 0
     (state,) = tmp_path.glob("submission-*.state")
-    (secret,) = secrets_of(state, None)
+    (secret,) = secrets_of(running.collection, state=state)
     before = state.read_bytes()
     assert main(["withdraw", *common]) == 0
     told = capsys.readouterr().out
-    assert "server 2: 1 withdrawn" in told
-    assert "none of them is in the release" in told
+    assert f"{running.door(0)}, as server 0: 1 withdrawn now\n1 report" in told
+    assert told.endswith(f"in no release, if whoever answers at {running.door(0)}, as server 0, is honest\n")
     assert state.read_bytes() == before
     assert main(["withdraw", str(running.task_file), "--state", str(state)]) == 0  # at the pinned ports
+    assert "1 report: in no release, if one of servers 0, 1, 2 is honest" in capsys.readouterr().out
     with running.spool(1) as spool:
         assert report_id(running.collection.digest, secret) not in {bytes(one) for one in spool.ids()}
 
 
 def test_a_server_that_is_away_is_named(tmp_path):
-    with Servers.make(tmp_path, sealed=True, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, **PROVED) as servers:
         servers.start(0, 1)
-        with pytest.raises(PartyMissing, match=r"servers \[2\].*server 2: 1 unreachable"):
+        with pytest.raises(NotConfirmed, match=r"1 of 3 servers have to confirm.*repeat") as caught:
             withdraw(servers.collection, [bytes(32)])
-        with pytest.raises(PartyMissing, match="the door has taken it and tries again"):
-            withdraw(servers.collection, [bytes(32)], door=servers.door(0))
+        assert "server 0: 1 never here; server 1: 1 never here; server 2: 1 no answer" in str(caught.value)
 
 
 def test_arguments_that_fit_nothing_are_refused(running, tmp_path):
@@ -187,14 +200,14 @@ def test_arguments_that_fit_nothing_are_refused(running, tmp_path):
             withdraw(running.collection, **wrong)
     for path, words in (("no", b"nothing"), ("short", b"secret 00")):
         (tmp_path / path).write_bytes(words)
-        with pytest.raises(InputError, match="64 hexadecimal digits expected"):
-            secrets_of(None, tmp_path / path)
-        with pytest.raises(InputError, match="a submission of format 2 expected"):
-            secrets_of(tmp_path / path, None)
+        with pytest.raises(InputError, match="hexadecimal digits"):
+            secrets_of(running.collection, receipt=tmp_path / path)
+        with pytest.raises(InputError, match="the file of a submission expected"):
+            secrets_of(running.collection, state=tmp_path / path)
 
 
 def test_with_a_roster_the_ticket_takes_back(tmp_path, capsys):
-    with Servers.make(tmp_path, sealed=True, authenticated=True, **PROVED) as servers:
+    with Servers.make(tmp_path, doors=True, authenticated=True, **PROVED) as servers:
         tickets = draw_tickets(["x", "y"])
         for server in range(3):
             write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
@@ -212,14 +225,14 @@ def test_with_a_roster_the_ticket_takes_back(tmp_path, capsys):
             assert exchange("POST", url, tickets[0].report, headers=shown, **pinned)[0] == 403
         assert exchange("POST", url, tickets[0].report, **pinned)[0] == 401
         assert main(["withdraw", *common]) == 0
-        assert "server 1: 1 withdrawn" in capsys.readouterr().out
+        assert "server 1: 1 withdrawn now" in capsys.readouterr().out
         for server in range(3):
             with servers.spool(server) as spool:
-                assert tuple(spool.tally()) == (0, 1, 0)
+                assert tuple(spool.tally()) == (0, 1)
 
 
 def test_a_withdrawal_takes_the_place_of_a_report_in_the_outbox(tmp_path):
-    collection = Servers.make(tmp_path, sealed=True, **PROVED).collection
+    collection = Servers.make(tmp_path, doors=True, **PROVED).collection
     (secret, other), (report, kept) = drawn(collection, 2)
     (tmp_path / "spool").mkdir(mode=0o700)
     with Outbox(tmp_path / "spool") as outbox:
@@ -238,6 +251,53 @@ def test_a_withdrawal_takes_the_place_of_a_report_in_the_outbox(tmp_path):
         assert len(outbox) == 0
         outbox.withdraw([(id_of(kept), other, [])])  # which nobody lacks
         assert len(outbox) == 0
+        outbox.put([(report, [1, 2]), (kept, [2])])
+        outbox.withdraw([(id_of(report), b"", [])])  # by a ticket, which no other server would believe
+        assert (outbox.waiting(1, 9), outbox.waiting(2, 9), len(outbox)) == ([], [(id_of(kept), kept)], 1)
+
+
+def test_after_a_withdrawal_by_ticket_the_outbox_hands_on_the_other_reports(tmp_path):
+    """Server 2 is away while two reports come, one of which is taken back; it gets the other one later."""
+    with Servers.make(tmp_path, doors=True, authenticated=True, **PROVED) as servers:
+        tickets = draw_tickets(["x", "y"])
+        for server in range(3):
+            write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
+        servers.start(0, 1)
+        records = make_reports(
+            Client(servers.collection.plan), servers.collection, ROWS[:2], [x.report for x in tickets]
+        )
+        form = SealedReports(servers.collection)
+        sealed = [form.seal(own, one) for own, one in zip(zip(*records, strict=True), tickets, strict=True)]
+        for report in sealed:
+            assert send(servers, 0, report)[1]["servers"] == {"0": 200, "1": 200, "2": "unreachable"}
+        assert withdraw(servers.collection, tickets=tickets[:1]).reports == [{0: NOW, 1: NOW, 2: "no answer"}]
+        servers.start(2)
+        until, left = time.monotonic() + PATIENCE, 1
+        while left and time.monotonic() < until:
+            time.sleep(0.2)
+            with Outbox(servers.server_folder(0).spool) as outbox:
+                left = len(outbox)  # nothing that stays there keeps what is behind it
+        assert (left, known_at(servers, sealed[0]), known_at(servers, sealed[1])) == (0, [], [0, 1, 2])
+
+
+def test_what_is_withdrawn_twice_at_once_is_handed_on_once(running):
+    """A request that holds a secret twice is refused, with the withdrawals of everybody else in it."""
+    (secret, other), reports = drawn(running.collection, 2)
+    assert send(running, 0, *reports)[0] == 200
+    folder = running.server_folder(0)
+
+    async def hand_on():
+        with Outbox(folder.spool) as outbox:
+            door = Door(running.collection, 0, folder.identity, outbox, RateLimitedLogger(LOGGER))
+            handed = [courier.hand(one) for courier in door._couriers.values() for one in (secret, other, secret)]
+            task = asyncio.create_task(door.run())
+            found = await asyncio.wait_for(asyncio.gather(*handed), PATIENCE)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+            return found
+
+    assert asyncio.run(hand_on()) == [200] * 6
+    assert [known_at(running, report) for report in reports] == [[0], [0]]
 
 
 def test_sums_after_withdrawals_are_those_of_the_rest(tmp_path):
@@ -248,7 +308,7 @@ def test_sums_after_withdrawals_are_those_of_the_rest(tmp_path):
     told[0] = sorted({*told[0], *(set(gone) - set(told[1]) - set(told[2]))})
     for server, indices in told.items():
         with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
-            assert spool.withdraw([deployment.ids[index] for index in indices]) == [True] * len(indices)
+            assert spool.withdraw([deployment.ids[index] for index in indices]) == [NOW] * len(indices)
     ended = run(deployment)
     assert {one.status for one in ended.values()} == {0}, ended[0].told
     rest = [index for index in range(COUNT) if index not in gone]

@@ -703,13 +703,6 @@ class TestRecord:
         with pytest.raises(SpoolError, match=KEPT_FILE):
             self.open(tmp_path)
 
-    @pytest.mark.parametrize("name", ["rounds.json", "round-0-shares.words"])
-    def test_a_folder_of_an_older_version_is_refused(self, tmp_path, name):
-        (tmp_path / name).touch()
-        with pytest.raises(InputError, match=r"begun by version 0\.3 or older; finish it with the version that"):
-            self.open(tmp_path)
-        assert [path.name for path in tmp_path.iterdir()] == [name]
-
 
 def test_a_folder_whose_record_is_gone_is_refused_by_its_own_ledger(tmp_path):
     """All that the folder kept was removed, the mark too, but not the ledger in it."""

@@ -309,7 +309,7 @@ def test_a_file_cannot_claim_more_than_its_noise_gives(tmp_path):
 @pytest.mark.parametrize("method", ["\x1b[2Jx\nrelease of 9 reports, signed by all", ["rmgm"], {}, 1, "x" * 10**6])
 def test_a_method_of_a_hostile_file_is_printed_as_one_short_line(tmp_path, capsys, method):
     MixedRelease(small_task(seed=None), np.zeros((ROWS, 5), np.int64), {"method": method}).save(tmp_path / "release")
-    assert main(["learn", str(tmp_path / "release"), "--target", "age"]) == 2
+    assert main(["read", str(tmp_path / "release"), "--target", "age"]) == 2
     told = capsys.readouterr().err
     assert told.count("\n") == 1
     assert told.strip().isprintable()
@@ -378,17 +378,17 @@ def test_simulate_and_learn(command_files, capsys):
     assert "Time and bytes" not in report
     assert report.count("<h2") == 4
     capsys.readouterr()
-    assert main(["learn", str(out), "--target", "income", "--json"]) == 0
+    assert main(["read", str(out), "--target", "income", "--json"]) == 0
     told = capsys.readouterr()
     learned = json.loads(told.out)
     assert "60 people are too few at epsilon = 1" in told.err
     assert learned["second_moments"]["noise"] == pytest.approx(release.task.noise_variance * ROWS / 60)
     assert learned["expected_error"] is None or learned["expected_error"] >= 0.5
-    assert main(["learn", str(out), "--target", "income"]) == 0
+    assert main(["read", str(out), "--target", "income"]) == 0
     assert "near 0, chance decides the coefficients" in capsys.readouterr().out
     fitted = RMGM().fit_release(release, "income")
     assert list(learned["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
-    assert main(["learn", str(out), "--target", "income", "--method", "dgm"]) == 2
+    assert main(["read", str(out), "--target", "income", "--method", "dgm"]) == 2
     assert "7 mixed rows given, one row for each subject expected" in capsys.readouterr().err
     assert simulate(command_files, "--out", out) == 2
     assert "exists already" in capsys.readouterr().err
@@ -421,12 +421,9 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
         random_mixing.prepare(msgspec.structs.replace(settings, launched=seeded))
     preparers.prepare(prepared / "party-2", "say that it is supervised", "know the noise")
     assert main(party_command(command_files, 2, out="again")) == 2
-    assert "field 'supervised' given, only what parties agree on expected" in capsys.readouterr().err
+    assert "unknown field `supervised`" in capsys.readouterr().err
     assert not (command_files / "again").exists()
 
-    (prepared / "party-1" / "spent").touch()
-    assert main(party_command(command_files, 1, out="again")) == 2
-    assert "version 0.1 has sent a release" in capsys.readouterr().err
     wrong = [*party_command(command_files, 1, out="again"), "--party", "2"]
     assert main(wrong) == 2
     assert "of party 1" in capsys.readouterr().err

@@ -10,7 +10,7 @@ import pytest
 
 from dpmpc.data_release.release_record import MOST_COMPARISONS, ReleaseRecord, has_sent
 from dpmpc.errors import BatchMismatch, InputError, SpoolError
-from dpmpc.storage.kept import KEPT_FILE, RELEASE_MARK, Kept
+from dpmpc.storage.kept import KEPT_FILE, MARK_FILE, Kept
 from support.kept_files import commitments_of, kept_on_disk
 
 AGREEMENT, COIN, TOSS = "ab" * 32, b"c" * 32, b"t" * 32
@@ -42,7 +42,7 @@ def test_files_are_for_their_owner_alone(tmp_path):
             record.keep(TOSS, OWN)
     finally:
         os.umask(before)
-    assert sorted(path.name for path in tmp_path.iterdir()) == [KEPT_FILE, RELEASE_MARK]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [MARK_FILE, KEPT_FILE]
     for path in tmp_path.iterdir():
         assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
@@ -204,18 +204,3 @@ def test_a_record_that_cannot_be_read_is_refused_and_not_replaced(tmp_path, cont
     with pytest.raises(SpoolError, match=KEPT_FILE):
         record_of(tmp_path)
     assert (tmp_path / KEPT_FILE).read_bytes() == content
-
-
-def test_a_folder_of_version_0_1_that_has_sent_is_refused(tmp_path):
-    (tmp_path / "spent").touch()
-    with pytest.raises(InputError, match=r"version 0\.1 has sent a release that it did not keep"):
-        record_of(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == ["spent"]
-
-
-@pytest.mark.parametrize("name", ["record.json", "own-release.words"])
-def test_a_folder_of_an_older_version_that_has_sent_is_refused(tmp_path, name):
-    (tmp_path / name).touch()
-    with pytest.raises(InputError, match=r"begun by version 0\.3 or older; finish it with the version that"):
-        record_of(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [name]

@@ -250,8 +250,6 @@ def test_what_is_promised():
         assert "y is not a secret" in text
         fields = model.guarantee_.to_dict()
         assert MutualInformationGuarantee.from_dict(fields) == model.guarantee_
-        older = {"epsilon" if name == "leakage_bits" else name: value for name, value in fields.items()}
-        assert MutualInformationGuarantee.from_dict(older) == model.guarantee_
         assert model.guarantee_.delta == delta_of_bits(0.5)
 
 

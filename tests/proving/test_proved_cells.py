@@ -5,7 +5,9 @@ import pytest
 
 from dpmpc import server
 from dpmpc.collection.releasing import ProvedOutputs
-from dpmpc.collection.reports import HEADER_BYTES
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.sealing import FORMAT
+from dpmpc.collection.sealing_suites import SUITES
 from dpmpc.contributions import CellCounts, CellGrid, ItemSketch
 from dpmpc.contributions.cells import multiplied, strategy_matrix
 from dpmpc.data import Schema
@@ -171,10 +173,11 @@ def test_no_lie_with_the_right_sum_of_all_digits_is_accepted(scheme):
 
 
 def test_sizes_of_four_grids_of_64_cells():
-    """Keys at two of three servers, and at each of them id, tag and the hashes of all."""
+    """Keys at two of three servers, and at each of them the hashes of all; sealed, with one id."""
     circuit = CellsCircuit((64,) * 4)
-    upload = 8 * circuit.words + 3 * (HEADER_BYTES + KEY_BYTES + 3 * PART_BYTES)
-    assert (upload, circuit.message_bytes) == (3136, 264)
+    sealed = len(FORMAT) + ID_BYTES + 3 * (1 + SUITES["x25519"].added_bytes)
+    upload = sealed + 8 * circuit.words + 3 * (KEY_BYTES + 3 * PART_BYTES)
+    assert (upload, circuit.message_bytes) == (3204, 264)
 
 
 def test_fractional_bits_do_not_count_and_few_of_them_are_no_error():

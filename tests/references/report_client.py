@@ -263,11 +263,7 @@ def payloads(task, digest, name, row, draw):
     return plain_payloads(task, digest, z, draw)
 
 
-# ---------------------------------------------------------------- 6. and 7. records and reports
-
-
-def record(digest, server, name, payload):
-    return name + sha(b"dpmpc v1 report" + digest + server.to_bytes(4, "little") + name + payload)[:16] + payload
+# ---------------------------------------------------------------- 6. reports
 
 
 def name_of(digest, secret):
@@ -275,7 +271,7 @@ def name_of(digest, secret):
 
 
 def token(secret, server):
-    """Section 8: a ticket's, for one server."""
+    """Section 7: a ticket's, for one server."""
     return hkdf(secret, b"", b"dpmpc v1 client token\0" + le8(server), 32)
 
 
@@ -303,7 +299,7 @@ def seal(public, info, plain, ephemeral):
 
 
 def open_hybrid(seed, info, sealed):
-    """Section 7, suite x25519-mlkem768: X-Wing, then as above with its shared secret."""
+    """Section 6, suite x25519-mlkem768: X-Wing, then as above with its shared secret."""
     expanded, suite = hashlib.shake_256(seed).digest(96), b"HPKE\x64\x7a\0\1\0\1"
     lattice = MLKEM768PrivateKey.from_seed_bytes(expanded[:64])
     curve = X25519PrivateKey.from_private_bytes(expanded[64:])
@@ -319,13 +315,13 @@ def open_hybrid(seed, info, sealed):
 
 
 def signed_key(digest, server, number, suite, public):
-    """Section 7: what a server signs of a later key."""
+    """Section 6: what a server signs of a later key."""
     parts = (digest, bytes([server]), bytes([number]), suite.encode(), public)
     return b"dpmpc v1 signature" + framed("dpmpc v2 key", *parts)
 
 
 def later_keys(collection, digest, answer):
-    """Section 7: for each server the number and public key to seal to, by the answer of a door."""
+    """Section 6: for each server the number and public key to seal to, by the answer of a door."""
     found = [
         (entry["keys"][-1]["number"], bytes.fromhex(entry["keys"][-1]["public"])) for entry in collection["servers"]
     ]
@@ -342,7 +338,7 @@ def later_keys(collection, digest, answer):
 
 
 def report(digest, keys, name, plains, draw):
-    """Section 7; `keys` are the number and public key of each server."""
+    """Section 6; `keys` are the number and public key of each server."""
     found = b"\2" + name
     for server, ((number, public), plain) in enumerate(zip(keys, plains, strict=True)):
         info = framed("dpmpc v2 record", digest, bytes([server]), bytes([number]), name)
@@ -351,12 +347,12 @@ def report(digest, keys, name, plains, draw):
 
 
 def contribute(content, digest, row, ticket=None, draw=os.urandom):
-    """Return a report of format 2 for a row, from the bytes of a task file and the digest that somebody vouches for."""
+    """Return a report of a row, from the bytes of a task file and the digest that somebody vouches for."""
     if sha(content) != digest:
         raise ValueError("another collection than that of this digest")
     collection = json.loads(content)
     task, servers = collection["task"], collection["servers"]
-    if collection["format"] != 2 or task["sharing"] != "additive" or task["noising"]["by"] != "servers":
+    if collection["format"] != 3 or task["sharing"] != "additive" or task["noising"]["by"] != "servers":
         raise ValueError("not on this page")
     if task["statistic"]["name"].removeprefix("proved-") not in ("rows", "second-moments"):
         raise ValueError("not on this page")
@@ -370,7 +366,7 @@ def contribute(content, digest, row, ticket=None, draw=os.urandom):
     return report(digest, keys, name, plains, draw)
 
 
-# ---------------------------------------------------------------- 11. known answers
+# ---------------------------------------------------------------- 10. known answers
 
 DIGEST, ROW = bytes(range(32)), [44.25, 61.5]
 COLUMNS = [{"name": "age", "lower": 18.0, "upper": 80.0}, {"name": "income", "lower": 0.0, "upper": 100.0}]
@@ -413,7 +409,7 @@ def known_answer(kind, bits):
 
     first, second, third = (whole[start:stop] for start, stop in itertools.pairwise(starts))
     bad = [
-        {"why": "format 1", "report": b"\1" + whole[1:], "refused_by": [0, 1, 2]},
+        {"why": "another format", "report": b"\1" + whole[1:], "refused_by": [0, 1, 2]},
         {"why": "a changed id", "report": flipped(1), "refused_by": [0, 1, 2]},
         {"why": "a key that nobody has", "report": flipped(17), "refused_by": [0]},
         {"why": "a changed key of the sender", "report": flipped(18), "refused_by": [0]},
@@ -434,7 +430,6 @@ def known_answer(kind, bits):
         "private_keys": [key.private_bytes_raw().hex() for key in private],
         "public_keys": [public.hex() for _, public in keys],
         "payloads": [plain.hex() for plain in plains],
-        "records_of_format_1": [record(DIGEST, server, name, plain).hex() for server, plain in enumerate(plains)],
         "report": whole.hex(),
         "refused": [{**one, "report": one["report"].hex()} for one in bad],
     }

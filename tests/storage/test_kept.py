@@ -9,7 +9,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -17,14 +16,11 @@ from dpmpc.errors import BatchMismatch, InconsistentShares, InputError, SpoolErr
 from dpmpc.storage.database import connect, transaction, typed_errors
 from dpmpc.storage.kept import (
     KEPT_FILE,
-    MARK,
-    POINT_MARK,
-    RELEASE_MARK,
-    ROUNDS_MARK,
+    MARK_FILE,
     Kept,
     has_kept,
     keep_alone,
-    refuse_unusable,
+    require_kept,
 )
 
 PURPOSE = "a" * 64
@@ -34,7 +30,7 @@ KILLS = 12
 
 
 def kept_in(folder):
-    return keep_alone(folder, PURPOSE, ROUNDS_MARK)
+    return keep_alone(folder, PURPOSE)
 
 
 def content_of(folder):
@@ -108,8 +104,7 @@ def test_what_begins_is_counted_before_it_begins(tmp_path):
 
 def test_a_folder_is_for_one_process_and_one_purpose(tmp_path):
     other = (
-        "from dpmpc.storage.kept import keep_alone; import pathlib; "
-        f"keep_alone(pathlib.Path({str(tmp_path)!r}), 'a', 'rounds.json')"
+        f"from dpmpc.storage.kept import keep_alone; import pathlib; keep_alone(pathlib.Path({str(tmp_path)!r}), 'a')"
     )
     with kept_in(tmp_path) as kept:
         kept.put({"a": b"1"})
@@ -121,7 +116,7 @@ def test_a_folder_is_for_one_process_and_one_purpose(tmp_path):
         assert "which another process is using" in ended.stderr
         kept.put({"a": b"2"})
     with pytest.raises(InputError, match=r"which was used for aaaaaaaaaaaaaaaa\.\.\., bbbb.* spends further budget"):
-        keep_alone(tmp_path, "b" * 64, ROUNDS_MARK)
+        keep_alone(tmp_path, "b" * 64)
     assert content_of(tmp_path)["a"] == b"2"
 
 
@@ -228,7 +223,7 @@ def test_any_flipped_bit_is_refused_or_harmless(tmp_path):
 WRITER = """
 import pathlib, sys
 from dpmpc.storage.kept import keep_alone
-kept = keep_alone(pathlib.Path(sys.argv[1]), 'a' * 64, 'rounds.json')
+kept = keep_alone(pathlib.Path(sys.argv[1]), 'a' * 64)
 number = int.from_bytes(kept.get('x') or b'', 'little')
 while True:
     number += 1
@@ -297,73 +292,19 @@ def test_an_older_copy_is_sound_and_knows_nothing_of_what_was_sent_since(tmp_pat
         assert kept.get("own") is None
 
 
-@pytest.mark.parametrize(
-    "name", ["record.json", "own-release.words", "rounds.json", "round-0-shares.words", "query-point"]
-)
-def test_a_folder_that_an_older_version_has_used_is_refused_by_name(tmp_path, name):
-    (tmp_path / name).write_bytes(b"")
-    for use in (refuse_unusable, kept_in):
-        with pytest.raises(InputError, match=f"holds '{name}': begun by version 0.3 or older; finish it with"):
-            use(tmp_path)
-    assert [path.name for path in tmp_path.iterdir()] == [name]
-
-
-class ReleaseFieldsOf03(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What version 0.3 reads in record.json, as far as it matters which names it knows and which it needs."""
-
-    format: int
-    agreement: str
-    coin: str
-    comparisons: int = 0
-    toss: str | None = None
-    own: str | None = None
-    nonce: str | None = None
-    commitments: dict[str, str] = {}
-    checksum: str = ""
-
-
-class RoundsFieldsOf03(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What it reads in rounds.json."""
-
-    format: int
-    plan: str
-    folder: str
-    rounds: list[dict[str, object]] = []
-    checksum: str = ""
-
-
-@pytest.mark.parametrize(
-    ("mark", "name", "form"),
-    [
-        (RELEASE_MARK, "record.json", ReleaseFieldsOf03),
-        (ROUNDS_MARK, "rounds.json", RoundsFieldsOf03),
-        (POINT_MARK, "query-point", None),
-    ],
-)
-def test_version_0_3_finds_a_record_in_a_used_folder_that_it_cannot_read(tmp_path, mark, name, form):
-    """Its record refuses other names than these, with the name in the error; of a query point it needs the file."""
-    keep_alone(tmp_path, PURPOSE, mark).close()
-    assert {path.name for path in tmp_path.iterdir()} == {KEPT_FILE, name}
-    assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
-    if form is not None:
-        with pytest.raises(msgspec.ValidationError, match=r"unknown field `used by dpmpc 0\.4 or .* kept\.sqlite`"):
-            msgspec.json.decode((tmp_path / name).read_bytes(), type=form)
-
-
 def test_a_folder_has_its_mark_before_anything_can_be_sent_and_keeps_it(tmp_path):
     kept_in(tmp_path).close()
-    (tmp_path / ROUNDS_MARK).unlink()  # as after a crash between the two
+    (tmp_path / MARK_FILE).unlink()  # as after a crash between the two
     kept_in(tmp_path).close()
-    assert (tmp_path / ROUNDS_MARK).read_bytes() == MARK
-    before = (tmp_path / ROUNDS_MARK).stat().st_mtime_ns
+    assert (tmp_path / MARK_FILE).stat().st_mode & 0o777 == 0o600
+    before = (tmp_path / MARK_FILE).stat().st_mtime_ns
     kept_in(tmp_path).close()
-    assert (tmp_path / ROUNDS_MARK).stat().st_mtime_ns == before
+    assert (tmp_path / MARK_FILE).stat().st_mtime_ns == before
 
 
-@pytest.mark.parametrize("mark", [RELEASE_MARK, ROUNDS_MARK, POINT_MARK])
 @pytest.mark.parametrize("lost", ["removed", "emptied", "cleared"])
-def test_a_folder_that_has_lost_its_file_is_refused_by_its_mark(tmp_path, lost, mark):
-    with keep_alone(tmp_path, PURPOSE, mark) as kept:
+def test_a_folder_that_has_lost_its_file_is_refused_by_its_mark(tmp_path, lost):
+    with kept_in(tmp_path) as kept:
         kept.put({"own": b"sent"})
     path = tmp_path / KEPT_FILE
     if lost == "removed":
@@ -375,13 +316,13 @@ def test_a_folder_that_has_lost_its_file_is_refused_by_its_mark(tmp_path, lost, 
         database.executescript("DROP TABLE kept; DROP TABLE kept_seal")
         database.close()
     for _ in range(2):
-        with pytest.raises(InputError, match=rf"kept\.sqlite was removed or emptied .*\({mark} says so\).* spends"):
-            keep_alone(tmp_path, PURPOSE, mark)
+        with pytest.raises(InputError, match=r"kept\.sqlite was removed or emptied .*\(kept\.mark says so\).* spends"):
+            kept_in(tmp_path)
         assert path.exists() == (lost != "removed")
     assert not has_kept(tmp_path, "own")
     if lost == "removed":
         with pytest.raises(InputError, match="removed or emptied"):
-            refuse_unusable(tmp_path)
+            require_kept(tmp_path)
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")

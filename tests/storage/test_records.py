@@ -94,7 +94,7 @@ def test_the_canonical_form_has_sorted_keys_and_no_spaces():
         ({"format": ...}, "whole: format is missing"),
         ({"b": 3}, "whole: unknown key 'b', only first, format, noise, open, parts, rows, share expected"),
         ({7: 3}, "whole: unknown key '7', only"),
-        ({"format": 1}, "whole: format 1 given, 2 expected"),
+        ({"format": 1}, "whole: not one of this version: format 1 given, 2 expected"),
         ({"first": {"size": 1}}, "whole: first: kind is missing"),
         ({"first": None}, "whole: first: None given, a table with kind, size expected"),
         ({"parts": [{"size": 1, "kind": "flat", "b": 2}]}, "whole: parts: unknown key 'b', only kind, size expected"),

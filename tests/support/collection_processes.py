@@ -3,7 +3,10 @@
 import contextlib
 import hashlib
 import random
+import tempfile
 import time
+import urllib.parse
+from pathlib import Path
 
 import numpy as np
 
@@ -26,9 +29,18 @@ def upload_of(ids):
     return ids, np.array([words_of(report) for report in ids], np.uint64).reshape(len(ids), *SHAPE)
 
 
+def ledger_of(place):
+    """Where the ledger of a store is, of either kind."""
+    if str(place).startswith("/"):
+        return Path(f"{place}-ledger")
+    where = urllib.parse.urlsplit(place)
+    folder = urllib.parse.parse_qs(where.query).get("host", [tempfile.gettempdir()])[0]
+    return Path(folder) / f"ledger{where.path.replace('/', '-')}"
+
+
 def open_spool(place, **options):
     """Open a store of either kind, by its folder or its address."""
-    own = {"digest": DIGEST, "server": 1, "shape": SHAPE, **options}
+    own = {"digest": DIGEST, "server": 1, "shape": SHAPE, "ledger": ledger_of(place), **options}
     if str(place).startswith("/"):  # a folder, for processes of tests as text
         return SqliteStore(place, **own)
     from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
@@ -97,7 +109,7 @@ def withdraw_reports(place, seed, announced):
         announced.send_bytes(b"".join(ids))
         for report in ids:
             announced.send_bytes(report)
-            assert store.withdraw([report]) == [True]
+            assert store.withdraw([report]) == ["withdrawn now"]
             announced.send_bytes(b"withdrawn")
 
 

@@ -5,7 +5,7 @@ import tempfile
 from pathlib import Path
 
 from dpmpc.storage.database import connect
-from dpmpc.storage.kept import KEPT_FILE, POINT_MARK, RELEASE_MARK, ROUNDS_MARK, Kept
+from dpmpc.storage.kept import KEPT_FILE, MARK_FILE, Kept
 
 
 def kept_on_disk(folder):
@@ -22,7 +22,7 @@ def kept_on_disk(folder):
 
 def forget_folder(folder):
     """Remove all that a folder keeps, with its mark: what an owner does that says it has lost its folder."""
-    for name in (KEPT_FILE, RELEASE_MARK, ROUNDS_MARK, POINT_MARK):
+    for name in (KEPT_FILE, MARK_FILE):
         (Path(folder) / name).unlink(missing_ok=True)
 
 

@@ -16,7 +16,7 @@ NO_CERTIFICATE = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
 
 
 @contextlib.asynccontextmanager
-async def opened(limits, log=None, context=NO_CERTIFICATE, work=None, proxies=None):
+async def opened(limits, log=None, context=NO_CERTIFICATE, work=None):
     """A door with an HTTP server behind it that answers `/`, after `work`; yields port, door and what it refused.
 
     The answer is what `work` returns. Without a context there is no TLS.
@@ -32,7 +32,7 @@ async def opened(limits, log=None, context=NO_CERTIFICATE, work=None, proxies=No
     runner = web.AppRunner(application)
     await runner.setup()
     guard.http = runner.server
-    door = LimitedListener(guard, limits, context, RateLimitedLogger(log or LOG), refused.append, proxies)
+    door = LimitedListener(guard, limits, context, RateLimitedLogger(log or LOG), refused.append)
     listeners = await listen("127.0.0.1", 0)
     accepting = asyncio.create_task(door.accept(listeners))
     try:

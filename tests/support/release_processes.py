@@ -37,6 +37,7 @@ from dpmpc.specification import Budget, taken
 from support.hostile import servers as servers_that_misbehave
 from support.processes import begin
 from support.report_words import words_of
+from support.seal_keys import key_in
 
 HOUR, DAY = datetime.timedelta(hours=1), datetime.timedelta(days=1)
 MINIMUM, COUNT = 200, 210
@@ -55,7 +56,7 @@ class Deployment:
 
     @property
     def task_file(self):
-        return self.root / "collection.toml"
+        return self.root / "collection.json"
 
     def folder(self, server):
         return self.root / f"server-{server}"
@@ -117,10 +118,12 @@ def deploy(root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, 
             shutil.copytree(identities.folder(server) / "identity", folder / "identity")
             certificate = (folder / "identity" / "party.crt").read_bytes()
         address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
-        entries.append(ServerEntry(f"https://server-{server}.example", address, certificate.decode()))
+        entries.append(
+            ServerEntry(f"https://server-{server}.example", address, certificate.decode(), (key_in(folder),))
+        )
     schema, fields = Schema.from_pair(columns, (0.0, 10.0)), {"name": "a trial", "servers": tuple(entries)} | fields
     collection = design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-6), **fields)
-    collection.save(root / "collection.toml")
+    collection.save(root / "collection.json")
     rows = np.random.default_rng(5).uniform(0, 10, (count, len(columns)))
     ids = [os.urandom(16) for _ in range(count)] if ids is None else ids
     records = make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
@@ -222,13 +225,13 @@ HOLDERS = {
 }
 
 
-def die(moment, holder, step):
-    """Die before or after a step."""
+def die(moment, holder, step, number=signal.SIGKILL):
+    """Die before or after a step, or be asked to end by another signal."""
     place = HOLDERS[holder]
     original = getattr(place, step)
 
     def kill():
-        os.kill(os.getpid(), signal.SIGKILL)
+        os.kill(os.getpid(), number)
 
     def deadly(*arguments):
         if moment == "before":

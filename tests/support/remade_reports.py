@@ -7,7 +7,8 @@ import numpy as np
 
 from dpmpc.client import Client
 from dpmpc.collection.collection_design import CollectionTerms, design_collection
-from dpmpc.collection.reports import HEADER_BYTES, make_reports
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import make_reports
 from dpmpc.collection.sealing import SECRET_BYTES, report_id
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.task_file import Collection
@@ -18,6 +19,7 @@ from dpmpc.proving.circuit import FIELD
 from dpmpc.randomness import KEY_BYTES, Stream
 from dpmpc.specification import Budget, taken
 from support.release_processes import DAY, HOUR
+from support.seal_keys import a_key
 
 BOUNDS = ("lower", "upper")
 SERVERS_NOISE = {"noise_by": "servers", "corrupt_clients": None, "copies": "auto"}
@@ -88,7 +90,7 @@ def entries_of(certificates, keys=None):
             f"https://server-{server}.example",
             f"server-{server}.example:7000",
             certificate.decode(),
-            () if keys is None else keys[server],
+            (a_key(),) if keys is None else keys[server],
         )
         for server, certificate in enumerate(certificates)
     )
@@ -103,7 +105,7 @@ def remade(collection, count=24) -> list[Remade]:
     secrets = [generator.bytes(SECRET_BYTES) for _ in range(count)]
     ids = [report_id(collection.digest, secret) for secret in secrets]
     records = make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
-    payloads = [[record[HEADER_BYTES:] for record in each] for each in zip(*records, strict=True)]
+    payloads = [[record[ID_BYTES:] for record in each] for each in zip(*records, strict=True)]
     return [
         Remade(row.tolist(), secret, named, drawn_for(collection, named, each), each)
         for row, secret, named, each in zip(rows, secrets, ids, payloads, strict=True)

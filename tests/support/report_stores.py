@@ -11,7 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from support.collection_processes import ledger_of
+
 STORES = ["sqlite", "postgres"]
+_TABLES = ("standing", "reports", "workers")
 NOBODY = 65534
 START_SECONDS = 120
 
@@ -91,14 +94,40 @@ def place_of(request, tmp_path):
 
 
 def wipe(place):
-    """Remove a store."""
+    """Remove a store, and the ledger beside it."""
+    shutil.rmtree(ledger_of(place), ignore_errors=True)
     if isinstance(place, Path):
         shutil.rmtree(place, ignore_errors=True)
     else:
-        import psycopg  # an extra of the package
+        _run(place, "DROP SCHEMA IF EXISTS dpmpc CASCADE")
 
-        with psycopg.connect(place, autocommit=True) as connection:
-            connection.execute("DROP SCHEMA IF EXISTS dpmpc CASCADE")
+
+def put_by(place):
+    """Copy a store, whose ledger stays; return what `put_back` puts in its place."""
+    if isinstance(place, Path):
+        kept = place.with_name("kept")
+        shutil.copytree(place, kept)
+        return kept
+    _run(place, *(f"CREATE TABLE kept_{table} AS TABLE dpmpc.{table}" for table in _TABLES))
+    return None
+
+
+def put_back(place, kept):
+    """Put a store back to what it was."""
+    if isinstance(place, Path):
+        shutil.rmtree(place)
+        shutil.copytree(kept, place)
+        return
+    _run(place, *(f"TRUNCATE dpmpc.{table}" for table in _TABLES))
+    _run(place, *(f"INSERT INTO dpmpc.{table} TABLE kept_{table}" for table in _TABLES))
+
+
+def _run(place, *statements):
+    import psycopg  # an extra of the package
+
+    with psycopg.connect(place, autocommit=True) as connection:
+        for statement in statements:
+            connection.execute(statement)
 
 
 def crash(store):

@@ -1,14 +1,18 @@
-"""Reports of format 2, sealed by a client that sends them to a door."""
+"""Sealed reports, and requests that send them."""
 
 import asyncio
+import http.server
 import json
+import threading
 
 import aiohttp
 import numpy as np
 
 from dpmpc.client import Client
+from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
-from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
+from dpmpc.collection.sealing import FORMAT, SECRET_BYTES, SealedReports, report_id
+from dpmpc.collection.sealing_suites import SUITES
 from dpmpc.randomness import Stream
 
 ROWS = np.random.default_rng(11).uniform(0, 10, (30, 3))
@@ -20,6 +24,18 @@ def sealed_reports(collection, rows=ROWS[:1], ids=None):
     records = make_reports(Client(collection.plan), collection, rows, ids)
     form = SealedReports(collection)
     return [form.seal(own) for own in zip(*records, strict=True)]
+
+
+def sealed_for(collection, server, records):
+    """Return reports that hold these records for one server, and nothing that opens for the others."""
+    form = SealedReports(collection)
+    key, before = form.keys[server], sum(form.record_bytes[:server])
+    after, found = sum(form.record_bytes[server + 1 :]), []
+    for record in records:
+        named, plain = record[:ID_BYTES], record[ID_BYTES:]
+        own = SUITES[key.suite].seal(bytes.fromhex(key.public), plain, form.info(server, key.number, named))
+        found.append(FORMAT + named + bytes(before) + bytes([key.number]) + own + bytes(after))
+    return found
 
 
 def path_of(collection):
@@ -38,3 +54,36 @@ def exchange(method, url, data=None, **options):
                 return response.status, content, response.headers
 
     return asyncio.run(run())
+
+
+class AnsweringDoor:
+    """A door that answers what it likes to all that is sent."""
+
+    def __init__(self, status, content):
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_POST(self):
+                self.rfile.read(int(self.headers["Content-Length"]))
+                self.reply(status, content if isinstance(content, bytes) else json.dumps(content).encode())
+
+            def do_GET(self):  # which keys were added
+                self.reply(200, b'{"keys": []}')
+
+            def reply(self, status, body):
+                self.send_response(status)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_):
+                pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+
+    def __enter__(self):
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()

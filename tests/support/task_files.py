@@ -11,7 +11,7 @@ NUMBERS = "".join(f"[columns.{name}]\nlower = 0.0\nupper = 10.0\n" for name in (
 
 
 def write_task_file(root, *options, servers=3, bounds=NUMBERS, insisted=("--even-if-hopeless",)):
-    """Run `dpmpc identity` and `dpmpc collection` for task.toml, however small the batch; return how that ended."""
+    """Run `dpmpc identity` and `dpmpc collection` for task.json, however small the batch; return how that ended."""
     root.mkdir(exist_ok=True)
     uploads, releases = free_ports(servers), free_ports(servers)
     (root / "bounds.toml").write_text(bounds)
@@ -21,11 +21,12 @@ def write_task_file(root, *options, servers=3, bounds=NUMBERS, insisted=("--even
         folder.mkdir(mode=0o700)
         assert main(["identity", str(folder / "identity"), "--server", str(server), "--days", "2"]) == 0
         certificate = folder / "identity" / "party.crt"
+        assert main(["identity", str(folder / "seals"), "--seal", "trial"]) == 0
         urls = (f"https://127.0.0.1:{uploads[server]}", f"127.0.0.1:{releases[server]}")
-        places += ["--server", *urls, str(certificate)]
+        places += ["--server", *urls, str(certificate), "--seal", str(folder / "seals" / "trial.pub")]
     now = datetime.datetime.now(datetime.UTC)
     times = {"opens": now - HOUR, "closes": now + HOUR, "expires": now + 2 * HOUR}
-    argv = ["collection", str(root / "task.toml"), "--name", "trial", "--bounds", str(root / "bounds.toml"), *places]
+    argv = ["collection", str(root / "task.json"), "--name", "trial", "--bounds", str(root / "bounds.toml"), *places]
     for name, value in times.items():
         argv += [f"--{name}", value.isoformat()]
     argv += ["--minimum-batch", str(LEAST), "--largest-batch", "5000", "--epsilon", "1", "--delta", "1e-6"]

@@ -3,7 +3,7 @@
 import { readFileSync } from 'node:fs';
 
 const given = JSON.parse(readFileSync(0, 'utf8'));
-const { Client, hex, unhex, seal } = await import(given.client);
+const { Client, hex, unhex, seal, verdict } = await import(given.client);
 const instances = [];
 const { Instance } = WebAssembly;
 WebAssembly.Instance = function (...arguments_) {
@@ -28,7 +28,7 @@ const told = async action => {
   try {
     return { answer: await action() };
   } catch (error) {
-    return { error: error.name, message: error.message, status: error.status, final: error.final };
+    return { error: error.name, message: error.message, status: error.status, final: error.final, servers: error.servers };
   }
 };
 const open = () => Client.open(unhex(given.task), given.digest, wasm);
@@ -61,6 +61,7 @@ const jobs = {
     const rows = await Promise.all(given.answers.map(one => told(() => client.row(one))));
     return { variables: client.variables, rows };
   },
+  promised: async () => (await open()).promised,
   open: () => told(async () => (await open()).state(new Date(given.now))),
   async rows() {
     const client = await open();
@@ -78,6 +79,13 @@ const jobs = {
     answers.push(await told(() => given.withdraw ? client.withdraw(report.secret, { doors: given.doors })
       : client.send(report, { doors: given.doors, attempts: given.attempts, pause: 1 })));
     return { asked, ...answers[0] };
+  },
+  verdicts: () => given.verdicts.map(({ servers, needed, words }) => verdict(servers, needed, words)),
+  async silent() {
+    const client = await open(), report = { secret: new Uint8Array(32), body: Uint8Array.of(2, 7) };
+    const { doors, patience } = given, options = { doors, patience, attempts: 2, pause: 1 };
+    return Promise.all([client.send(report, options), client.withdraw(report.secret, options), client.learnKeys(doors[0], options)]
+      .map(job => told(() => job)));
   },
   async keys() {
     const client = await open();

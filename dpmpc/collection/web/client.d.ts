@@ -37,12 +37,24 @@ export interface Ticket {
   secret: string;
 }
 
-export interface SendOptions {
+export interface Waiting {
+  signal?: AbortSignal;
+  /** Milliseconds until a door has answered in full; 30,000 by default. */
+  patience?: number;
+}
+
+export interface Withdrawn {
+  /** The doors that confirmed it: the report is in no release if one of them is honest. */
+  by: string[];
+  /** What each door said of its server. */
+  answers: Record<string, string>;
+}
+
+export interface SendOptions extends Waiting {
   /** Addresses such as "https://server-0.example", taken in turn. */
   doors: string[];
   /** How often the same bytes are sent at most; 8 by default. */
   attempts?: number;
-  signal?: AbortSignal;
   /** Milliseconds before the second attempt, doubled up to 30 seconds; 1,000 by default. */
   pause?: number;
 }
@@ -50,11 +62,11 @@ export interface SendOptions {
 export class CollectionError extends Error {}
 
 export class SendError extends Error {
-  /** Of HTTP, or 0 where there was no answer. */
+  /** Of HTTP, or 0 where there was no answer, or where several doors were asked. */
   readonly status: number;
   /** Whether the same bytes would be refused again; otherwise send them later. */
   readonly final: boolean;
-  /** What each server answered, by its number: a status of HTTP or "unreachable". */
+  /** What each server answered, by its number: a status of HTTP or "unreachable"; of a withdrawal the words, by doors. */
   readonly servers?: Record<string, number | string>;
 }
 
@@ -70,23 +82,31 @@ export class Client {
   readonly columns: readonly Column[];
   readonly variables: readonly Variable[];
   readonly digest: Uint8Array;
+  /** What the task file promises, in words for whoever answers. */
+  readonly promised: string;
   /** The task file, parsed. */
   readonly task: unknown;
   /** The key of each server to which its record is sealed. */
   readonly keys: readonly { number: number; public: Uint8Array }[];
   /** Seals from now on to the keys that servers have added and signed; CollectionError where one is not signed. */
-  learnKeys(door: string, options?: { signal?: AbortSignal }): Promise<void>;
+  learnKeys(door: string, options?: Waiting): Promise<void>;
   state(now?: Date): "not open yet" | "open" | "closed" | "expired";
   /** What `report` takes, from an answer to each variable; RangeError names the one that is none. */
   row(answers: Record<string, Answer>): Record<string, number>;
   /** A number for each column, by its name; RangeError names the one that is none. */
   report(row: Record<string, number>, options?: { ticket?: Ticket }): Promise<Report>;
-  /** Takes a report back by its secret until the release; the status at each server, 200 where it is never released. */
-  withdraw(secret: Uint8Array, options: { doors: string[]; signal?: AbortSignal }): Promise<Record<string, number | string>>;
-  /** Sends the same bytes until all servers have them; SendError where that fails. */
+  /** Takes a report back by its secret, at doors of different servers; SendError where none has confirmed that. */
+  withdraw(secret: Uint8Array, options: { doors: string[] } & Waiting): Promise<Withdrawn>;
+  /** Sends the same bytes until all servers have them, as a door says; SendError where that fails. */
   send(report: Report, options: SendOptions): Promise<{ everywhere: true; servers: Record<string, number> }>;
 }
 
+/** What the words of servers, each of itself, amount to; `needed` have to confirm a withdrawal, one with additive shares. */
+export function verdict(
+  servers: number,
+  needed: number,
+  words: string[],
+): "withdrawn" | "too late" | "never here" | "not confirmed";
 export function hex(bytes: Uint8Array): string;
 export function unhex(digits: string): Uint8Array;
 

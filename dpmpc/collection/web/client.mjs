@@ -16,7 +16,8 @@ const [DONE, DRAW_AGAIN] = [0, 2]; // of report_begin and report_end
 const [KEY, ID, DIGEST, SECRET, TICKET] = [16, 16, 32, 32, 32];
 const PAGE = 1 << 16; // of WebAssembly's memory
 const FINAL = [400, 401, 403, 404, 409, 410]; // answers that the same bytes get again
-const PAUSE = 1000, LONGEST_PAUSE = 30_000; // milliseconds
+const PAUSE = 1000, LONGEST_PAUSE = 30_000, PATIENCE = 30_000; // milliseconds; until a door has answered in full
+const WITHDRAWN = ['withdrawn now', 'was withdrawn'], WORDS = [...WITHDRAWN, 'never here', 'too late']; // of a server, of itself
 const NONE = new Uint8Array(0);
 const P256_KEY = unhex('3059301306072a8648ce3d020106082a8648ce3d030107034200'); // what begins a public key in a certificate
 const ECDSA = { name: 'ECDSA', namedCurve: 'P-256', hash: 'SHA-256' };
@@ -26,7 +27,7 @@ export class CollectionError extends Error {
   name = 'CollectionError';
 }
 
-/** A report was refused, or is not everywhere; `final` where the same bytes would be refused again. */
+/** Not enough servers have confirmed what was sent; `final` where the same bytes would be refused again. */
 export class SendError extends Error {
   name = 'SendError';
   constructor(message, status, servers) {
@@ -34,6 +35,28 @@ export class SendError extends Error {
     this.status = status;
     this.servers = servers;
     this.final = false;
+  }
+}
+
+/**
+ * What is known of a withdrawal by the words of servers, each of itself: `dpmpc.collection.withdrawal_verdict`. `needed` of
+ * them, one with additive shares, have to confirm it; whoever gave no answer has no word here.
+ */
+export function verdict(servers, needed, words) {
+  const count = wanted => words.filter(word => wanted.includes(word)).length;
+  if (count(WITHDRAWN) >= needed) return 'withdrawn';
+  if (servers - count(['too late']) < needed) return 'too late';
+  return count(['never here']) === servers ? 'never here' : 'not confirmed';
+}
+
+/** Return the status and the JSON of an answer that is there, as a whole, in time; whatever else there is, is an error. */
+async function ask(address, { signal, patience = PATIENCE, ...options }) {
+  const limit = AbortSignal.timeout(patience), either = signal ? AbortSignal.any([signal, limit]) : limit;
+  const answer = await fetch(address, { ...options, signal: either, credentials: 'omit', referrerPolicy: 'no-referrer' });
+  try {
+    return { status: answer.status, said: await answer.json() };
+  } catch (error) {
+    throw Object.assign(new Error(error.message), { status: answer.status });
   }
 }
 
@@ -214,6 +237,17 @@ function rawSignature(der) {
   return at === der.length ? join(...parts) : NONE;
 }
 
+/** What epsilon and delta mean, as dpmpc/privacy/in_words.py says it; numbers are rounded so that it is true. */
+function boundInWords(epsilon, delta, own) {
+  const inDigits = (number, digits = 10) => number.toLocaleString('en', { maximumSignificantDigits: digits });
+  const up = 10 ** (2 - Math.floor(epsilon / Math.LN10)), exponent = inDigits(Math.ceil(100 * epsilon) / 100, 6);
+  const factor = epsilon > 20 ? `e^${exponent}` : inDigits(Math.ceil(Math.exp(epsilon) * up) / up);
+  const plus = delta ? `, plus 1 in ${Math.floor((1 + 2 ** -50) / delta).toLocaleString('en')}` : '';
+  const right = Math.ceil(1000 * Math.min(1, (1 + delta * Math.exp(-epsilon)) / (1 + Math.exp(-epsilon)))) / 10;
+  return `With ${own}, anything that is published has at most ${factor} times the probability that it has with any other answers${plus}. ` +
+    `So nobody who thinks two of them equally likely guesses the right one with a probability above ${right} %, whatever else they know.`;
+}
+
 function requireEqual(name, found, expected) {
   if (!expected.includes(found)) {
     throw new CollectionError(`${name}: ${JSON.stringify(found)} received, ${expected.join(' or ')} expected by this client`);
@@ -252,7 +286,7 @@ export class Client {
   }
 
   #read(file) {
-    requireEqual('format', file.format, [2]);
+    requireEqual('format', file.format, [3]);
     const { statistic, encoding, schema, trust, noising, sharing } = file.task;
     requireEqual('statistic', statistic.name, KINDS);
     const proved = statistic.name.startsWith('proved-');
@@ -290,6 +324,14 @@ export class Client {
     });
     requireEqual('servers', this.keys.length, [trust.servers]);
     this.#prepare(KINDS.indexOf(statistic.name), encoding.fractional_bits, statistic.radius ?? 0);
+  }
+
+  /** What the task file promises, in words; the servers refuse to serve or to release where it does not hold. */
+  get promised() {
+    const { series, task: { trust, ...once } } = this.task, { epsilon, delta } = series ?? once;
+    const own = series ? `your answers in all ${series.epochs} collections of this series together` : 'your answers';
+    const honest = trust.servers - trust.corrupt_servers, follow = honest === 1 ? 'follows' : 'follow';
+    return `${boundInWords(epsilon, delta, own)} This is promised as long as at least ${honest} of the ${trust.servers} servers ${follow} the rules.`;
   }
 
   #prepare(kind, bits, radius) {
@@ -332,19 +374,17 @@ export class Client {
    * Take the keys that servers have added since the task file was written, as a door hands them out, and seal to them from
    * now on. A key that its server has not signed is a CollectionError; a door that cannot be reached a SendError.
    */
-  async learnKeys(door, { signal } = {}) {
-    let answer, added;
+  async learnKeys(door, { signal, patience } = {}) {
+    let answer;
     try {
-      const options = { signal, credentials: 'omit', referrerPolicy: 'no-referrer', cache: 'no-store' };
-      answer = await fetch(`${door.replace(/\/$/, '')}/v2/collections/${hex(this.digest)}/keys`, options);
-      if (answer.status === 404) return; // of an older version, where servers add no keys
-      added = (await answer.json()).keys;
+      const address = `${door.replace(/\/$/, '')}/v2/collections/${hex(this.digest)}/keys`;
+      answer = await ask(address, { signal, patience, cache: 'no-store' });
     } catch (error) {
-      throw new SendError(`${door}: no keys (${error.message})`, answer?.status ?? 0);
+      throw new SendError(`${door}: no keys (${error.message})`, error.status ?? 0);
     }
     if (answer.status !== 200) throw new SendError(`${door}: no keys (${answer.status})`, answer.status);
-    if (!Array.isArray(added)) throw new CollectionError(`${door}: a list of keys expected`);
-    for (const key of added) await this.#takeKey(key);
+    if (!Array.isArray(answer.said?.keys)) throw new CollectionError(`${door}: a list of keys expected`);
+    for (const key of answer.said.keys) await this.#takeKey(key);
   }
 
   async #takeKey({ server, number, suite, public: digits, signature }) {
@@ -450,29 +490,29 @@ export class Client {
   }
 
   /**
-   * Take a report back by its secret, until the release, at the first of the `doors` that answers; return the status at each
-   * server: 200 where it is never released. A SendError is final if every server has announced its reports for the release.
+   * Take a report back by its secret, until the release, at all of the `doors`, addresses of different servers. Return what
+   * each has said of itself if the report is in no release provided that one of the doors in `by` is honest. Everything else
+   * is a SendError, which is final if it is too late at every server.
    */
-  async withdraw(secret, { doors, signal } = {}) {
+  async withdraw(secret, { doors, signal, patience } = {}) {
     if (!doors?.length) throw new TypeError('doors: none received, at least one address expected');
     if (secret.length !== SECRET) throw new TypeError(`secret: ${secret.length} bytes received, ${SECRET} expected`);
-    let failure;
-    for (const door of doors.map(each => each.replace(/\/$/, ''))) {
-      let answer, said;
+    const answers = Object.fromEntries(await Promise.all(doors.map(async door => {
+      const address = `${door.replace(/\/$/, '')}/v2/collections/${hex(this.digest)}/withdrawals`;
       try {
-        const options = { method: 'POST', body: secret, signal, credentials: 'omit', referrerPolicy: 'no-referrer' };
-        answer = await fetch(`${door}/v2/collections/${hex(this.digest)}/withdrawals`, options);
-        said = await answer.json();
+        const { status, said } = await ask(address, { method: 'POST', body: secret, signal, patience });
+        const [word] = Array.isArray(said?.reports) && said.reports.length === 1 ? said.reports : [];
+        return [door, WORDS.includes(word) ? word : `refused (${status})`];
       } catch (error) {
         if (signal?.aborted) throw error;
-        failure = new SendError(`${door}: no answer (${error.message})`, answer?.status ?? 0);
-        continue;
+        return [door, `no answer (${error.message})`];
       }
-      if (answer.status === 200 || answer.status === 202) return said.reports[0];
-      failure = new SendError(`${door}: ${answer.status}, ${said.message}`, answer.status);
-      failure.final = answer.status === 409 || answer.status === 410;
-      if (failure.final) break;
-    }
+    })));
+    const found = verdict(this.keys.length, 1, Object.values(answers));
+    if (found === 'withdrawn') return { by: Object.keys(answers).filter(door => WITHDRAWN.includes(answers[door])), answers };
+    const told = Object.entries(answers).map(([door, word]) => `${door}: ${word}`).join(', ');
+    const failure = new SendError(`${found}; ${told}`, 0, answers);
+    failure.final = found === 'too late';
     throw failure;
   }
 
@@ -480,23 +520,22 @@ export class Client {
    * Send a report to one of the `doors`, addresses of servers, each in its turn, until all servers
    * have it: always the same bytes, with pauses in between. A refusal that is final is a SendError.
    */
-  async send(report, { doors, attempts = 8, signal, pause = PAUSE } = {}) {
+  async send(report, { doors, attempts = 8, signal, pause = PAUSE, patience } = {}) {
     if (!doors?.length) throw new TypeError('doors: none received, at least one address expected');
     let failure;
     for (let attempt = 0; attempt < attempts; attempt++) {
       if (attempt) await sleep(Math.min(pause * 2 ** (attempt - 1), LONGEST_PAUSE) * (0.5 + Math.random() / 2), signal);
       const door = doors[attempt % doors.length].replace(/\/$/, '');
-      let answer, said;
+      let answer;
       try {
-        const options = { method: 'POST', body: report.body, signal, credentials: 'omit', referrerPolicy: 'no-referrer' };
-        answer = await fetch(`${door}/v2/collections/${hex(this.digest)}/reports`, options);
-        said = await answer.json();
+        const address = `${door}/v2/collections/${hex(this.digest)}/reports`;
+        answer = await ask(address, { method: 'POST', body: report.body, signal, patience });
       } catch (error) {
         if (signal?.aborted) throw error;
-        failure = new SendError(`${door}: ${answer ? 'no JSON' : 'no answer'} (${error.message})`, answer?.status ?? 0);
+        failure = new SendError(`${door}: ${error.status ? 'no JSON' : 'no answer'} (${error.message})`, error.status ?? 0);
         continue;
       }
-      const servers = said?.servers ?? {};
+      const said = answer.said, servers = said?.servers ?? {};
       const missing = this.keys.map((_, server) => [server, servers[server]]).filter(([, status]) => status !== 200);
       if (answer.status === 200 && !missing.length) return { everywhere: true, servers };
       failure = new SendError(said?.message ?? `stored, but not yet at servers ${missing.map(([j]) => j)}`, answer.status, servers);

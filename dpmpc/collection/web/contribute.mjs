@@ -86,17 +86,15 @@ function receipt(client, report) {
   at('receipt-title').focus();
 }
 
-/** Withdraw a report; a server that is too late, or not there, is named. */
+/** Withdraw a report, and say on whose word; this page asks its own server, which hands it on. */
 async function takeBack(client, report) {
   at('withdraw').disabled = true;
   try {
-    const answers = Object.entries(await client.withdraw(report.secret, { doors: [location.origin] }));
-    const left = answers.filter(([, status]) => status !== 200).map(([server]) => `server ${server}`);
-    const most = left.length < answers.length;
-    say(most ? `Your report is withdrawn${left.length ? `. Not confirmed by ${left.join(', ')}: you may try again.` : ' at every server.'}` : 'No server has withdrawn it. Try again later.', !most);
-    if (!left.length) show(); // the receipt would say that every server has it
+    await client.withdraw(report.secret, { doors: [location.origin] });
+    say('Your report is withdrawn: it is in no release, if the server of this page is honest. It tells the other servers, too.');
+    show(); // the receipt would say that every server has it
   } catch (error) {
-    say(error.final ? 'It is too late: the servers are opening the sums, or the collection is over.' : `Not withdrawn: ${error.message}. Try again later.`, true);
+    say(`Not withdrawn, as far as this page can tell: ${error.message}. Try again later; dpmpc withdraw, with the receipt, asks every server.`, true);
   } finally {
     at('withdraw').disabled = false;
   }
@@ -163,15 +161,6 @@ function ask(client, kept) {
   say('Ready.');
 }
 
-/** What the task file promises, in words; the servers refuse to serve or to release where it does not hold. */
-function promise({ epsilon, delta, trust }) {
-  const up = 10 ** (2 - Math.floor(epsilon / Math.LN10)), factor = Math.ceil(Math.exp(epsilon) * up) / up; // three digits, rounded up
-  const chance = delta ? `, but for a chance of at most 1 in ${Math.floor(1 / delta).toLocaleString('en')}` : '';
-  const honest = trust.servers - trust.corrupt_servers;
-  return `Had you answered otherwise, anything published would be at most ${factor.toLocaleString('en')} times more or less likely${chance}. ` +
-    `This is promised as long as at least ${honest} of the ${trust.servers} servers ${honest === 1 ? 'follows' : 'follow'} the rules.`;
-}
-
 async function begin() {
   const [task, wasm] = await Promise.all([bytes('/v1/collection'), bytes('/report.wasm')]);
   const found = hex(new Uint8Array(await crypto.subtle.digest('SHA-256', task))), wanted = location.hash.slice(1);
@@ -189,7 +178,7 @@ async function begin() {
   at('closes').textContent = inWords(client.closes);
   at('servers').textContent = client.task.servers.map(({ organisation, url }) => organisation ? `${visible(organisation)} (${new URL(url).host})` : new URL(url).host).join(', ');
   const status = await fetch('/v1/status').then(answer => answer.json(), () => ({}));
-  at('promised').textContent = promise(client.task.task);
+  at('promised').textContent = client.promised;
   at('about').hidden = false;
   const state = status.state ?? client.state();
   const over = state !== 'open' && state !== 'not open yet';

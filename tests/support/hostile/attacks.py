@@ -17,7 +17,8 @@ import numpy as np
 from bench.system.changed_reports import Reports
 from bench.system.false_reports import LIES, invisible_products
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import ReportFormat
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import (
     BatchMismatch,
@@ -92,7 +93,7 @@ def share_of_another_server(stage: Stage) -> list[Any]:
     """Give server 1 the key that server 0 has."""
     report = os.urandom(16)
     records = honest(stage.collection, report)
-    records[1] = ReportFormat(stage.collection, 1).encode(report, records[0][HEADER_BYTES:])
+    records[1] = records[0]
     stage.upload(records)
     return stage.release()
 
@@ -101,9 +102,9 @@ def word_of_p(stage: Stage) -> list[Any]:
     """Write p in place of 0, which shares the same."""
     report = os.urandom(16)
     records = honest(stage.collection, report)
-    content = np.frombuffer(records[2][HEADER_BYTES:], "<u8").copy()
+    content = np.frombuffer(records[2][ID_BYTES:], "<u8").copy()
     content[-1] = P
-    records[2] = ReportFormat(stage.collection, 2).encode(report, content.tobytes())
+    records[2] = report + content.tobytes()
     stage.upload(records)
     return stage.release()
 

@@ -1,7 +1,7 @@
 """Clients that misbehave: one that deals Shamir shares of no polynomial, one that uses an id in several collections.
 
-    python -m support.hostile.dealers deal-badly COLLECTION.toml --to 2 --count 3
-    python -m support.hostile.dealers same-id ONE.toml TWO.toml
+    python -m support.hostile.dealers deal-badly COLLECTION.json --to 2 --count 3
+    python -m support.hostile.dealers same-id ONE.json TWO.json
 
 Both upload to servers on loopback addresses only, once for each report, and say what the servers answered.
 """
@@ -20,7 +20,10 @@ import aiohttp
 import numpy as np
 
 from dpmpc.client import Client
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports
+from dpmpc.collection.doors import SEALED_UPLOADS
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import make_reports
+from dpmpc.collection.sealing import SealedReports
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import InputError
@@ -35,12 +38,12 @@ def deal_badly(collection: Collection, report_id: bytes, to: Sequence[int], entr
     rows = np.array([[(column.lower + column.upper) / 2 for column in collection.plan.schema.columns]])
     records = [own[0] for own in make_reports(Client(collection.plan), collection, rows, [report_id])]
     for server in to:
-        words = np.frombuffer(records[server][HEADER_BYTES:], "<u8").astype(np.uint64)
+        words = np.frombuffer(records[server][ID_BYTES:], "<u8").astype(np.uint64)
         if entry is None:
             words = np.random.default_rng().integers(0, Mersenne61.modulus, words.shape, np.uint64)
         else:
             words[entry] = (int(words[entry]) + 1) % Mersenne61.modulus
-        records[server] = ReportFormat(collection, server).encode(report_id, words.astype("<u8").tobytes())
+        records[server] = report_id + words.astype("<u8").tobytes()
     return records
 
 
@@ -49,14 +52,16 @@ def upload(collection: Collection, records: Sequence[bytes]) -> Iterator[tuple[i
     for entry in collection.servers:
         require_loopback(entry.url)
 
+    report = SealedReports(collection).seal(records)
+
     async def send_all() -> list[tuple[int, int]]:
         statuses = []
         for server, entry in enumerate(collection.servers):
             context = pinning_context(entry.certificate.encode())
             timeout = aiohttp.ClientTimeout(total=SECONDS)
             async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(ssl=context), timeout=timeout) as session:
-                url = f"{entry.url}/v1/collections/{collection.digest.hex()}/reports"
-                async with session.post(url, data=records[server], server_hostname=f"party-{server}") as answer:
+                url = entry.url + SEALED_UPLOADS.format(digest=collection.digest.hex())
+                async with session.post(url, data=report, server_hostname=f"party-{server}") as answer:
                     statuses.append((server, answer.status))
         return statuses
 

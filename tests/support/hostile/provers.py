@@ -1,6 +1,6 @@
 """Clients that misbehave in a collection with proofs, each in its own way.
 
-    python -m support.hostile.provers COLLECTION.toml --deed "wrong products" --count 3
+    python -m support.hostile.provers COLLECTION.json --deed "wrong products" --count 3
 
 uploads to servers on loopback addresses only, and says what the servers answered. A deed is a function of a collection
 and a report id that returns one record for each server. `AT_THE_DOOR` names those that a server refuses on arrival; the
@@ -21,7 +21,8 @@ sys.path.append(str(Path(__file__).parents[3]))  # for bench, when this is run b
 
 from bench.system.false_reports import LIES, P
 from dpmpc.client import Client
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, make_reports, records_of
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import make_reports, records_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.proved_reports import circuit_of, scheme_of
 from dpmpc.proving import Prover
@@ -51,7 +52,7 @@ def proved_anyway(
     plan = collection.plan
     prover = Prover(circuit_of(plan), scheme_of(plan), collection.digest if digest is None else digest)
     ids = np.frombuffer(report_id, np.uint8).reshape(1, -1)
-    return [own[0] for own in records_of(collection, prover.reports(witness, ids))]
+    return [own[0] for own in records_of(prover.reports(witness, ids))]
 
 
 def _middle(collection: Collection) -> list[int]:
@@ -83,27 +84,24 @@ def mauled_share(collection: Collection, report_id: bytes) -> Records:
 
 def _mauled(collection: Collection, records: Records, word: int) -> Records:
     last = len(records) - 1
-    content = np.frombuffer(records[last][HEADER_BYTES:], "<u8").copy()
+    content = np.frombuffer(records[last][ID_BYTES:], "<u8").copy()
     content[word] = (int(content[word]) + 1) % P
     report_id = records[last][:16]
-    return [*records[:-1], ReportFormat(collection, last).encode(report_id, content.tobytes())]
+    return [*records[:-1], report_id + content.tobytes()]
 
 
 def different_lists(collection: Collection, report_id: bytes) -> Records:
     """Server 0 is given another hash of the last server's share than the others, and the one of its own share."""
     records = honest(collection, report_id)
-    payload = bytearray(records[0][HEADER_BYTES:])
+    payload = bytearray(records[0][ID_BYTES:])
     payload[-1] ^= 1  # the last byte of the last part
-    return [ReportFormat(collection, 0).encode(report_id, bytes(payload)), *records[1:]]
+    return [report_id + bytes(payload), *records[1:]]
 
 
 def replayed(collection: Collection, report_id: bytes) -> Records:
     """Somebody else's report under an id of one's own."""
     victim = honest(collection, os.urandom(16))
-    return [
-        ReportFormat(collection, server).encode(report_id, record[HEADER_BYTES:])
-        for server, record in enumerate(victim)
-    ]
+    return [report_id + record[ID_BYTES:] for record in victim]
 
 
 def of_another_collection(collection: Collection, report_id: bytes) -> Records:

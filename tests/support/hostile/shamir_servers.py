@@ -7,7 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpmpc.collection.noise_dealing import NoiseDealer
-from dpmpc.collection.reports import HEADER_BYTES, ReportFormat, records_of
+from dpmpc.collection.report_ids import ID_BYTES
+from dpmpc.collection.reports import records_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.encoding.ring import Mersenne61
 from dpmpc.proved_reports import circuit_of, packed
@@ -32,15 +33,15 @@ def deal_one_word_off(
     witness = witness_of(collection, [0] * len(collection.plan.schema))
     prover = Prover(circuit_of(collection.plan), CrookedDealer(scheme, server, words), collection.digest)
     listed = np.frombuffer(b"".join(ids), np.uint8).reshape(len(ids), -1)
-    return records_of(collection, prover.reports(np.repeat(witness, len(ids), axis=0), listed))
+    return records_of(prover.reports(np.repeat(witness, len(ids), axis=0), listed))
 
 
 def list_another_hash(collection: Collection, report_id: bytes) -> list[bytes]:
     """Tell server 0 another hash of the last server's share than the others."""
     records = honest(collection, report_id)
-    payload = bytearray(records[0][HEADER_BYTES:])
+    payload = bytearray(records[0][ID_BYTES:])
     payload[_HEAD_BYTES + PART_BYTES * len(records) - 1] ^= 1
-    return [ReportFormat(collection, 0).encode(report_id, bytes(payload)), *records[1:]]
+    return [report_id + bytes(payload), *records[1:]]
 
 
 # Servers that deal noise: what one of them does in place of `NoiseDealer`.

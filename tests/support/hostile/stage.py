@@ -82,7 +82,7 @@ class Stage:
 
     def upload_shares(self, shares: list[ProvedShares]) -> None:
         """Upload shares, whatever they are: to each server all of them at once."""
-        self.upload([b"".join(records) for records in records_of(self.collection, shares)])
+        self.upload([b"".join(records) for records in records_of(shares)])
 
     def release(self, **options: Any) -> list[Any]:
         """Let all servers release; return what each returned or raised."""

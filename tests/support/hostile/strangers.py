@@ -19,11 +19,11 @@ LOOPBACK = ("127.", "::1")
 class Silent:
     """Holds so many connections open at an address, and opens new ones where they are closed; says nothing."""
 
-    def __init__(self, address, count, *, seconds=60.0, source=None, context=None, again=True):
+    def __init__(self, address, count, *, seconds=60.0, source=None, context=None, again=True, name="party-0"):
         if not address[0].startswith(LOOPBACK):
             raise SystemExit(f"{address[0]} given, a loopback address expected")
         self._address, self._count, self._source, self._context = address, count, source, context
-        self._again, self._end = again, time.monotonic() + seconds
+        self._name, self._again, self._end = name, again, time.monotonic() + seconds
         self._said = b""
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, daemon=True)
@@ -67,7 +67,7 @@ class Silent:
             return False
         if self._context is not None:
             try:
-                connection = self._context.wrap_socket(connection, server_hostname="party-0")
+                connection = self._context.wrap_socket(connection, server_hostname=self._name)
             except OSError:
                 connection.close()
                 return False

@@ -1,0 +1,17 @@
+"""A lint is one test, however much it looks at, and lists all that fails."""
+
+import pytest
+
+
+def check_each(check, things, name=str):
+    """Check all of these, of which there has to be one; fail with the name and the fault of each that has one."""
+    things = list(things)
+    assert things, "nothing to check"
+    found = []
+    for thing in things:
+        try:
+            check(thing)
+        except (Exception, SystemExit, pytest.fail.Exception) as fault:
+            found.append(f"{name(thing)}: {type(fault).__name__}: {fault}")
+    if found:
+        raise AssertionError("\n".join([f"{len(found)} of {len(things)} fail:", *found]))
