@@ -90,4 +90,4 @@ wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new e
 	$(PYTHON) -m venv .venv
 
 clean:
-	rm -rf build dist *.egg-info dpmpc/_kernels/*.so .pytest_cache .mypy_cache .ruff_cache
+	rm -rf build dist *.egg-info dpmpc/_kernels/*.so .pytest_cache .mypy_cache .ruff_cache .venv/installed .venv/tested

@@ -132,6 +132,8 @@ INLINE void add_together(enum sketch_kind kind, int shared, int together, int al
         for (int j = 0; j < together; j++)
             PREFETCH_TO_WRITE(at.next[j] + width - 1);
     if (width & 4) {
+        if (alone)
+            PREFETCH((uintptr_t)(x + i) + AHEAD); /* else a line between the last whole one and the row's end is left out */
 #if LANES >= 4
         add_quads(kind, together, &at, x, i);
 #else

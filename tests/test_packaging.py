@@ -56,6 +56,17 @@ def test_the_source_distribution_holds_every_file_beside_the_packages():
     assert [path for path in named if not included(path)] == []
 
 
+def test_after_make_clean_the_kernels_are_compiled_again(tmp_path):
+    """The stamps that say so go with the kernels: else `make unit` would find none."""
+    shutil.copy(ROOT / "Makefile", tmp_path)
+    made = [tmp_path / name for name in (".venv/tested", ".venv/installed", "dpmpc/_kernels/sketch.so")]
+    for path in made:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    subprocess.run(["make", "clean"], cwd=tmp_path, check=True, capture_output=True)
+    assert [path for path in made if path.exists()] == []
+
+
 def test_wheels_are_built_for_the_pythons_that_are_promised():
     classifiers = PROJECT["project"]["classifiers"]
     promised = {line.rpartition(" ")[2] for line in classifiers if re.search(r":: 3\.\d+$", line)}
