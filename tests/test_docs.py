@@ -15,7 +15,7 @@ import dpmpc
 from dpmpc.cli.main import parser
 from support.forks import command_folder
 from support.lints import check_each
-from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, pages_with_code, run_page
+from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, not_printed, pages_with_code, run_page, runs
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SECONDS = 120
@@ -56,7 +56,28 @@ def test_the_blocks_of_a_page_run(page, commands, tmp_path, monkeypatch):
     """The README's commands have interpreters of their own."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # a page may add to it
-    run_page(page, tmp_path, *([] if page.name == "README.md" else [commands]))
+    wrong = run_page(page, tmp_path, *([] if page.name == "README.md" else [commands]))
+    assert wrong == [], "shown, and not printed"
+
+
+def test_output_is_shown_only_where_a_block_prints_it():
+    """A page of which nothing runs has no output either, unless a comment before it gives the reason."""
+
+    def check(page):
+        of_page = blocks(page.read_text())
+        ran = [block.line for block in of_page if runs(block)]
+        shown = [block.line for block in of_page if block.kind == "text" and block.reason is None]
+        assert all(any(line < at for line in ran) for at in shown), f"output without a block: lines {shown}"
+
+    check_each(check, PAGES, name)
+
+
+def test_output_that_was_not_printed_is_noticed():
+    printed = "column   value\nage   0.25  1,200\n(1, 1e-06)-private for 20 people\n"
+    assert not_printed("age 0.31 1,199\n...\n(1, 1e-06)-private ...\n", printed) == []
+    assert not_printed("(2, 1e-06)-private for 20 people\nage 0.31 1,199\n", printed) == ["age 0.31 1,199"]
+    assert not_printed("column  other\n", printed) == ["column  other"]
+    assert not_printed("age   0.25  1,200  3x\n", printed) == ["age   0.25  1,200  3x"]
 
 
 PUBLIC = [

@@ -61,7 +61,7 @@ def add_commands(commands: Any) -> None:
 def _add_model_options(command: Parser) -> None:
     regression = command.section("--model ridge, logistic, poisson and compare")
     regression.add_argument("--target", metavar="COL", help="the column to predict, or to compare; required")
-    add_rounds(regression, default="default auto; ridge: one release where another option asks for it")
+    add_rounds(regression, default="default auto; ridge: 0, or auto with --predict-only")
     ridge = command.section("--model ridge")
     ridge.add_argument(
         "--alpha", type=penalty, help="penalty in normalised units (default 1); auto chooses it from the release"

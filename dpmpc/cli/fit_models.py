@@ -114,7 +114,9 @@ class RidgeFitModel(FitModel):
         """Read the command's options."""
         if options.target is None:
             raise InputError("target: none given, the name of the column to predict expected (--target)")
-        rounds = "auto" if options.rounds is None else options.rounds
+        rounds = options.rounds
+        if rounds is None:  # one release, unless predictions alone are asked for
+            rounds = "auto" if options.predict_only else 0
         intercept, intervals = not options.no_intercept, not options.predict_only
         estimator = RidgeRegression(options.alpha, fit_intercept=intercept, rounds=rounds, intervals=intervals)
         return cls(estimator, options.target)

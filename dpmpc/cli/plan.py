@@ -49,7 +49,7 @@ def add_commands(commands: Any) -> None:
         "(default: halfway from R/P, what any R directions have, to 1)",
     )
     rounds = plan.section("--model logistic, poisson, and ridge with --rounds")
-    add_rounds(rounds, default="default auto; ridge: 0")
+    add_rounds(rounds, default="default auto; ridge: 0, or auto with --predict-only")
     rounds.add_argument("--mean", type=float, help="assumed share of ones (default 0.2) or mean count (default 1)")
     rounds.add_argument(
         "--effect", type=float, metavar="SD", help="assumed standard deviation of log odds, or of log rates (default 1)"
@@ -108,7 +108,8 @@ def _plan(options: argparse.Namespace) -> None:
             raise InputError(f"{name}: {given} given, but that is for --model {' or '.join(models)}")
     if options.model == "compare" and options.by is None:
         raise InputError("by: none given, the column expected whose groups are compared (--by)")
-    if options.by is None and (options.rounds or options.model in ("logistic", "poisson")):
+    in_rounds = options.rounds or (options.rounds is None and options.predict_only)
+    if options.by is None and (in_rounds or options.model in ("logistic", "poisson")):
         _plan_rounds(options, schema)
         return
     if options.by is not None:

@@ -109,7 +109,7 @@ class RidgeFit:
     _: dataclasses.KW_ONLY
     fit_intercept: bool = True
     debias: str = "guarded"
-    rounds: int | str = AUTO
+    rounds: int | str = 0
     intervals: bool = True
 
     def fit_release(

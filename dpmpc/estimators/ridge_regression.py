@@ -25,7 +25,7 @@ from dpmpc.specification import describe
 @documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
-    """Differentially private ridge regression, in rounds of sums or from one release.
+    """Differentially private ridge regression, from one release or in rounds of sums.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
     post-processing of a release that came from anywhere.
@@ -43,11 +43,12 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
         elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
     rounds : int or "auto"
-        With 0, all of the budget goes into one release, from which any other column can be fitted too. With 1 to 64 a
-        fifth of it goes into second moments, and the rest into so many steering rounds and, for intervals, one last
-        round: much less noise (docs/mathematics.md, section 12). "auto" takes 8, or 32 for at most 100,000 rows without
-        intervals. It takes one release where only that has what is asked for: a penalty, a fit without an intercept, a
-        named sketch, a radius, Shamir shares, weights, other noise, or more columns than a round has room for.
+        With 0, the default, all of the budget goes into one release, from which any other column can be fitted too; its
+        intervals assume errors of an even spread. With 1 to 64 a fifth of it goes into second moments, and the rest
+        into so many steering rounds and, for intervals, one last round: much less noise (docs/mathematics.md, section
+        12). "auto" takes 8, or 32 for at most 100,000 rows without intervals. It takes one release where only that has
+        what is required: a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares, weights, other
+        noise, or more columns than a round has room for.
     intervals : bool
         Of a fit in rounds: whether half of the budget goes into standard errors and intervals.
     **options

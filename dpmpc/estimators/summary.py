@@ -30,10 +30,10 @@ _SMALLEST_P, _LEAST = 1e-16, float(np.finfo(np.float64).tiny)
 EVEN = (
     "Errors assume residuals whose spread does not depend on the features; where it grows with a column, that column's "
     "interval is too short: it held 59 to 84 % in place of 95 % in simulations with gamma errors that grow with a "
-    "lognormal feature. The errors of a fit in rounds do not assume it."
+    "lognormal feature."
 )
 #: The same in the words of statistical packages, in the head of the table.
-KINDS = {"nonrobust": "nonrobust, of even spread", "HC0": "robust, HC0"}
+KINDS = {"nonrobust": "nonrobust (even spread)", "HC0": "robust (HC0)"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -166,7 +166,7 @@ class Summary:
         found, title = self.inference, f"Regression of {self.target}"
         title = title if self.ratio is None else f"{self.ratio.capitalize()} ratios of {self.target}"
         if self.informative and found.errors is not None:
-            title += f" (errors: {KINDS[found.errors]})"
+            title += f"; errors: {KINDS[found.errors]}"
         estimates = np.array([found.intercept, *found.coef])
         if self.hopeless:
             return NumberTable(title, {}, (), notes=[self.verdict])

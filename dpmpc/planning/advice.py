@@ -74,14 +74,12 @@ class ReleaseOption:
         rows = f" of {self.rows} rows" if self.release == "sketch" else " of second moments"
         return f"{self.release}{rows} with noise by {self.noise_by}"
 
-    def fit_options(self, purpose: str, columns: int, sparsity: int) -> str:
+    def fit_options(self, columns: int, sparsity: int) -> str:
         """Return the options with which `dpmpc fit` makes this release; none where its defaults do."""
         summed = SecondMoments().width(columns) <= AUTO_WIDTH
         options = []
         if self.release == "sum" and not summed:
             options.append("--sketch sum")
-        elif self.release == "sum" and purpose == "ridge":
-            options.append("--rounds 0")
         if self.release == "sketch":
             options.append(f"--sketch osnap --rows {self.rows} --sparsity {sparsity}")
         if self.noise_by != Mechanism().noise_by:

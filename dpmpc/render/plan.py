@@ -272,7 +272,7 @@ def _recommendation(found: Forecast) -> dict[str, Any]:
         "release": None if option is None else option.release,
         "rows": None if option is None else option.rows,
         "noise_by": None if option is None else option.noise_by,
-        "fit_options": None if option is None else option.fit_options(found.metric.purpose, len(task.schema), sparsity),
+        "fit_options": None if option is None else option.fit_options(len(task.schema), sparsity),
         "why": found.why,
     }
 
@@ -287,8 +287,8 @@ def _as_fitted(model: str, options: str | None) -> str:
             " By default clients add the noise: there is the least of it, but it counts on clients to add their parts, "
             "which few can rely on; the plan prefers servers where their noise costs next to nothing."
         )
-    if "--rounds 0" in options:
-        told += " Without --rounds it takes several sums, with much less noise for one model: dpmpc plan --rounds auto."
+    if model == "ridge" and "--sketch" not in options:
+        told += " --rounds auto takes several sums, with much less noise for one model: dpmpc plan --rounds auto."
     return f"{told}\n"
 
 

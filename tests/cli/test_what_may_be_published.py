@@ -292,7 +292,7 @@ def test_python_estimators_keep_no_comparison(people, rounds):
     _, rows, ward = people
     bounds = {"x0": (18, 90), "x1": (0, 1), "x2": (0, 12), "y": (0, 40)}
     model = RidgeRegression(bounds=bounds, rounds=rounds, simulation_seed=1).fit(rows[:, :3], rows[:, 3])
-    again = RidgeRegression()
+    again = RidgeRegression(rounds=rounds)
     if rounds == "auto":
         again.fit_rounds(SavedReleases(model.releases_, model.guarantee_.epsilon))
     else:

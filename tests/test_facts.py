@@ -1,0 +1,36 @@
+"""Facts that pages repeat are not repeated more often than they were: `tests/facts.toml` has the limits."""
+
+import re
+import tomllib
+
+import pytest
+
+from dpmpc.contributions import SecondMoments
+from dpmpc.planning.designing import AUTO_WIDTH
+from support.pages import PAGES, ROOT, code_left_out
+
+FACTS = tomllib.loads((ROOT / "tests" / "facts.toml").read_text())["fact"]
+PARTS = re.compile(r"\n\s*\n|\n(?=- |\|)")  # paragraphs, list items and rows of tables
+
+
+def places(pattern):
+    """Count the parts of pages in which a pattern stands."""
+    expression = re.compile(pattern, re.IGNORECASE)
+    pages = [page for page in PAGES if page.name != "CONTRIBUTING.md"]
+    parts = (part for page in pages for part in PARTS.split(code_left_out(page.read_text())))
+    return sum(bool(expression.search(part.replace("\n", " "))) for part in parts)
+
+
+@pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact["name"])
+def test_a_fact_stands_at_no_more_places_than_before(fact):
+    """Lower a limit that is not reached any more."""
+    assert places(fact["pattern"]) == fact["places"]
+
+
+@pytest.mark.parametrize(
+    "page", ["docs/decisions/0003-sum-by-default.md", "docs/faq.md", "docs/how-to/sketch-or-sum.md"]
+)
+def test_pages_name_the_most_columns_of_a_sum(page):
+    most = max(columns for columns in range(1, 1000) if SecondMoments().width(columns) <= AUTO_WIDTH)
+    assert SecondMoments().width(most) == most + most * (most + 1) // 2
+    assert re.search(rf"\bup to {most}\b", (ROOT / page).read_text())
