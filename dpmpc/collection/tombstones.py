@@ -120,14 +120,8 @@ class Tombstones(Store):
     def bury(self, ids: Sequence[bytes], here: Container[bytes], allowance: int = 0) -> list[Fate]:
         """Put tombstones for some ids, durably; return what became of each.
 
-        Parameters
-        ----------
-        ids : sequence of bytes
-            Ids of reports.
-        here : container of bytes
-            Those of them that the spool has.
-        allowance : int
-            How many tombstones of reports that have not come the collection may have.
+        `here` holds those that the spool has. Of the others as many get one as the collection's `allowance` has room
+        for.
         """
         with self._turns, typed_errors(self._folder), transaction(self._database):
             buried, late = self._came(ids), self._is_announced()
