@@ -93,7 +93,7 @@ class TakenBack(NamedTuple):
     def _honest(self, by: tuple[int, ...]) -> str:
         verb = "is" if self.needed == 1 else "are"
         if self.door is not None:
-            return f"whoever answers at {self.door}, as server {by[0]}, {verb} honest"
+            return f"server {by[0]} answers at {self.door} and {verb} honest"
         named = f"server{'' if len(by) == 1 else 's'} {', '.join(map(str, by))}"
         few = "" if len(by) == self.needed else "one of " if self.needed == 1 else f"{self.needed} of "
         return f"{few}{named} {verb} honest"

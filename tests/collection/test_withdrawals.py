@@ -178,7 +178,7 @@ def test_the_command_takes_back_what_submit_sent(running, tmp_path, capsys, monk
     assert main(["withdraw", *common]) == 0
     told = capsys.readouterr().out
     assert f"{running.door(0)}, as server 0: 1 withdrawn now\n1 report" in told
-    assert told.endswith(f"in no release, if whoever answers at {running.door(0)}, as server 0, is honest\n")
+    assert told.endswith(f"in no release, if server 0 answers at {running.door(0)} and is honest\n")
     assert state.read_bytes() == before
     assert main(["withdraw", str(running.task_file), "--state", str(state)]) == 0  # at the pinned ports
     assert "1 report: in no release, if one of servers 0, 1, 2 is honest" in capsys.readouterr().out

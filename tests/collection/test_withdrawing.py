@@ -161,11 +161,11 @@ def test_what_a_door_answers_that_confirms_nothing_is_no_success(made, tmp_path,
 def test_a_door_that_lies_vouches_for_itself_alone(made):
     with AnsweringDoor(200, {"server": 2, "reports": ["withdrawn now"]}) as door:
         (said,) = withdraw(made.collection, [SECRET], door=door.url).sentences
-    assert said == f"1 report: in no release, if whoever answers at {door.url}, as server 2, is honest"
+    assert said == f"1 report: in no release, if server 2 answers at {door.url} and is honest"
     secrets = [bytes([one]) * 32 for one in range(MOST_WITHDRAWALS + 1)]
     with (
         AnsweringDoor(200, {"server": 2, "reports": ["withdrawn now"] * MOST_WITHDRAWALS}) as door,
-        pytest.raises(NotConfirmed, match="1 report not confirmed; 16 reports: in no release, if whoever answers at"),
+        pytest.raises(NotConfirmed, match="1 report not confirmed; 16 reports: in no release, if server 2 answers at"),
     ):
         withdraw(made.collection, secrets, door=door.url)
 
