@@ -12,6 +12,7 @@ shares a server's own noise is no share of the sums: it deals that among all, an
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.randomness import KEY_BYTES, Stream, require_secret
 from dpmpc.sharing import ShamirSharing, Share
+from dpmpc.sketching import PublicMatrix
 from dpmpc.task import Task
 
 CHUNK_BYTES = 1 << 22  # small enough that the kernel finds a chunk in the cache, large enough that calls cost nothing
@@ -81,20 +83,39 @@ def transform(
     if (*share.shape[:-1], share.finished_width) != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     stream = noise_stream(task, simulation_key)
-    sums = task.sketch.zeros(share.shape[-1])
-    chunk = max(1, min(CHUNK_BYTES, share.chunk_bytes) // (8 * task.copies * share.shape[-1]))
+    sums = sketch_share(task.sketch, share, threads=threads, phase=phase, progress=progress)
+    with phase("transform"):
+        return add_noise(task, share.finished(sums), stream, dealt=dealt, threads=threads)
+
+
+def sketch_share(
+    sketch: PublicMatrix,
+    share: Share,
+    *,
+    threads: int = 1,
+    phase: Phase = _untimed,
+    progress: Callable[[float], None] | None = None,
+) -> Words:
+    """Return the public matrix times a share (n, copies, width) or (n, width), read chunk by chunk: uint64 (k, width).
+
+    `threads`, `phase` and `progress` are those of `transform`.
+    """
+    clients, *row = share.shape
+    if clients != sketch.columns:
+        raise InputError(f"share: {clients} rows given, {sketch.columns} expected, one for each client")
+    sums = sketch.zeros(row[-1])
+    chunk = max(1, min(CHUNK_BYTES, share.chunk_bytes) // (8 * math.prod(row)))
     if threads > 1:  # the kernel hands out work in pieces of clients
-        chunk = max(chunk, threads * task.sketch.piece)
-    for first in range(0, task.clients, chunk):
-        count = min(chunk, task.clients - first)
+        chunk = max(chunk, threads * sketch.piece)
+    for first in range(0, clients, chunk):
+        count = min(chunk, clients - first)
         with phase("read"):
             part = share.rows(first, count)
         with phase("transform"):
-            task.sketch.apply(part, out=sums, first=first, threads=threads, ring=task.encoding.ring)
+            sketch.apply(part, out=sums, first=first, threads=threads, ring=share.ring)
         if progress is not None:
-            progress((first + count) / task.clients)
-    with phase("transform"):
-        return add_noise(task, share.finished(sums), stream, dealt=dealt, threads=threads)
+            progress((first + count) / clients)
+    return sums
 
 
 def noise_stream(task: Task, simulation_key: bytes | None = None) -> Stream:

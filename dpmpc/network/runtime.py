@@ -151,8 +151,13 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
 
     async def barrier(self, name: str | None = None) -> None:
         """Wait until everybody, the analyst included, has come this far; MPyC's own barrier is local to a party."""
-        await super().barrier(name)
+        await self._end_coroutines(name)
         await self._meet(Kind.BARRIER)
+
+    async def _end_coroutines(self, name: str | None = None) -> None:
+        """Wait for what MPyC computes; an analyst's placeholders of shares, which it never gets, are not waited for."""
+        if self.pid != self.settings.analyst:
+            await super().barrier(name)
 
     async def _meet(self, kind: Kind) -> None:
         """Exchange empty frames with everybody; all are there before the first is judged, so that all judge alike."""
@@ -179,7 +184,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         """
         if self.closing:
             return
-        await super().barrier()
+        await self._end_coroutines()
         self.closing = True
         await self._meet(Kind.GOODBYE)
         await self._close_links()
@@ -273,6 +278,13 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
 
     # What MPyC calls
 
+    def _send_message(self, peer_pid: int, data: bytes) -> None:
+        """Send a message of a secure type, labelled by the program counter, to any party, the analyst included."""
+        self.links[peer_pid].send(self._program_counter[0], data)
+
+    def _receive_message(self, peer_pid: int) -> Any:
+        return self.links[peer_pid].receive(self._program_counter[0])
+
     def set_protocol(self, peer_pid: int, protocol: PeerLink) -> None:
         """Register the link to a peer, once its number is certain."""
         self.links[peer_pid] = protocol
@@ -280,7 +292,9 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             self.parties[peer_pid].protocol = protocol
 
     def _distribute(self, x: Any, senders: Any) -> Any:
-        """Share secrets among the servers, where MPyC's sharing keeps them secret."""
+        """Share secrets among the servers, where MPyC keeps them secret; types with a sharing of their own use that."""
+        if hasattr(type(x[0]), "_input") and not self.settings.without:
+            return super()._distribute(x, senders)
         if self.pid == self.settings.analyst:
             raise InputError(f"input: called by party {self.pid}, a server expected: the analyst holds no share")
         if self.settings.without:

@@ -130,7 +130,7 @@ class PublicMatrix(Described):
         ----------
         X : ndarray of uint64 or float64, shape (m, p), (m, 1, p) or (m, s, p)
             A row for each client, which all its copies take, or a row for each copy. Ring or field elements, or real
-            numbers.
+            numbers. Or a secret array of all clients, of which the result is one, too.
         out : ndarray, shape (k, p), optional
             Sums so far, of the dtype of X, to which the chunk is added; without meaning after an error.
         threads : int
@@ -151,6 +151,8 @@ class PublicMatrix(Described):
         InputError
             For a wrong dtype or shape, clients that S does not have, field elements that are not canonical.
         """
+        if hasattr(X, "sketched_by"):  # a secret array (`dpmpc.mpyc.secret_arrays`), which its parties hold in shares
+            return cast(NDArray[Number], X.sketched_by(self, threads=threads))
         kind = _kind(X, ring)
         self._check_clients(X, first)
         if X.ndim == 3 and X.shape[1] == 1:

@@ -1,0 +1,135 @@
+"""What an MPyC program costs each party: CPU and wall seconds by phase, bytes sent and rounds.
+
+CPU seconds are of the process, so that parties that share a processor are told apart; where phases overlap they share
+them. Bytes are those of MPyC's messages, 12 bytes and the content each. A round is a wait of this party for messages.
+Parties of `dpmpc.network` have a meter of their own, to which these phases go, too.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dpmpc.errors import MalformedFrame
+from dpmpc.mpyc.native import running
+from dpmpc.untrusted import ReadError, read_json
+
+LARGEST_REPORT = 1 << 12  # bytes
+
+
+class PhaseSeconds(msgspec.Struct):
+    """Seconds of one phase."""
+
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+
+
+class PartyCost(msgspec.Struct):
+    """What a party has spent since `Costs.start`."""
+
+    party: int
+    wall_s: float
+    cpu_s: float
+    bytes_sent: int
+    rounds: dict[str, int]  # by phase
+    phases: dict[str, PhaseSeconds]
+
+
+class Costs:
+    """The costs of this process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()  # the kernel runs in threads
+        self._begin(0)
+
+    def start(self) -> None:
+        """Begin to count, when all parties are connected."""
+        self._begin(_bytes_sent())
+
+    @contextlib.contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """Count what is done here for a phase."""
+        meter = getattr(running(), "meter", None)
+        cost = self._phases.setdefault(name, PhaseSeconds())
+        wall = time.perf_counter()
+        self._settle(entering=cost)
+        try:
+            with contextlib.nullcontext() if meter is None else meter.phase(name):
+                yield
+        finally:
+            self._settle(leaving=cost)
+            cost.wall_s += time.perf_counter() - wall
+
+    def round(self, name: str) -> None:
+        """Count a wait for messages."""
+        self._rounds[name] = self._rounds.get(name, 0) + 1
+
+    def report(self) -> PartyCost:
+        """Return what was spent so far."""
+        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
+        return PartyCost(running().pid, wall, cpu, _bytes_sent() - self._sent, dict(self._rounds), dict(self._phases))
+
+    async def of_all(self) -> list[PartyCost]:
+        """Return what each party has spent, in their order: one message of each to all others."""
+        return [
+            read_report(data, party) for party, data in enumerate(await exchanged(msgspec.json.encode(self.report())))
+        ]
+
+    def _begin(self, sent: int) -> None:
+        self._wall, self._cpu, self._sent = time.perf_counter(), time.process_time(), sent
+        self._rounds: dict[str, int] = {}
+        self._phases: dict[str, PhaseSeconds] = {}
+        self._active: list[PhaseSeconds] = []
+        self._settled = self._cpu
+
+    def _settle(self, *, entering: PhaseSeconds | None = None, leaving: PhaseSeconds | None = None) -> None:
+        """Divide the CPU seconds since the last change among the phases that were active."""
+        with self._lock:
+            now = time.process_time()
+            for cost in self._active:
+                cost.cpu_s += (now - self._settled) / len(self._active)
+            self._settled = now
+            if entering is not None:
+                self._active.append(entering)
+            if leaving is not None:
+                self._active.remove(leaving)
+
+
+costs = Costs()
+
+
+def read_report(data: bytes, party: int) -> PartyCost:
+    """Read what a party reports of itself; only its form can be checked."""
+    try:
+        report = read_json(data, PartyCost, largest=LARGEST_REPORT)
+    except ReadError as error:
+        raise MalformedFrame(f"party {party} sent costs that cannot be read: {error}", party) from error
+    if report.party != party:
+        raise MalformedFrame(f"party {party} sent the costs of party {report.party}", party)
+    return report
+
+
+def exchanged(data: bytes) -> Any:
+    """Send bytes to all parties; return, to be awaited, what each has sent, in their order."""
+    mpc = running()
+
+    @mpc.coroutine  # type: ignore[untyped-decorator]
+    async def meet() -> asyncio.Future:  # type: ignore[type-arg]
+        peers = [party.pid for party in mpc.parties if party.pid != mpc.pid]
+        for peer in peers:
+            mpc._send_message(peer, data)
+        arrived = dict(zip(peers, await mpc.gather([mpc._receive_message(peer) for peer in peers]), strict=True))
+        return [arrived.get(party.pid, data) for party in mpc.parties]  # type: ignore[return-value]
+
+    return meet()
+
+
+def _bytes_sent() -> int:
+    mpc = running()
+    return sum(getattr(party.protocol, "nbytes_sent", 0) for party in mpc.parties if party.pid != mpc.pid)
