@@ -37,6 +37,7 @@ from dpmpc.errors import InputError
 from dpmpc.mpyc.word_arrays import word_array, words_of
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import PublicMatrix
+from dpmpc.sketching.public_matrix import secret_appliers
 
 Words = NDArray[np.uint64]
 P = Mersenne61.modulus
@@ -99,7 +100,7 @@ def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
 
 
 async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_type: Any = None) -> Any:
-    """Return the secure array of ``S.apply(x)``: unscaled, exact, and computed without a message.
+    """Return ``S.apply(x)`` of a secure array, in another type where that is needed.
 
     It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/native_transform.py``, or
     the sketch after (`dpmpc.mpyc.noise`). `shared` makes the secure array of words or floats, `open_sketch` opens and
@@ -132,17 +133,34 @@ async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, a
         If x is anything else, or of a shape that S does not take, or if sums of SecInt or SecFxp might leave the range
         of q or `as_type`. The range of elements of SecFld is not known: their sums are those of the field.
     """
-    modulus = _modulus(x)
+    return applied(S, x, first=first, threads=threads, as_type=as_type)
+
+
+def applied(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_type: Any = None) -> Any:
+    """Return the secure array of ``S.apply(x)``: unscaled, exact, and computed without a message.
+
+    It is what `S.apply` calls. Parameters and errors are those of `sketch`.
+    """
+    if hasattr(x, "sketched_by"):  # `dpmpc.mpyc.secret_arrays`
+        return x.sketched_by(S, threads=threads)
+    runtime, modulus = running(), _modulus(x)
     secure = _result_type(S, x, modulus, as_type)
-    share = await running().gather(x)
-    if modulus == P:
-        sums = S.apply(_as_words(share), ring="mersenne61", first=first, threads=threads)
-        array = word_array(share.field, sums)
-    else:
-        array = share.field.array(_apply_in_limbs(S, share, modulus, first, threads))
-    made = secure(None, array.shape, *([x.integral] if hasattr(x, "integral") else []))
-    made.set_share(array)
-    return made
+    S.check_clients(x.shape, first)
+    integral = [x.integral] if hasattr(x, "integral") else []
+
+    @runtime.coroutine
+    async def sketched():  # type: ignore[no-untyped-def]
+        await runtime.returnType((secure, *integral, (S.rows, x.shape[-1])))
+        share = await runtime.gather(x)
+        if modulus == P:
+            sums = S.apply(_as_words(share), ring="mersenne61", first=first, threads=threads)
+            return word_array(share.field, sums)
+        return share.field.array(_apply_in_limbs(S, share, modulus, first, threads))
+
+    return sketched()
+
+
+secret_appliers["mpyc"] = applied
 
 
 def _as_words(share: Any) -> Words:

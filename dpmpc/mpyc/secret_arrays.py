@@ -155,11 +155,11 @@ def words_from(data: bytes, shape: tuple[int, ...], ring: Ring, sender: int) -> 
     return cast(Words, words)
 
 
-def require_shape(S: PublicMatrix, shape: tuple[int, ...]) -> None:
-    """Refuse an array that a public matrix does not take, before anything is computed."""
-    if len(shape) not in (2, 3) or shape[0] != S.columns or (len(shape) == 3 and shape[1] not in (1, S.sparsity)):
-        expected = f"({S.columns}, p), ({S.columns}, 1, p) or ({S.columns}, {S.sparsity}, p)"
-        raise InputError(f"X: a secret array of shape {shape} given, {expected} expected")
+def require_all_clients(S: PublicMatrix, shape: tuple[int, ...]) -> None:
+    """Refuse an array of some clients only, before anything is computed."""
+    S.check_clients(shape, 0)
+    if shape[0] != S.columns:
+        raise InputError(f"X: {shape[0]} clients given, {S.columns} expected")
 
 
 def _peers() -> list[int]:
@@ -291,7 +291,7 @@ def _additive(ring: Ring) -> Any:
 
         def sketched_by(self, S: PublicMatrix, *, threads: int = 1) -> Any:
             """Return ``S.apply`` of the secret."""
-            require_shape(S, self.shape)
+            require_all_clients(S, self.shape)
             sketch = _sketched(AdditiveArray, S, self, threads)
             sketch.dealt = self.dealt
             return sketch
@@ -392,7 +392,7 @@ def _shamir() -> Any:
 
         def sketched_by(self, S: PublicMatrix, *, threads: int = 1) -> Any:
             """Return ``S.apply`` of the secret."""
-            require_shape(S, self.shape)
+            require_all_clients(S, self.shape)
             return _sketched(ShamirArray, S, self, threads)
 
     return ShamirArray

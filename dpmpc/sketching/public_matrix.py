@@ -130,7 +130,7 @@ class PublicMatrix(Described):
         ----------
         X : ndarray of uint64 or float64, shape (m, p), (m, 1, p) or (m, s, p)
             A row for each client, which all its copies take, or a row for each copy. Ring or field elements, or real
-            numbers. Or a secret array of all clients, of which the result is one, too.
+            numbers. Or a secret array of MPyC, of which the result is one, too (`dpmpc.mpyc`).
         out : ndarray, shape (k, p), optional
             Sums so far, of the dtype of X, to which the chunk is added; without meaning after an error.
         threads : int
@@ -151,10 +151,11 @@ class PublicMatrix(Described):
         InputError
             For a wrong dtype or shape, clients that S does not have, field elements that are not canonical.
         """
-        if hasattr(X, "sketched_by"):  # a secret array (`dpmpc.mpyc.secret_arrays`), which its parties hold in shares
-            return cast(NDArray[Number], X.sketched_by(self, threads=threads))
+        if not isinstance(X, np.ndarray) and (applier := _applier(X)) is not None:
+            self.check_clients(X.shape, first)
+            return cast(NDArray[Number], applier(self, X, first=first, threads=threads))
         kind = _kind(X, ring)
-        self._check_clients(X, first)
+        self.check_clients(X.shape, first)
         if X.ndim == 3 and X.shape[1] == 1:
             X = X[:, 0]
         threads = require_whole("threads", threads, 1, 1 << 10)
@@ -352,12 +353,14 @@ class PublicMatrix(Described):
             chunk = X[start - first : min(start + size, part[1]) - first]
             self._add(kind, start, np.ascontiguousarray(chunk).reshape(len(chunk), -1), sums)
 
-    def _check_clients(self, X: NDArray[Number], first: int) -> None:
-        if X.ndim not in (2, 3) or X.shape[-1] == 0 or (X.ndim == 3 and X.shape[1] not in (1, self.sparsity)):
-            raise InputError(f"X: shape {X.shape} given, (m, p), (m, 1, p) or (m, {self.sparsity}, p) expected")
+    def check_clients(self, shape: tuple[int, ...], first: int) -> None:
+        """Refuse rows of a shape that `apply` does not take, or of clients that this matrix does not have."""
+        if len(shape) not in (2, 3) or shape[-1] == 0 or (len(shape) == 3 and shape[1] not in (1, self.sparsity)):
+            raise InputError(f"X: shape {shape} given, (m, p), (m, 1, p) or (m, {self.sparsity}, p) expected")
         require_whole("first", first, 0, self.columns)
-        if first + len(X) > self.columns:
-            raise InputError(f"X: clients {first} to {first + len(X) - 1} given, clients below {self.columns} expected")
+        if first + shape[0] > self.columns:
+            last = first + shape[0] - 1
+            raise InputError(f"X: clients {first} to {last} given, clients below {self.columns} expected")
 
     def _check_out(self, X: NDArray[Number], out: NDArray[Number] | None, kind: Kind) -> NDArray[Number]:
         shape = (self.rows, X.shape[-1])
@@ -384,12 +387,26 @@ def _accumulate(kind: Kind, totals: Words, part: Words) -> None:
         ring_named(kind).add(totals, part, out=totals)
 
 
+#: What applies a public matrix to a secret array, by the package that its type comes from: `dpmpc.mpyc` adds MPyC's.
+secret_appliers: dict[str, Callable[..., Any]] = {}
+
+
+def _packages(X: object) -> set[str]:
+    """Return the packages that an object's type and its bases come from."""
+    return {kind.__module__.partition(".")[0] for kind in type(X).__mro__}
+
+
+def _applier(X: object) -> Callable[..., Any] | None:
+    """Return what applies a public matrix to a secret array; None of anything else."""
+    return next((secret_appliers[name] for name in _packages(X) if name in secret_appliers), None)
+
+
 def _refuse_secure(X: object) -> None:
     """Refuse a secure array of MPyC, which is not imported here, and say what to call with it."""
-    if any(kind.__module__.partition(".")[0] == "mpyc" for kind in type(X).__mro__):
+    if "mpyc" in _packages(X):
         raise InputError(
-            f"X: {type(X).__name__}, a secure object of MPyC, given, numbers expected: for a secure array over "
-            "SecFld(2^61 - 1) call 'await dpmpc.mpyc.sketch(S, x)'"
+            f"X: {type(X).__name__}, a secure object of MPyC, given, numbers expected: call S.apply(x), after "
+            "'import dpmpc.mpyc', with a secure array"
         )
 
 

@@ -18,10 +18,10 @@ async def words_of(refused):
     try:
         outcome = refused()
         if hasattr(outcome, "__await__"):
-            await outcome
+            outcome = await outcome
+        return list(outcome.shape) if hasattr(outcome, "shape") else None
     except InputError as error:
         return str(error)
-    return None
 
 
 async def main():
