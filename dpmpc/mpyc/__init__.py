@@ -3,6 +3,7 @@
 `native`    a program of MPyC's own, started by MPyC's launcher, sketches its secure arrays by our kernel
 `added_noise`  such a program adds calibrated noise of all parties, with a guarantee
 `secret_arrays`  additive and Shamir shares of machine words as MPyC secure types, for any program of MPyC
+`agreeing`  what parties on MPyC's runtime compare and toss before they use a row
 `costs`     what a program costs each party, by phase
 `word_arrays`  MPyC's field arrays with machine words in place of Python integers
 `unopened`  a program of ours hands a server's share of a sketch over to MPyC, which goes on computing on it

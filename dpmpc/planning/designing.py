@@ -11,7 +11,7 @@ import re
 
 import msgspec
 
-from dpmpc.arguments import require_choice, require_whole
+from dpmpc.arguments import require_bytes, require_choice, require_whole
 from dpmpc.contributions import MOST_GROUPS, Contribution, GroupedMoments, Rows, SecondMoments, WeightedMoments
 from dpmpc.data import Codebook
 from dpmpc.encoding import FixedPoint, ring_named
@@ -43,7 +43,7 @@ DEFAULT_SPARSITY = 4
 _ROW_OF_ALL = re.compile(r"\(.*: (pooled|fixed effects|random effects)\)")
 
 
-def design(spec: ReleaseSpec) -> Task:
+def design(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> Task:
     """Make the task of one release: choose the public matrix and the noise that give the budget.
 
     No data is needed, and none is read.
@@ -52,6 +52,9 @@ def design(spec: ReleaseSpec) -> Task:
     ----------
     spec : ReleaseSpec
         What is required of it. `ReleaseSpec.of` builds one from keywords.
+    matrix_seed : bytes, optional
+        The 32 bytes that the public matrix follows from, where the parties have drawn them together, after all rows
+        were fixed. By default they come from the operating system.
 
     Returns
     -------
@@ -79,7 +82,12 @@ def design(spec: ReleaseSpec) -> Task:
     if delta * clients >= 1:
         raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
     trust = _trust(spec)
-    contribution, matrix = _summed(spec, trust)
+    seed = (
+        public_seed(spec.simulation_seed)
+        if matrix_seed is None
+        else require_bytes("matrix_seed", matrix_seed, SEED_BYTES)
+    )
+    contribution, matrix = _summed(spec, trust, seed)
     if mechanism.proved:
         contribution = _proved(contribution, mechanism)
     if clients < matrix.rows:
@@ -157,7 +165,7 @@ def _trust(spec: ReleaseSpec) -> TrustModel:
     return trust if trust.corrupt_servers is not None else msgspec.structs.replace(trust, corrupt_servers=usual)
 
 
-def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicMatrix]:
+def _summed(spec: ReleaseSpec, trust: TrustModel, seed: bytes) -> tuple[Contribution, PublicMatrix]:
     """Return what clients contribute, and the public matrix that it is multiplied by."""
     sketch = spec.sketch
     if spec.contribution is not None:
@@ -170,7 +178,7 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
     metric = PURPOSES[require_choice("purpose", spec.purpose, PURPOSES)]
     kind = _resolved(sketch.kind, len(spec.schema))
     if kind != "sum":
-        return Rows(_radius(spec)), _of_several_rows(spec, kind, metric, trust)
+        return Rows(_radius(spec)), _of_several_rows(spec, kind, metric, trust, seed)
     if sketch.rows not in (None, 1) or sketch.sparsity not in (None, 1):
         raise InputError(
             f"rows, sparsity: {sketch.rows}, {sketch.sparsity} given, but a sum has one row that everybody hits"
@@ -178,7 +186,9 @@ def _summed(spec: ReleaseSpec, trust: TrustModel) -> tuple[Contribution, PublicM
     return SecondMoments(_radius(spec)), Sum(columns=spec.clients)
 
 
-def _of_several_rows(spec: ReleaseSpec, kind: str, metric: UtilityMetric, trust: TrustModel) -> PublicMatrix:
+def _of_several_rows(
+    spec: ReleaseSpec, kind: str, metric: UtilityMetric, trust: TrustModel, seed: bytes
+) -> PublicMatrix:
     """Draw a public matrix, with the usual k and s where none are given."""
     rows, sparsity, noise, columns = spec.sketch.rows, spec.sketch.sparsity, spec.mechanism.noise, len(spec.schema)
     usual = DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1
@@ -201,7 +211,7 @@ def _of_several_rows(spec: ReleaseSpec, kind: str, metric: UtilityMetric, trust:
         raise InputError(
             f"rows: {rows} given, more than the {columns} columns expected: the sketch would not be solvable"
         )
-    seed, balanced = public_seed(spec.simulation_seed), spec.sketch.balanced
+    balanced = spec.sketch.balanced
     if kind == "countsketch":
         if sparsity not in (None, 1):
             raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
