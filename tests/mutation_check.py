@@ -44,7 +44,19 @@ if __name__ != "__mp_main__":  # not in servers that tests start: they import th
 from bench import harness  # noqa: E402
 
 LISTS = Path(__file__).with_name("mutations")
-COPIED = ("dpmpc", "bench", "csrc", "tests", "docs", "examples", "setup.py", "pyproject.toml", "README.md")
+COPIED = (
+    "dpmpc",
+    "bench",
+    "csrc",
+    "tests",
+    "docs",
+    "examples",
+    "setup.py",
+    "pyproject.toml",
+    "README.md",
+    "SECURITY.md",
+    "CITATION.cff",
+)
 INSTALLED = {"protocols": "dpmpc/protocols"}  # a link in a checkout, which the copy follows
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
