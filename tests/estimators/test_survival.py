@@ -425,11 +425,14 @@ LONG = [Setting(500, 3.0), Setting(2_000, 1.0, parties=3), Setting(10_000, 1.0),
 
 
 def check_coverage(setting, runs):
-    """Fail where a share is beyond the 10^-6 quantile of so many runs at .94 (sizes: .055), one by one."""
+    """Fail where a share is beyond the 10^-6 quantile of so many runs at .94 (sizes: .055), one by one.
+
+    Restricted means are withheld where the order within cells could move them by more than a standard error.
+    """
     found = measure(setting, runs, seed=31)
     for name in ("pointwise", "band", "median", "mean"):
         given = found["given"][name]
-        assert given >= 0.9 * runs
+        assert given >= (0.7 if name == "mean" else 0.9) * runs
         assert found["shares"][name] >= stats.binom.ppf(1e-6, given, 0.94) / given
     given = found["given"]["size"]
     assert found["shares"]["size"] <= stats.binom.ppf(1 - 1e-6, given, 0.055) / given
