@@ -202,5 +202,5 @@ def test_too_many_patterns_are_refused_before_anything_is_released():
 def test_intervals_cover_with_the_noise_that_parties_add(setting):
     """100 runs, 300 intervals: fails below the 10^-6 quantile of as many that cover at .94, were they independent."""
     found = measure(setting, 100, seed=12)
-    assert found["given"]["cox"] == 100
+    assert found["given"]["cox"] >= 95  # noise may hide a value of a feature
     assert found["shares"]["cox"] >= 0.86
