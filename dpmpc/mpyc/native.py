@@ -34,7 +34,7 @@ from numpy.typing import NDArray
 
 from dpmpc.encoding import FixedPoint, Mersenne61
 from dpmpc.errors import InputError
-from dpmpc.mpyc.word_arrays import word_array, words_of
+from dpmpc.mpyc.word_arrays import as_words, word_array
 from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import PublicMatrix
 from dpmpc.sketching.public_matrix import secret_appliers
@@ -153,7 +153,7 @@ def applied(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_typ
         await runtime.returnType((secure, *integral, (S.rows, x.shape[-1])))
         share = await runtime.gather(x)
         if modulus == P:
-            sums = S.apply(_as_words(share), ring="mersenne61", first=first, threads=threads)
+            sums = S.apply(as_words(share), ring="mersenne61", first=first, threads=threads)
             return word_array(share.field, sums)
         return share.field.array(_apply_in_limbs(S, share, modulus, first, threads))
 
@@ -161,12 +161,6 @@ def applied(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_typ
 
 
 secret_appliers["mpyc"] = applied
-
-
-def _as_words(share: Any) -> Words:
-    """Return a share's elements as words; they are not written to."""
-    words = words_of(share)
-    return share.value.astype(np.uint64) if words is None else words
 
 
 def _apply_in_limbs(S: PublicMatrix, share: Any, modulus: int, first: int, threads: int) -> NDArray[np.object_]:

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from dpmpc.encoding.ring import Ring, Words, ring_named
 from dpmpc.errors import InputError, MalformedFrame
 from dpmpc.mpyc.costs import costs
-from dpmpc.mpyc.word_arrays import word_array, words_of
+from dpmpc.mpyc.word_arrays import as_words, word_array, words_of
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.server import sketch_share
 from dpmpc.sharing import AdditiveSharing, ArrayShare, SeededShare, ShamirSharing, Share, open_share
@@ -175,8 +175,7 @@ def _as_words(share: Any) -> Words:
     """Return the words of a share, whatever holds them."""
     if isinstance(share, Share):
         return share.rows(0, share.shape[0])
-    words = share if isinstance(share, np.ndarray) and share.dtype == np.uint64 else words_of(share)
-    return cast(Words, share.value.astype(np.uint64) if words is None else words)
+    return share if isinstance(share, np.ndarray) and share.dtype == np.uint64 else as_words(share)
 
 
 @mpc.coroutine  # type: ignore[untyped-decorator]

@@ -38,6 +38,12 @@ def words_of(array: Any) -> Words | None:
     return array._words if isinstance(array, _WordMethods) else None
 
 
+def as_words(array: Any) -> Words:
+    """Return the elements of a field array as words, whichever it holds; they are for reading."""
+    words = words_of(array)
+    return array.value.astype(np.uint64) if words is None else words
+
+
 def _boxed(array: Any) -> Any:
     """Return a word array as MPyC's own array; leave anything else, in lists and tuples too."""
     if isinstance(array, list | tuple):
