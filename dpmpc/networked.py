@@ -31,6 +31,7 @@ from dpmpc.client import Client, share_batch
 from dpmpc.errors import InputError
 from dpmpc.network.meter import RunStatistics
 from dpmpc.network.programs import Agreement, Callbacks, FolderCallback, here
+from dpmpc.network.verified_task import KEYS, TASK
 from dpmpc.proved_reports import circuit_of, rows_of
 from dpmpc.proving import ProvedShares
 from dpmpc.proving.joint import ID_BYTES
@@ -43,7 +44,6 @@ from dpmpc.task import Task
 PROGRAM = "dpmpc.protocols.linear_transform"
 RELEASE_FILE = "release.dpmpc"
 SLOWEST = 50e6  # bytes of its share that a server handles in a second at least
-KEYS = "keys"  # of the servers' noise in a simulation, as a launcher hands them over
 REFUSED = "refused"  # what a program's answer calls the counts of reports that were left out
 _PROVED_AT_ONCE = 1 << 22  # words of the records that are proved at once
 
@@ -372,7 +372,7 @@ def agreement_of(
     return Agreement(
         program,
         task.trust.servers,
-        {"task": task.to_dict(), "threads": threads, **(arguments or {})},
+        {TASK: task.to_dict(), "threads": threads, **(arguments or {})},
         task=task.digest,
         deadline=deadline + transform_allowance(task),
     )

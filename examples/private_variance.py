@@ -19,13 +19,13 @@ from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, 
 from dpmpc.network.party import Party
 from dpmpc.networked import run_parties
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import sketch_alone, verified_task
+from dpmpc.protocols.linear_transform import sketch_alone
 from dpmpc.task import Task
 
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the variance."""
-    task = verified_task(party)
+    task = party.task
     require_room(task, bits(task))
     n, unit = task.clients, 2**task.encoding.fractional_bits
     if party.pid != party.analyst:

@@ -9,9 +9,7 @@ Parties: M servers, each holding one share of every client's noisy row, and one 
 3. Each server sends its transformed share to the analyst, who adds them up (`dpmpc.analyst`): the noisy sketch is
    opened, and nothing else.
 
-Before step 2 every party, the analyst too, compares the task with the digest in its own settings and recomputes the
-guarantee and the overflow proof (`verified_task`). A server that finds another task, or one whose noise does not give
-what it promises, ends with a typed error: it has read no share and sent nothing.
+Every party, the analyst too, has verified the task before it contacted any other (`dpmpc.network.verified_task`).
 
 Where the task asks for proofs, clients share proved reports. The servers then check them before step 2, leave out those
 that are not well formed, and tell the analyst how many (`dpmpc.collection.run_proofs`, `proved_reports`).
@@ -28,7 +26,6 @@ Three servers and an analyst, each a process of this machine, and generated peop
 from __future__ import annotations
 
 import asyncio
-import functools
 import importlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -38,22 +35,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.analyst import open_sums
-from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, SimulationOnly
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
-from dpmpc.network.settings import SETTINGS_FILE, PartySettings
-from dpmpc.networked import KEYS, REFUSED, RELEASE_FILE, run, share_file
+from dpmpc.network.settings import PartySettings
+from dpmpc.network.verified_task import simulation_keys
+from dpmpc.networked import REFUSED, RELEASE_FILE, run, share_file
 from dpmpc.release import Release
-from dpmpc.server import require_own_noise, transform
+from dpmpc.server import transform
 from dpmpc.sharing import Share, open_share
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
-
-
-def prepare(settings: PartySettings) -> None:
-    """Verify the task while clients are at work, before any other party is contacted."""
-    if _agreed_task(settings).proofs is not None:
-        importlib.import_module("dpmpc.collection.run_proofs")
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -72,7 +64,7 @@ async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release
         ``conclude(arguments, release)`` is what the analyst does next, with the program's arguments; what it returns is
         the analyst's answer.
     """
-    task = verified_task(party)
+    task = party.task
     if party.pid != party.analyst:
         await server(party, task)
         return {}
@@ -83,69 +75,9 @@ async def open_then(party: Party, conclude: Callable[[Mapping[str, Any], Release
 
 
 def ready(module: str, settings: PartySettings) -> None:
-    """Verify the task, and import a module that only the analyst needs, while clients are at work."""
-    prepare(settings)
+    """Import a module that only the analyst needs, while clients are at work."""
     if settings.party == settings.analyst:
         importlib.import_module(module)
-
-
-def verified_task(party: Party) -> Task:
-    """Return the task of a run, once this party has convinced itself of it.
-
-    Every program of this folder gets its task here, in the servers and in the analyst.
-
-    Raises
-    ------
-    InputError
-        If the task is not the one whose digest stands in this party's own settings, or is for other servers.
-    GuaranteeError, OverflowRisk
-        If its noise does not give what it promises, or a sum might wrap around.
-    SimulationOnly
-        If the noise is to come from seeds, and the task does not say that it is a simulation.
-    """
-    return _agreed_task(party.runtime.settings)
-
-
-def _agreed_task(settings: PartySettings) -> Task:
-    fields = settings.arguments.get("task")
-    if not isinstance(fields, dict):
-        raise InputError("task: none given in the arguments of the program, the public facts of a release expected")
-    task = _task_described(msgspec.json.encode(fields))
-    if task.digest != settings.task_digest:
-        raise InputError(
-            f"task: one with the digest {task.digest.hex()} given, {settings.task} expected by this party's own "
-            f"settings ({SETTINGS_FILE})"
-        )
-    if task.trust.servers != settings.servers:
-        raise InputError(
-            f"task: one for {task.trust.servers} servers given, {settings.servers} expected by this party's own "
-            f"settings ({SETTINGS_FILE})"
-        )
-    settings.refuse_simulation(task.simulation)
-    if not task.simulation and any(key is not None for key in _simulation_keys(settings)):
-        raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
-    require_own_noise(task)
-    return task.verify()
-
-
-@functools.lru_cache(maxsize=1)
-def _task_described(content: bytes) -> Task:
-    """Rebuild a task from JSON; the one that `prepare` has verified is kept for `main`."""
-    return Task.from_dict(msgspec.json.decode(content))
-
-
-def _simulation_keys(settings: PartySettings) -> list[bytes | None]:
-    """Return the keys of the servers' noise in a repeatable simulation; None stands for secret noise."""
-    keys = settings.simulation.get(KEYS)
-    if keys is None:
-        return [None] * settings.servers
-    expected = f"a key in hexadecimal digits, or null, for each of {settings.servers} servers expected"
-    if not isinstance(keys, list) or len(keys) != settings.servers:
-        raise InputError(f"simulation_keys: {keys!r} given, {expected}")
-    try:
-        return [None if key is None else bytes.fromhex(key) for key in keys]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"simulation_keys: {keys!r} given, {expected}") from error
 
 
 async def server(party: Party, task: Task) -> None:
@@ -162,7 +94,7 @@ async def server(party: Party, task: Task) -> None:
 async def sketch_alone(party: Party, task: Task) -> NDArray[np.uint64]:
     """Step 2 of a server: return its share (k, width) of the noisy sketch.
 
-    A task that `verified_task` has not returned is refused before the share is read, and one whose proofs would have to
+    Another task than that of the party is refused before the share is read, and one whose proofs would have to
     be checked first.
     """
     _require_verified(party, task)
@@ -184,12 +116,12 @@ async def sketch_proved(party: Party, task: Task) -> NDArray[np.uint64]:
 
 
 def _require_verified(party: Party, task: Task) -> None:
-    if task.digest != verified_task(party).digest:
+    if task.digest != party.task.digest:
         raise InputError("task: another given than the one that this party has verified, that of its settings expected")
 
 
 async def _transformed(party: Party, task: Task, share: Share) -> NDArray[np.uint64]:
-    key = _simulation_keys(party.runtime.settings)[party.pid]
+    key = simulation_keys(party.runtime.settings)[party.pid]
     return await asyncio.to_thread(  # the event loop goes on noticing when a peer is lost
         transform,
         task,

@@ -56,8 +56,6 @@ if TYPE_CHECKING:
 PROGRAM = "dpmpc.protocols.proved_reports"
 _AT_ONCE = 1 << 12  # clients that are played together
 
-prepare = linear_transform.prepare  # run in every party, while clients are at work
-
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, which takes steps 3 to 8, or the analyst, who opens the sum and returns the counts."""

@@ -72,7 +72,7 @@ PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear R
 
 def prepare(settings: PartySettings) -> None:
     """Refuse noise that others know before any other party is contacted."""
-    task = MixingTask.from_dict(settings.arguments.get("task", {}))
+    task = MixingTask.from_dict(settings.arguments.get("mixing", {}))
     settings.refuse_simulation(task.simulation)
     if settings.simulation and not task.simulation:
         raise SimulationOnly("simulation: a seed given, but the task does not say that it is a simulation")
@@ -121,7 +121,7 @@ def agreed_task(party: Party) -> MixingTask:
     """Step 1: return the verified task, if this party's arguments are those of the digest that all parties compared."""
     settings = party.runtime.settings
     settings.require_own_digest()
-    task = MixingTask.from_dict(party.arguments["task"])
+    task = MixingTask.from_dict(party.arguments["mixing"])
     if len(task.parties) != party.servers:
         raise InputError(f"task: of {len(task.parties)} parties given, {party.servers} expected")
     if not task.noise.integer:

@@ -36,20 +36,17 @@ from dpmpc.network.party import Party
 from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.designing import public_seed
-from dpmpc.protocols import linear_transform
-from dpmpc.protocols.linear_transform import sketch_alone, verified_task
+from dpmpc.protocols.linear_transform import sketch_alone
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.unopened_moment"
 ROWS = 256
 
-prepare = linear_transform.prepare  # run in every party, while clients are at work
-
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the estimate."""
-    task = check(verified_task(party))
+    task = check(party.task)
     if party.pid == party.analyst:
         return await analyst(party, task)
     await server(party, task)

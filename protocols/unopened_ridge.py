@@ -35,8 +35,7 @@ from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, 
 from dpmpc.network.party import Party
 from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols import linear_transform
-from dpmpc.protocols.linear_transform import sketch_alone, verified_task
+from dpmpc.protocols.linear_transform import sketch_alone
 from dpmpc.protocols.ridge_regression import answer_of
 from dpmpc.randomness import Stream
 from dpmpc.release import GramRelease
@@ -45,12 +44,10 @@ from dpmpc.task import Task
 
 PROGRAM = "dpmpc.protocols.unopened_ridge"
 
-prepare = linear_transform.prepare  # run in every party, while clients are at work
-
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, or the analyst, who returns the fit and the products that it was made from."""
-    task = check(verified_task(party))
+    task = check(party.task)
     if party.pid == party.analyst:
         return await analyst(party, task)
     await server(party, task)

@@ -34,7 +34,7 @@ from dpmpc.errors import BenchFailed
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.meter import Meter
 from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import verified_task
+from dpmpc.network.verified_task import verified_task
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream, transform
 from dpmpc.sharing import expand_many, open_share
@@ -67,7 +67,7 @@ async def main(party: Party) -> dict[str, Any]:
     folder = Path(party.arguments["folder"])
     pin(party.arguments["processors"][:1])
     run_ = _server if party.pid != party.analyst else _analyst
-    cost_file(folder, party.pid).write_text(json.dumps(await run_(party, verified_task(party), folder)))
+    cost_file(folder, party.pid).write_text(json.dumps(await run_(party, party.task, folder)))
     return {}
 
 
@@ -104,7 +104,7 @@ async def _sketch(party: Party, way: str, folder: Path) -> tuple[dict[str, Any],
     _settle(path, cold=way == COLD)
     fetched, meter = _fetched_bytes(), Meter(party.pid, dict)
     meter.connected()
-    task = verified_task(party)
+    task = verified_task(party.runtime.settings)
     if keyed:
         sums = await asyncio.to_thread(sketch_keys, task, path, meter)
     else:

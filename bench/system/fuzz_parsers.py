@@ -26,6 +26,7 @@ from dpmpc.data_release import MixedRelease, MixingTask
 from dpmpc.data_release import design as mixing_design
 from dpmpc.errors import DpmpcError
 from dpmpc.network.settings import PartySettings, read_settings, write_settings
+from dpmpc.network.verified_task import verified_task
 from dpmpc.noise import noise_from
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import BudgetLedger
@@ -262,12 +263,10 @@ def _settings(task: Task) -> PartySettings:
 
 
 def _settings_of(folder: Path) -> Callable[[bytes], object]:
-    from dpmpc.protocols.linear_transform import prepare
-
     def parse(data: bytes) -> object:
         (folder / "party.json").write_bytes(data)
         settings = read_settings(folder)
-        prepare(settings)
+        verified_task(settings)
         return settings
 
     return parse

@@ -49,7 +49,7 @@ def public_arguments(
     if len(names) != len(task.parties):
         raise InputError(f"names: {len(names)} given, one for each of {len(task.parties)} parties expected")
     return {
-        "task": task.to_dict(),
+        "mixing": task.to_dict(),
         "names": list(names),
         "method": method,
         "date": date,
@@ -70,7 +70,7 @@ def require_frames(task: MixingTask) -> None:
 
 def task_of(arguments: Mapping[str, Any]) -> MixingTask:
     """Read what is released."""
-    return MixingTask.from_dict(arguments.get("task", {}))
+    return MixingTask.from_dict(arguments.get("mixing", {}))
 
 
 def agreement_of(arguments: Mapping[str, Any], *, program: str = PROGRAM, deadline: float = 30.0) -> Agreement:

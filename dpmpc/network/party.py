@@ -1,10 +1,14 @@
 """Run the process of one party: ``python -m dpmpc.network.party FOLDER [PROGRAM]``.
 
-The private folder holds party.json, the party's identity, and whatever the program reads. The process imports the
-program, which may get ready in a function ``prepare(settings)``. If it has a launcher, it then waits until everything
-that the program reads is there. It links itself to the other parties, runs ``await main(party)`` of the program's
-module, says goodbye to the others, and writes outcome.json: what the program returned and what the run cost, or a typed
-error. The exit status is 0, 2 for an `InputError`, 3 for anything else.
+The private folder holds party.json, the party's identity, and whatever the program reads. The process verifies the task
+of the run, where there is one (`dpmpc.network.verified_task`), and imports the program, which may get ready in a
+function ``prepare(settings)``. If it has a launcher, it then waits until everything that the program reads is there. It
+links itself to the other parties, runs the program, says goodbye to the others, and writes outcome.json: what the
+program returned and what the run cost, or a typed error. The exit status is 0, 2 for an `InputError`, 3 for anything
+else.
+
+A program is a module with a coroutine ``main(party)``, or one written for MPyC with a coroutine ``main()``. In both
+``from mpyc.runtime import mpc`` gives the runtime of this party, which is linked already; ``mpc.party`` is the party.
 
 Whoever prepared the folder has written party.json. So a party that is started by hand runs one of `dpmpc.protocols`, or
 the program that its own command line names and no other; it takes part in no simulation; and it removes nothing.
@@ -21,6 +25,7 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import inspect
 import logging
 import os
 import sys
@@ -43,6 +48,8 @@ from dpmpc.network.settings import (
     read_settings,
     write_outcome,
 )
+from dpmpc.network.verified_task import TASK, verified_task
+from dpmpc.task import Task
 from dpmpc.untrusted import printable
 
 PROGRAMS = "dpmpc.protocols"  # what any folder may name
@@ -64,6 +71,14 @@ class Party:
     runtime: PartyRuntime
     folder: Path
     _progress: TextIO
+    _task: Task | None = None
+
+    @property
+    def task(self) -> Task:
+        """The task of the run, which this party has verified; an `InputError` if the run has none."""
+        if self._task is None:
+            raise InputError("task: none given in the arguments of the program, the public facts of a release expected")
+        return self._task
 
     @property
     def pid(self) -> int:
@@ -117,10 +132,12 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
     """
     try:
         runtime = PartyRuntime(settings, folder)  # first: a program that imports MPyC's `mpc` gets this runtime
+        task = verified_task(settings) if TASK in settings.arguments else None
+        runtime.party = Party(runtime, folder, progress, task)
         program = _program(settings)
         if launched is not None:
             launched.wait()
-        write_outcome(folder, _run(program, Party(runtime, folder, progress)))
+        write_outcome(folder, _run(program, runtime.party))
         return 0
     except DpmpcError as error:
         _logger.exception("the run failed")
@@ -139,7 +156,7 @@ def _program(settings: PartySettings) -> Any:
     """Import the program and call its `prepare`, if it has one."""
     program = importlib.import_module(settings.program)
     if not hasattr(program, "main"):
-        raise InputError(f"program: {settings.program} given, a module with a coroutine main(party) expected")
+        raise InputError(f"program: {settings.program} given, a module with a coroutine main expected")
     if hasattr(program, "prepare"):
         program.prepare(settings)
     return program
@@ -150,7 +167,8 @@ def _run(program: Any, party: Party) -> Outcome:
 
     async def take_part() -> Outcome:
         await runtime.start()
-        result = await program.main(party)
+        arguments = (party,) if inspect.signature(program.main).parameters else ()
+        result = await program.main(*arguments)
         await runtime.shutdown()
         return Outcome(party.pid, ok=True, result=result or {}, statistics=runtime.meter.statistics())
 

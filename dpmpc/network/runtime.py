@@ -74,6 +74,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         self.meter = Meter(settings.party, self.traffic)
         self.closing = False
         self.conversation: object | None = None
+        self.party: Any = None  # the `dpmpc.network.party.Party` of this process
         self._foreseen: DpmpcError | None = None
         self._patience = settings.connect_deadline
         self._failed: asyncio.Future[ProtocolFailure] = self.loop.create_future()
@@ -170,7 +171,12 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
     # From the first connection to the last
 
     async def start(self) -> None:
-        """Link this party to all others; return when everybody is linked to everybody and works on the same task."""
+        """Link this party to all others; return when everybody is linked to everybody and works on the same task.
+
+        A second call does nothing: the process of a party links it before a program starts `mpc`.
+        """
+        if self.links:
+            return
         self.meter.begin()
         await self._connector.connect()
         await self._meet(Kind.HELLO)
@@ -188,6 +194,11 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         self.closing = True
         await self._meet(Kind.GOODBYE)
         await self._close_links()
+
+    async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
+        """Take leave of everybody, unless the program failed: `run_program` then closes the links."""
+        if error is None:
+            await self.shutdown()
 
     def run_program(self, program: Coroutine[Any, Any, Result]) -> Result:
         """Run a program to its end or to the first failure; the event loop is closed afterwards."""

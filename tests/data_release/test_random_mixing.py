@@ -219,7 +219,7 @@ def test_a_party_with_another_schema_does_not_begin(kept, admits_it):
         write_source(folder, sources[party])
         if party == 1:
             settings = json.loads((folder / "party.json").read_text())
-            settings["arguments"]["task"]["parties"][1]["columns"][0]["upper"] = 4
+            settings["arguments"]["mixing"]["parties"][1]["columns"][0]["upper"] = 4
             if admits_it:
                 settings["task"] = digest_of(settings["program"], settings["arguments"])
             (folder / "party.json").write_text(json.dumps(settings))
@@ -413,7 +413,7 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
 
     settings = read_settings(prepared / "party-2")
     simulated = msgspec.json.decode(msgspec.json.encode(settings.arguments))
-    simulated["task"]["simulation"] = True
+    simulated["mixing"]["simulation"] = True
     with pytest.raises(SimulationOnly, match="started by hand"):  # without the command too
         random_mixing.prepare(msgspec.structs.replace(settings, arguments=simulated))
     seeded = Launched(str(prepared / "party-2"), simulation={"seed": 7})

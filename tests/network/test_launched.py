@@ -21,7 +21,7 @@ from support.hostile.preparers import DEEDS, FIELDS, prepare
 
 SUM = "network_programs.sum_shares"
 SECONDS = 60
-ARGUMENTS = {"task": {"simulation": False}, "threads": 1}
+ARGUMENTS = {"mixing": {"simulation": False}, "threads": 1}
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_arguments_whose_digest_is_not_the_one_that_all_compare_are_refused(fold
     settings = read_settings(folder)
     settings.require_own_digest()
     with pytest.raises(InputError, match="the digest of this party's own arguments expected"):
-        msgspec.structs.replace(settings, arguments={"task": {}}).require_own_digest()
+        msgspec.structs.replace(settings, arguments={"mixing": {}}).require_own_digest()
 
 
 def test_where_its_rows_are_is_told_to_a_party_alone():

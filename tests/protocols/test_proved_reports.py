@@ -105,16 +105,7 @@ def test_lies_take_turns():
 
 def test_a_sketch_alone_of_a_task_with_proofs_is_refused():
     plan = task()
-    arguments = {"task": plan.to_dict(), "threads": 1}
-    settings = types.SimpleNamespace(
-        arguments=arguments,
-        task_digest=plan.digest,
-        servers=3,
-        task=plan.digest.hex(),
-        simulation={},
-        refuse_simulation=lambda simulated: None,
-    )
-    party = types.SimpleNamespace(runtime=types.SimpleNamespace(settings=settings))
+    party = types.SimpleNamespace(task=plan)
     with pytest.raises(InputError, match="task: one with proofs given, which servers have to check together"):
         asyncio.run(linear_transform.sketch_alone(party, plan))
 

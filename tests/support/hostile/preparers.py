@@ -34,14 +34,14 @@ def know_the_noise(folder):
         arguments["plan"]["simulation_seed"] = SEED
     else:
         arguments["simulation_seed"] = SEED
-        arguments["task"]["simulation"] = True
+        arguments["mixing"]["simulation"] = True
     said(folder, arguments=arguments)
 
 
 def weaken_the_noise(folder):
     """Say that it is a simulation, where noise may be of floating point, and give no seed."""
     arguments = arguments_of(folder)
-    arguments["task"]["simulation"] = True
+    arguments["mixing"]["simulation"] = True
     said(folder, arguments=arguments)
 
 
