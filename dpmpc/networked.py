@@ -6,7 +6,7 @@ clients' shares are there already, `run_parties` where a program does not open t
 own, `agreement_of` is what `dpmpc.network.programs.prepare` takes.
 
 What the parties do is said by the program that they run. Programs are started by name: by default
-`dpmpc.protocols.linear_transform`, which opens the noisy sketch and ends there.
+`dpmpc.protocols.linear_transform`, which opens the noisy sketch and ends there, or `dpmpc.protocols.proved_reports`.
 
 Where the task asks for proofs, clients share proved reports, each with an id, and the servers leave out those whose
 proofs do not hold (`dpmpc.collection.run_proofs`). The process that plays all the clients could leave out rows itself;
@@ -36,13 +36,12 @@ from dpmpc.proved_reports import circuit_of, rows_of
 from dpmpc.proving import ProvedShares
 from dpmpc.proving.joint import ID_BYTES
 from dpmpc.randomness import Stream
-from dpmpc.release import Release
+from dpmpc.release import RELEASE_FILE, Release
 from dpmpc.server import require_own_noise, simulation_keys
-from dpmpc.sharing import FileShare, Share, save_share
+from dpmpc.sharing import SHARE_FILE, FileShare, Share, save_share
 from dpmpc.task import Task
 
-PROGRAM = "dpmpc.protocols.linear_transform"
-RELEASE_FILE = "release.dpmpc"
+PROGRAM, PROGRAM_WITH_PROOFS = "dpmpc.protocols.linear_transform", "dpmpc.protocols.proved_reports"
 SLOWEST = 50e6  # bytes of its share that a server handles in a second at least
 REFUSED = "refused"  # what a program's answer calls the counts of reports that were left out
 _PROVED_AT_ONCE = 1 << 22  # words of the records that are proved at once
@@ -94,7 +93,7 @@ class NetworkedRun(Run):
 
 def share_file(folder: Path) -> Path:
     """Return where a server finds its share of the batch."""
-    return folder / "share"
+    return folder / SHARE_FILE
 
 
 def ids_file(folder: Path) -> Path:
@@ -271,7 +270,8 @@ def run_servers(
         if party == task.trust.servers:
             released.append(Release.load(folder / RELEASE_FILE, longest=math.inf))  # of a task that was verified
 
-    done = run_parties(program or PROGRAM, task, shares, collect=collect, **options)
+    usual = PROGRAM if task.proofs is None else PROGRAM_WITH_PROOFS
+    done = run_parties(program or usual, task, shares, collect=collect, **options)
     return NetworkedRun(**vars(done), release=released[0])
 
 
@@ -320,7 +320,7 @@ def run_parties(
     deadline: float = 30.0,
     on_progress: Callable[[str, float], None] | None = None,
 ) -> Run:
-    """Run a program whose servers begin with `sketch_alone`, whether or not it opens the sketch; see `run`.
+    """Run a program on the shares, whether or not it opens the sketch; see `run`.
 
     Parameters
     ----------

@@ -26,6 +26,7 @@ from dpmpc.results.notebook import facts_html
 from dpmpc.storage import release_file, whole
 from dpmpc.task import LONGEST_CHECK, Task
 
+RELEASE_FILE = "release.dpmpc"
 _CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
 

@@ -142,6 +142,14 @@ def add_noise(
     return sums
 
 
+def server_noise(task: Task, simulation_key: bytes | None = None, *, threads: int = 1) -> Words:
+    """Draw the noise (k, width) that this server adds to its sums, as ring elements; parameters as in `transform`."""
+    noise = task.noise.sample(
+        (task.sketch.rows, task.width), stream=noise_stream(task, simulation_key), threads=threads
+    )
+    return task.encoding.ring.embed(noise)
+
+
 def require_dealt(task: Task, dealt: Words | None) -> Words | None:
     """Return a share of dealt noise; refuse one that is missing, not needed or of the wrong shape.
 

@@ -15,11 +15,10 @@ import numpy as np
 
 from dpmpc.client import share_batch
 from dpmpc.data import Column, Schema
-from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, secure_array, with_room
+from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, secure_array, sketch_alone, with_room
 from dpmpc.network.party import Party
 from dpmpc.networked import run_parties
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import sketch_alone
 from dpmpc.task import Task
 
 
@@ -29,7 +28,7 @@ async def main(party: Party) -> dict[str, Any]:
     require_room(task, bits(task))
     n, unit = task.clients, 2**task.encoding.fractional_bits
     if party.pid != party.analyst:
-        z = await sketch_alone(party, task)
+        z = await sketch_alone(party)
         square = await checked_products(party, task, z[:, :1])
         await open_to_analyst(party, secure_array(party, task, z)[:, 1:] * (2 * n * unit) - square)
         return {}

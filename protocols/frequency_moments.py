@@ -1,57 +1,56 @@
-"""Frequency moments in the linear-transformation model (Burkhardt et al. 2025, section 4.1).
+"""Frequency moments in the linear-transformation model (Burkhardt et al. 2025, section 4.1), as an MPyC program.
 
-Data: n clients, each with one number x, or with one item of a public list, of which item v is held f_v times.
-Wanted: sum_i x_i^k, or F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential privacy.
+Data: n clients, each with one number x, here the years of schooling.
+Wanted: sum_i x_i^p, while each client has (epsilon, delta)-differential privacy.
 
-1. Each client sends x^k, or the item's column of a public CountSketch S, with its share of the noise.
-2. The servers add up and open that sum, and nothing else (`dpmpc.protocols.linear_transform`).
-3. The analyst reads sum_i x_i^k from it, or estimates F_2 by ||z||^2 - rows * noise variance for z = S f + noise
-   (`dpmpc.FrequencyMoment`; docs/mathematics.md, section 5.2): post-processing, which costs no privacy.
+    python protocols/frequency_moments.py -M3
 
-Started by hand, this file shows two releases of generated people: sum_i x_i^2, and beside it F_2 of the items.
-
-Three servers and an analyst, each a process of this machine::
-
-    python protocols/frequency_moments.py -M3 --clients 50000 --epsilon 1
-
-On a file of your own: ``dpmpc fit FILE --model moment --column COLUMN -M3 ...``. It opens and fits the same.
+F_2 = sum_v f_v^2 of items, of which v is held f_v times, is read from another release: ``dpmpc demo --model moment``
+shows both. On a file of your own: ``dpmpc fit FILE --model moment --column COLUMN -M3 ...``.
 """
 
-from __future__ import annotations
-
-import functools
-from collections.abc import Mapping
 from typing import Any
 
-from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import open_then, ready
+import numpy as np
+from mpyc.runtime import mpc
+from numpy.typing import NDArray
+
+from dpmpc.contributions import PowerSum
+from dpmpc.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.mpyc.programs import options, planned
+from dpmpc.protocols.linear_transform import linear_transform
 from dpmpc.release import Release
+from dpmpc.results import Result
 
-prepare = functools.partial(
-    ready, "dpmpc.estimators.components_and_moments"
-)  # run in every party, while clients are at work
-
-
-async def main(party: Party) -> dict[str, Any]:
-    """Run one party: a server, or the analyst, who returns the moment in the column's units."""
-    return await open_then(party, fit)
+COLUMN = "schooling_years"
 
 
-def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
-    """Step 3: estimate the moment."""
-    from dpmpc.estimators.components_and_moments import MomentFit  # no server needs it
+def schooling(clients: int) -> NDArray[np.float64]:
+    """Return generated rows (n, 1)."""
+    return demo_population(clients).table.select([COLUMN]).values
 
-    fitted = MomentFit(**arguments["model"]).fit_release(release)
-    return {
-        "column": fitted.column_,
-        "order": fitted.order,
-        "of": fitted.of,
-        "moment": fitted.moment_,
-        "standard_error": fitted.standard_error_,
-    }
+
+async def main() -> dict[str, Any]:
+    """Run one party."""
+    args = options(__doc__, model={"order": 2})
+
+    def moment(release: Release) -> Result:
+        """Read sum_i x_i^p from the opened sum: post-processing, which costs no privacy."""
+        from dpmpc.estimators.components_and_moments import MomentFit  # no server needs it
+
+        return MomentFit(**args.model).fit_release(release).result()
+
+    schema = DEMO_BOUNDS.select([COLUMN])
+    powers = PowerSum.of(schema.columns[0], args.model["order"])  # client i sends x_i^p
+    plan = planned(args, schema, schooling, contribution=powers, sketch="sum")
+    async with mpc:
+        run = await plan.agreed()
+        y = linear_transform(run)  # sum_i x_i^p + noise: S is a row of ones
+        release = await run.released(await mpc.output(run.once(y), receivers=run.analyst))
+    return run.report(release, moment)
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import demo_by_hand
-
-    demo_by_hand("moment")
+    with errors_in_a_line():
+        mpc.run(main())

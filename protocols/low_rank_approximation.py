@@ -1,54 +1,45 @@
-"""Low-rank approximation in the linear-transformation model (Burkhardt et al. 2025, section 5.2).
+"""Low-rank approximation in the linear-transformation model (Burkhardt et al. 2025, section 5.2), as an MPyC program.
 
 Data: n clients, each with a row z of d columns within public bounds, here mapped to [-1, 1].
 Wanted: an orthogonal projection P P^T of rank r that nearly minimises ||Z - Z P P^T||_F, while each client has
 (epsilon, delta)-differential privacy.
 
-1. and 2. The servers open the noisy sketch A = S Z + noise, and nothing else (`dpmpc.protocols.linear_transform`).
-3. The analyst takes the top r right singular vectors of A (`dpmpc.LowRankApproximation`): post-processing, which costs
-   no privacy.
+    python protocols/low_rank_approximation.py -M3
 
-Started by hand, this file shows two releases of generated people: that sketch, and beside it the noisy sum of second
-moments, whose top eigenvectors are far more accurate at so few columns.
-
-Three servers and an analyst, each a process of this machine::
-
-    python protocols/low_rank_approximation.py -M3 --clients 50000 --epsilon 1
-
-On a file of your own: ``dpmpc fit FILE --model low-rank --components R -M3 ...``. It opens and fits the same.
+On a file of your own: ``dpmpc fit FILE --model low-rank --components R -M3 ...``, where the noisy sum of second moments
+is often far more accurate.
 """
 
-from __future__ import annotations
-
-import functools
-from collections.abc import Mapping
 from typing import Any
 
-from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import open_then, ready
+from mpyc.runtime import mpc
+
+from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, demo_population
+from dpmpc.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.mpyc.programs import options, planned
+from dpmpc.protocols.linear_transform import linear_transform
 from dpmpc.release import Release
-
-prepare = functools.partial(
-    ready, "dpmpc.estimators.components_and_moments"
-)  # run in every party, while clients are at work
+from dpmpc.results import Result
 
 
-async def main(party: Party) -> dict[str, Any]:
-    """Run one party: a server, or the analyst, who returns the components in normalised units."""
-    return await open_then(party, fit)
+async def main() -> dict[str, Any]:
+    """Run one party."""
+    args = options(__doc__, clients=1_000_000, rows=64, model={"n_components": 2})
 
+    def low_rank(release: Release) -> Result:
+        """Return the top r right singular vectors of the opened sketch: post-processing, which costs no privacy."""
+        from dpmpc.estimators.components_and_moments import LowRankFit  # no server needs it
 
-def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
-    """Step 3: find the components."""
-    from dpmpc.estimators.components_and_moments import LowRankFit  # no server needs it
+        return LowRankFit(**args.model).fit_release(release).result()
 
-    fitted = LowRankFit(**arguments["model"]).fit_release(release)
-    return {
-        "components": [dict(zip(fitted.feature_names_, row, strict=True)) for row in fitted.components_.tolist()],
-    }
+    plan = planned(args, DEMO_BOUNDS, lambda n: demo_population(n).table.values, radius=DEMO_RADIUS)
+    async with mpc:
+        run = await plan.agreed()
+        y = linear_transform(run)  # A = S Z + noise
+        release = await run.released(await mpc.output(run.once(y), receivers=run.analyst))
+    return run.report(release, low_rank)
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import demo_by_hand
-
-    demo_by_hand("low-rank")
+    with errors_in_a_line():
+        mpc.run(main())

@@ -17,8 +17,9 @@ nothing of a row. The proofs hold if all servers follow the protocol: then one c
 8. *Sum.* Each server adds up its shares of what the accepted reports hold, adds noise, and sends that to the analyst.
 
 Steps 1 and 2 are `dpmpc.client`; steps 3 to 7 `dpmpc.collection.run_proofs`, on `dpmpc.collection.proof_checks`, which
-a real collection goes through too; step 8 is `linear_transform`. This module has the liars: what they do stands in
-`LIES`. Beside the release with proofs it makes the one without, in which the same clients share random words.
+a real collection goes through too; step 8 is `dpmpc.protocols.linear_transform`. This module has the liars: what they
+do stands in `LIES`. Beside the release with proofs it makes the one without, in which the same clients share random
+words.
 
 Three servers and an analyst, each a process of this machine, and generated people::
 
@@ -32,16 +33,18 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.client import Client
 from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
+from dpmpc.collection.run_proofs import check_run, task_of
 from dpmpc.encoding.ring import Words
-from dpmpc.errors import InputError, UtilityWarning
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, UtilityWarning
+from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
-from dpmpc.networked import Placement, clients, run_servers, share_file, stored_reports
-from dpmpc.protocols import linear_transform
+from dpmpc.networked import REFUSED, Placement, clients, run_servers, share_file, stored_reports
 from dpmpc.proved_reports import circuit_of
 from dpmpc.proving import ProvedShares, RowCircuit
 from dpmpc.proving.circuit import FIELD, P
@@ -49,17 +52,73 @@ from dpmpc.proving.joint import ID_BYTES
 from dpmpc.randomness import Stream
 from dpmpc.sharing import FileShare, open_share
 from dpmpc.task import Task
+from dpmpc.untrusted import ReadError, read_json
 
 if TYPE_CHECKING:
     from dpmpc.cli.parsing import Parser
 
-PROGRAM = "dpmpc.protocols.proved_reports"
 _AT_ONCE = 1 << 12  # clients that are played together
 
 
 async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, which takes steps 3 to 8, or the analyst, who opens the sum and returns the counts."""
-    return await linear_transform.main(party)
+    from mpyc.runtime import mpc  # the import takes MPyC's options out of a command line, which is another one here
+
+    from dpmpc.mpyc.agreed_runs import LinkedRun
+    from dpmpc.protocols.linear_transform import linear_transform
+
+    assert party.analyst is not None
+    if party.pid == party.analyst:
+        task, refused = await accepted_task(party, party.task)
+        run = LinkedRun(task, party.analyst)
+    else:
+        checked = await check_run(party, party.task)  # steps 3 to 7
+        run = LinkedRun(checked.task, party.analyst, share=checked.share, threads=party.arguments["threads"])
+        counts = msgspec.json.encode(Proofs(checked.task.clients, checked.refused))
+        await party.runtime.send_frame(party.analyst, party.runtime.frame(Kind.VERDICT, counts))
+    release = await run.released(await mpc.output(linear_transform(run), receivers=run.analyst))  # step 8
+    return {} if release is None else {REFUSED: refused}
+
+
+class Proofs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the servers have found out about the proofs, as each of them tells the analyst.
+
+    Parameters
+    ----------
+    accepted : int
+        How many reports are summed.
+    refused : dict
+        How many others there are, by cause.
+    """
+
+    accepted: int
+    refused: dict[str, int]
+
+
+async def accepted_task(party: Party, task: Task) -> tuple[Task, dict[str, int]]:
+    """Hear from every server how many reports are accepted; return the task of so many, and the others by cause.
+
+    Raises
+    ------
+    MalformedFrame, BatchMismatch
+        If a server tells no such thing, or another thing than the first one.
+    """
+    told = []
+    for sender in range(party.servers):
+        frame = await party.runtime.receive_frame(sender, Kind.VERDICT, ContentType.BYTES)
+        try:
+            told.append(read_json(frame.raw, Proofs))
+        except ReadError as error:
+            raise MalformedFrame(f"party {sender} sent no valid VERDICT frame: {error}", sender) from error
+        if told[-1] != told[0]:
+            raise BatchMismatch(f"proofs: server {sender} found {told[-1]}, server 0 {told[0]}")
+    found = told[0]
+    if (
+        found.accepted + sum(found.refused.values()) != task.clients
+        or min((found.accepted, *found.refused.values())) < 0
+    ):
+        raise BatchMismatch(f"proofs: {found} told, numbers that make {task.clients} clients in all expected")
+    return task_of(task, found.accepted, found.refused), found.refused
 
 
 # Lies about a witness, which the client then shares and proves as if it were true
@@ -216,7 +275,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         return compared.approximation_factor, compared.trivial_factor
 
     rows, task, plain = shown.table.values, task_of(proved=True), task_of(proved=False)
-    done = run_servers(task, stored_reports(task, reports(task, rows, told)), program=PROGRAM)
+    done = run_servers(task, stored_reports(task, reports(task, rows, told)))
     spoiled = run_servers(plain, random_shares(plain, rows, told))
     assert done.refused is not None
     with_proofs, trivial = phi(done.release)

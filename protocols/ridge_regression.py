@@ -1,60 +1,45 @@
-"""Ridge regression in the linear-transformation model (Burkhardt et al. 2025, section 5.1).
+"""Ridge regression in the linear-transformation model (Burkhardt et al. 2025, section 5.1), as an MPyC program.
 
 Data: n clients, each with d features x and a target y within public bounds, here mapped to [-1, 1].
 Wanted: w that nearly minimises ||Xw - y||^2 + alpha ||w||^2, while each client has (epsilon, delta)-differential
 privacy.
 
-1. and 2. The servers open the noisy sketch [A b] = S [X y] + noise, or the noisy sum of second moments, and nothing
-   else (`dpmpc.protocols.linear_transform`).
-3. The analyst solves (A^T A + alpha I) w = A^T b (`dpmpc.RidgeRegression`): post-processing, which costs no privacy.
+    python protocols/ridge_regression.py -M3
+    python protocols/ridge_regression.py -M2 --epsilon 2 --rows 200 --sparsity 4
 
-Three servers and an analyst, each a process of this machine, and generated people::
-
-    python protocols/ridge_regression.py -M3 --clients 50000 --epsilon 1
-
-On a file of your own: ``dpmpc fit FILE --model ridge --target COLUMN -M3 ...``. It opens and fits the same.
+On a file of your own: ``dpmpc fit FILE --model ridge --target COLUMN -M3 ...``.
 """
 
-from __future__ import annotations
+from typing import Any
 
-import functools
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from mpyc.runtime import mpc
 
-from dpmpc.network.party import Party
-from dpmpc.protocols.linear_transform import open_then, ready
+from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.mpyc.programs import options, planned
+from dpmpc.protocols.linear_transform import linear_transform
 from dpmpc.release import Release
-
-if TYPE_CHECKING:
-    from dpmpc.estimators.ridge import RidgeFit
-
-prepare = functools.partial(ready, "dpmpc.estimators.ridge")  # run in every party, while clients are at work
+from dpmpc.results import Result
 
 
-async def main(party: Party) -> dict[str, Any]:
-    """Run one party: a server, or the analyst, who returns the fit in the columns' units."""
-    return await open_then(party, fit)
+async def main() -> dict[str, Any]:
+    """Run one party."""
+    args = options(__doc__, clients=1_000_000, rows=64, model={"alpha": 1.0}, target=DEMO_TARGET)
 
+    def ridge(release: Release) -> Result:
+        """Solve (A^T A + alpha I) w = A^T b for the opened [A b]: post-processing, which costs no privacy."""
+        from dpmpc.estimators.ridge import RidgeFit  # no server needs it
 
-def fit(arguments: Mapping[str, Any], release: Release) -> dict[str, Any]:
-    """Step 3: solve."""
-    from dpmpc.estimators.ridge import RidgeFit  # no server needs it
+        return RidgeFit(**args.model).fit_release(release, target=args.target).result()
 
-    return answer_of(RidgeFit(**arguments["model"]).fit_release(release, target=arguments["target"]))
-
-
-def answer_of(fitted: RidgeFit) -> dict[str, Any]:
-    """Return a fit as plain data, in the columns' units."""
-    return {
-        "target": fitted.target_,
-        "coefficients": dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True)),
-        "intercept": fitted.intercept_,
-        "alpha": float(fitted.alpha_),
-        "debiased": fitted.debiased_,
-    }
+    plan = planned(args, DEMO_BOUNDS, lambda n: demo_population(n).table.values, radius=DEMO_RADIUS)
+    async with mpc:
+        run = await plan.agreed()
+        y = linear_transform(run)  # [A b] = S [X y] + noise
+        release = await run.released(await mpc.output(run.once(y), receivers=run.analyst))
+    return run.report(release, ridge)
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import demo_by_hand
-
-    demo_by_hand("ridge")
+    with errors_in_a_line():
+        mpc.run(main())

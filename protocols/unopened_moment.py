@@ -31,12 +31,11 @@ from numpy.typing import NDArray
 from dpmpc.contributions import ItemSketch
 from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
-from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, require_shamir, with_room
+from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, require_shamir, sketch_alone, with_room
 from dpmpc.network.party import Party
 from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.planning.designing import public_seed
-from dpmpc.protocols.linear_transform import sketch_alone
 from dpmpc.randomness import Stream
 from dpmpc.task import Task
 
@@ -55,7 +54,7 @@ async def main(party: Party) -> dict[str, Any]:
 
 async def server(party: Party, task: Task) -> None:
     """Steps 2 to 4 of a server: sketch, square, and have the square opened to the analyst."""
-    sums = await sketch_alone(party, task)
+    sums = await sketch_alone(party)
     with party.meter.phase("multiply"):
         square = await checked_products(party, task, sums.T.copy())  # of the column z^T
     with party.meter.phase("open"):

@@ -31,12 +31,10 @@ from numpy.typing import NDArray
 from dpmpc.contributions import Rows
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, require_shamir, with_room
+from dpmpc.mpyc import checked_products, open_to_analyst, opened, require_room, require_shamir, sketch_alone, with_room
 from dpmpc.network.party import Party
 from dpmpc.networked import Run, clients, run_parties
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols.linear_transform import sketch_alone
-from dpmpc.protocols.ridge_regression import answer_of
 from dpmpc.randomness import Stream
 from dpmpc.release import GramRelease
 from dpmpc.specification import FRACTIONAL_BITS
@@ -56,7 +54,7 @@ async def main(party: Party) -> dict[str, Any]:
 
 async def server(party: Party, task: Task) -> None:
     """Steps 2 to 4 of a server: sketch, multiply, and have the products opened to the analyst."""
-    sums = await sketch_alone(party, task)
+    sums = await sketch_alone(party)
     with party.meter.phase("multiply"):
         A = np.column_stack([public_ones(task), sums])  # a public number is its own share
         products = await checked_products(party, task, A)
@@ -75,7 +73,8 @@ async def analyst(party: Party, task: Task) -> dict[str, Any]:
 
     model = RidgeFit(**party.arguments["model"])
     fitted = model.fit_release(GramRelease(task, products), target=party.arguments["target"])
-    return {**answer_of(fitted), "products": products.tolist()}
+    coefficients = dict(zip(fitted.feature_names_, fitted.coef_.tolist(), strict=True))
+    return {"coefficients": coefficients, "intercept": fitted.intercept_, "products": products.tolist()}
 
 
 def task_for(schema: Schema, clients: int, epsilon: float, delta: float, *, servers: int = 3, **choices: Any) -> Task:

@@ -93,14 +93,6 @@ def by_hand(program: Callable[[Sequence[str]], None]) -> NoReturn:
     sys.exit(exit_status(lambda: program(sys.argv[1:])))
 
 
-def demo_by_hand(model: str) -> NoReturn:
-    """Run the demonstration of a model, as its program does that was started by hand."""
-    from dpmpc.cli.demonstrations import refuse_options_of_mpyc
-
-    refused = exit_status(lambda: refuse_options_of_mpyc(sys.argv[1:]))
-    sys.exit(refused or main(["demo", "--model", model, "--clients", "100000", *sys.argv[1:]]))
-
-
 @contextlib.contextmanager
 def _warnings_in_a_line() -> Iterator[None]:
     """Print warnings about usefulness as one line each, without the place in the code."""

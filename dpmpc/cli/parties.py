@@ -88,5 +88,5 @@ def _write_mpyc(options: argparse.Namespace) -> None:
     for party, (host, _) in enumerate(options.party):
         print(
             f"{host}: in a folder whose {MPYC_FOLDER} has mpyc_ca.crt, party_{party}.crt and party_{party}.key, start\n"
-            f"  python native_transform.py {everybody} -I {party} --ssl"
+            f"  python linear_transform.py {everybody} -I {party} --ssl"
         )

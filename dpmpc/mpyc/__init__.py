@@ -16,7 +16,15 @@ has MPyC's, and `dpmpc.mpyc.native` says what they lack.
 from dpmpc.mpyc.added_noise import AddedNoise, noise, task_for_parties
 from dpmpc.mpyc.checked import checked_products
 from dpmpc.mpyc.native import open_sketch, shared, sketch
-from dpmpc.mpyc.unopened import open_to_analyst, opened, require_room, require_shamir, secure_array, with_room
+from dpmpc.mpyc.unopened import (
+    open_to_analyst,
+    opened,
+    require_room,
+    require_shamir,
+    secure_array,
+    sketch_alone,
+    with_room,
+)
 
 __all__ = [
     "AddedNoise",
@@ -30,6 +38,7 @@ __all__ = [
     "secure_array",
     "shared",
     "sketch",
+    "sketch_alone",
     "task_for_parties",
     "with_room",
 ]

@@ -102,7 +102,7 @@ def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
 async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_type: Any = None) -> Any:
     """Return ``S.apply(x)`` of a secure array, in another type where that is needed.
 
-    It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/native_transform.py``, or
+    It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/linear_transform.py``, or
     the sketch after (`dpmpc.mpyc.noise`). `shared` makes the secure array of words or floats, `open_sketch` opens and
     scales the result.
 

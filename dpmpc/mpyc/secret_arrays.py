@@ -36,7 +36,7 @@ from mpyc.runtime import mpc
 from numpy.typing import NDArray
 
 from dpmpc.encoding.ring import Ring, Words, ring_named
-from dpmpc.errors import InputError, MalformedFrame
+from dpmpc.errors import BatchMismatch, InputError, MalformedFrame
 from dpmpc.mpyc.costs import costs
 from dpmpc.mpyc.word_arrays import as_words, word_array, words_of
 from dpmpc.randomness import KEY_BYTES
@@ -46,6 +46,7 @@ from dpmpc.sketching import PublicMatrix
 
 SHARINGS = ("additive", "shamir")
 FIELD = ring_named("mersenne61")
+Source = str | os.PathLike[str] | Share
 _STACKING = frozenset({np.vstack, np.concatenate})
 
 
@@ -224,7 +225,12 @@ async def _sketched(kind: Any, S: PublicMatrix, x: Any, threads: int):  # type: 
     share = await mpc.gather(x)
     if not isinstance(share, Share):
         share = ArrayShare(_as_words(share), kind.ring)
-    work = functools.partial(sketch_share, S, share, threads=threads, phase=costs.phase)
+    party = getattr(mpc, "party", None)  # of `dpmpc.network`, whose launcher shows how far it is
+    progress = party and party.report_progress
+
+    def work() -> Any:
+        return share.finished(sketch_share(S, share, threads=threads, phase=costs.phase, progress=progress))
+
     return kind.held(work() if mpc.options.no_async else await asyncio.get_running_loop().run_in_executor(None, work))
 
 
@@ -277,9 +283,9 @@ def _additive(ring: Ring) -> Any:
             return words
 
         @classmethod
-        def load(cls, path: str | os.PathLike[str], shape: tuple[int, ...]) -> Any:
+        def load(cls, source: Source, shape: tuple[int, ...]) -> Any:
             """Return the array of which this party's share lies in a file, as `dpmpc.sharing.save_share` writes it."""
-            return cls(_opened_file(path, shape, ring)) if is_server() else cls(None, shape)
+            return cls(_loaded(source, shape, ring) if is_server() else None, shape)
 
         @classmethod
         def summed(cls, words: NDArray[np.uint64]) -> Any:
@@ -375,11 +381,11 @@ def _shamir() -> Any:
             return word_array(field, words)
 
         @classmethod
-        def load(cls, path: str | os.PathLike[str], shape: tuple[int, ...]) -> Any:
+        def load(cls, source: Source, shape: tuple[int, ...]) -> Any:
             """Return the array of which this party's share lies in a file, as `dpmpc.sharing.save_share` writes it."""
             if not is_server():
                 return cls(None, shape)
-            share = _opened_file(path, shape, FIELD)
+            share = _loaded(source, shape, FIELD)
             with costs.phase("read"):
                 return cls(share.rows(0, shape[0]))
 
@@ -397,8 +403,9 @@ def _shamir() -> Any:
     return ShamirArray
 
 
-def _opened_file(path: str | os.PathLike[str], shape: tuple[int, ...], ring: Ring) -> Share:
-    share = open_share(path, ring)
-    if share.shape != tuple(shape):
-        raise InputError(f"{path}: shape {share.shape} given, {tuple(shape)} expected")
+def _loaded(source: Source, shape: tuple[int, ...], ring: Ring) -> Share:
+    """Return a share, or that of a file, if it has a shape whose sketch is that of an array of the expected one."""
+    share = source if isinstance(source, Share) else open_share(source, ring)
+    if (*share.shape[:-1], share.finished_width) != tuple(shape):
+        raise BatchMismatch(f"share: shape {share.shape} given, {tuple(shape)} expected by the task")
     return share

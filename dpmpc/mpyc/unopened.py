@@ -15,6 +15,7 @@ wrong shares of up to t servers are noticed. **What MPyC multiplies otherwise is
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -24,6 +25,9 @@ from numpy.typing import NDArray
 from dpmpc.errors import InputError, OverflowRisk
 from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
+from dpmpc.network.verified_task import simulation_keys
+from dpmpc.server import transform
+from dpmpc.sharing import SHARE_FILE, open_share
 from dpmpc.task import Task
 
 
@@ -60,6 +64,20 @@ def with_room(task_with: Callable[[int], Task], needed: Callable[[Task], int], m
     return task if excess <= 0 else task_with(max(0, most - (excess + 1) // 2))
 
 
+async def sketch_alone(party: Party) -> NDArray[np.uint64]:
+    """Return this server's share (k, width) of the noisy sketch; no message is sent."""
+    task = party.task
+    return await asyncio.to_thread(  # the event loop goes on noticing when a peer is lost
+        transform,
+        task,
+        open_share(party.folder / SHARE_FILE, task.encoding.ring),
+        simulation_key=simulation_keys(party.runtime.settings)[party.pid],
+        threads=party.arguments["threads"],
+        phase=party.meter.phase,
+        progress=party.report_progress,
+    )
+
+
 def secure_array(party: Party, task: Task, sums: NDArray[np.uint64]) -> Any:
     """Hand this server's share of the sketch over to MPyC; no message is sent.
 
@@ -70,7 +88,7 @@ def secure_array(party: Party, task: Task, sums: NDArray[np.uint64]) -> Any:
     task : Task
         With Shamir shares.
     sums : ndarray of uint64
-        What `dpmpc.protocols.linear_transform.sketch_alone` returned, or any linear function of it modulo p.
+        What `sketch_alone` returned, or any linear function of it modulo p.
 
     Returns
     -------

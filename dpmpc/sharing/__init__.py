@@ -11,6 +11,7 @@ code that protects real people refuses it (`dpmpc.randomness.require_secret`).
 
 from dpmpc.sharing.additive import AdditiveSharing, Masks
 from dpmpc.sharing.batch import (
+    SHARE_FILE,
     ArrayShare,
     FileShare,
     SeededShare,
@@ -24,6 +25,7 @@ from dpmpc.sharing.batch import (
 from dpmpc.sharing.shamir import Corrected, ShamirSharing
 
 __all__ = [
+    "SHARE_FILE",
     "AdditiveSharing",
     "ArrayShare",
     "Corrected",

@@ -36,6 +36,7 @@ from dpmpc.storage import MAGIC, MOST_AXES
 from dpmpc.system import drop_from_cache, reserve
 from dpmpc.untrusted import ReadError, open_regular, read_json
 
+SHARE_FILE = "share"  # of a server, in its folder
 BLOCK = 1 << 16  # elements that are split at once: a block of every share stays in the cache
 
 _LEAST_PARALLEL = 1 << 15  # less than this is done sooner than threads are started

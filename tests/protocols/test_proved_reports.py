@@ -12,7 +12,7 @@ from dpmpc import networked, simulation
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols import linear_transform, proved_reports
+from dpmpc.protocols import proved_reports
 from dpmpc.randomness import Stream
 from dpmpc.sharing import FileShare
 from support import forks
@@ -103,11 +103,9 @@ def test_lies_take_turns():
     assert (proved_reports.liars_among(100, 1) >= 0).all()
 
 
-def test_a_sketch_alone_of_a_task_with_proofs_is_refused():
-    plan = task()
-    party = types.SimpleNamespace(task=plan)
-    with pytest.raises(InputError, match="task: one with proofs given, which servers have to check together"):
-        asyncio.run(linear_transform.sketch_alone(party, plan))
+def test_a_program_without_checks_refuses_a_task_with_proofs():
+    with pytest.raises(InputError, match="task: one with proofs given, one without expected"):
+        networked.run_servers(task(), networked.clients(task(), rows()), program=networked.PROGRAM)
 
 
 @pytest.mark.parametrize(
@@ -126,4 +124,4 @@ def test_an_analyst_checks_what_the_servers_tell(told, expected):
 
     party = types.SimpleNamespace(servers=3, runtime=Runtime())
     with pytest.raises(Exception, match=expected):
-        asyncio.run(linear_transform.accepted_task(party, task()))
+        asyncio.run(proved_reports.accepted_task(party, task()))
