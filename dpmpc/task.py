@@ -276,7 +276,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
 
     @functools.cached_property
     def unopened_guarantee(self) -> Guarantee:
-        """The guarantee where servers open products of the sketch that `dpmpc.mpyc.checked_products` has checked.
+        """The guarantee where servers open products of the sketch that `dpmpc.mpyc.checked.checked_gram` has checked.
 
         Raises
         ------

@@ -38,7 +38,7 @@ NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "simulation_seed": 0}
 
 @pytest.mark.parametrize("program", ["block_sketch", "private_variance", "diluted_laplace", "elastic_net"])
 def test_examples_are_short(program):
-    assert len((ROOT / "examples" / f"{program}.py").read_text().splitlines()) < 60
+    assert len((ROOT / "examples" / f"{program}.py").read_text().splitlines()) < 70
 
 
 def test_the_sketch_of_the_example_is_what_its_entries_say():

@@ -19,12 +19,15 @@ import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.client import share_batch
-from dpmpc.data import Column
+from dpmpc.data import Column, Schema
+from dpmpc.mpyc.closed_tasks import design_square
 from dpmpc.network.meter import RunStatistics
 from dpmpc.networked import Run, run_parties, run_servers
-from dpmpc.protocols import unopened_moment
+from dpmpc.planning import ReleaseSpec
+from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import Stream
 
+UNOPENED = "dpmpc.protocols.unopened_moment"
 CLIENTS, ITEMS, RUNS = 100_000, 1000, 5
 ROUNDS = {"opened": 1, "unopened": 7}
 PHASES = ("read", "transform", "multiply", "open")
@@ -43,14 +46,21 @@ SETTINGS = (Setting(64, 3), Setting(256, 3), Setting(64, 5))
 
 def measure(setting: Setting, clients: int, runs: int) -> list[dict[str, Any]]:
     """Run both programs `runs` times on one batch; return a row for each of the two."""
-    task = unopened_moment.task_for(
-        Column("item", 0, ITEMS - 1), clients, 1.0, 1e-7, rows=setting.rows, servers=setting.servers, simulation_seed=1
+    spec = ReleaseSpec.of(
+        Schema((Column("item", 0, ITEMS - 1),)),
+        clients,
+        1.0,
+        1e-7,
+        servers=setting.servers,
+        sharing="shamir",
+        simulation_seed=1,
     )
+    task = design_square(spec, setting.rows, matrix_seed=public_seed(1))
     items = np.minimum(np.random.default_rng(1).geometric(0.01, (clients, 1)), ITEMS) - 1.0
     shares = share_batch(task, items, stream=Stream.from_seed(1))
     collected: dict[str, list[Run]] = {"opened": [], "unopened": []}
     for _ in range(runs):
-        opened, unopened = run_servers(task, shares), run_parties(unopened_moment.PROGRAM, task, shares)
+        opened, unopened = run_servers(task, shares), run_parties(UNOPENED, task, shares)
         if unopened.answer["squared_norm"] != sum(int(z) ** 2 for z in opened.release.sums.ravel()):
             raise RuntimeError("the two programs opened different numbers")
         collected["opened"].append(opened)

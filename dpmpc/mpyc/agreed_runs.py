@@ -9,24 +9,26 @@ from __future__ import annotations
 import abc
 import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from mpyc.runtime import mpc
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
+from dpmpc.mpyc.closed_tasks import OpenedProducts
 from dpmpc.mpyc.costs import costs
 from dpmpc.mpyc.secret_arrays import is_server
 from dpmpc.mpyc.share_folders import ShareFolder
 from dpmpc.network.verified_task import simulation_keys
-from dpmpc.release import RELEASE_FILE, Release
+from dpmpc.release import RELEASE_FILE, GramRelease, Release
 from dpmpc.results import Result
 from dpmpc.server import require_own_noise, server_noise
 from dpmpc.sharing import Share
 from dpmpc.task import Task
 
 Rows = NDArray[np.float64]
+Opened = TypeVar("Opened", Release, GramRelease, OpenedProducts)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -68,31 +70,43 @@ class AgreedRun:
         """Return the sketch that is about to be opened, once it is written down that it is."""
         return y
 
-    async def released(self, sums: NDArray[np.int64] | None) -> Release | None:
-        """Keep what this party has opened; return the release, or None at a party that has opened nothing."""
-        return None if sums is None else self.kept(Release(self.task, sums))
-
-    @abc.abstractmethod
-    def kept(self, release: Release) -> Release:
-        """Keep the release where the user asked for it, and return it."""
-
-    def report(
-        self, release: Release | None, analyse: Callable[[Release], Result] = lambda release: Result()
-    ) -> dict[str, Any]:
-        """Print what was opened, the analysis, the guarantee and the costs; return the numbers of the analysis.
+    async def released(self, opened: NDArray[np.int64] | None, of: Callable[..., Opened] = Release) -> Opened | None:  # type: ignore[assignment]
+        """Keep what this party has opened; return it as a release, or None at a party that has opened nothing.
 
         Parameters
         ----------
-        release : Release, optional
-            What this party has opened.
+        opened : ndarray of int64, optional
+            What `mpc.output` has returned.
+        of : callable
+            ``of(task, opened)`` makes the release: `Release` of the whole sketch by default.
+        """
+        if opened is None:
+            print(f"opened: by party {self.analyst} alone")
+            return None
+        release = of(self.task, opened)
+        if isinstance(release, Release):
+            self.keep(release)
+        print(f"opened: {' x '.join(f'{side:,}' for side in opened.shape)} numbers of {self.task.clients:,} clients")
+        return release
+
+    @abc.abstractmethod
+    def keep(self, release: Release) -> None:
+        """Keep the release where the user asked for it."""
+
+    def report(
+        self, release: Opened | None, analyse: Callable[[Opened], Result] = lambda release: Result()
+    ) -> dict[str, Any]:
+        """Print the analysis, the guarantee and the costs; return the numbers of the analysis.
+
+        Parameters
+        ----------
+        release : Opened, optional
+            What `released` has returned.
         analyse : callable
             What the analyst makes of the release, A(y) of the paper.
         """
         if release is None:
-            print(f"opened: by party {self.analyst} alone")
             return {}
-        rows, width = release.sums.shape
-        print(f"opened: {rows:,} x {width:,} noisy sums of {release.clients:,} clients")
         with costs.phase("fit"):
             result = analyse(release)
         print(*filter(None, [str(result)]), release.guarantee, sep="\n\n")
@@ -115,10 +129,9 @@ class LinkedRun(AgreedRun):
             ShareFolder(mpc.party.folder, self.task).mark_used()
         return y
 
-    def kept(self, release: Release) -> Release:
+    def keep(self, release: Release) -> None:
         """Keep the release in the analyst's folder."""
         release.save(mpc.party.folder / RELEASE_FILE)
-        return release
 
 
 class Plan(abc.ABC):

@@ -1,7 +1,8 @@
 """What an MPyC program costs each party: CPU and wall seconds by phase, bytes sent and rounds.
 
 CPU seconds are of the process, so that parties that share a processor are told apart; where phases overlap they share
-them. Bytes are those of MPyC's messages, 12 bytes and the content each. A round is a wait of this party for messages.
+them. Bytes are those of MPyC's messages, 12 bytes and the content each. A round is a wait of this party for messages
+of a phase; those of MPyC's own protocols, such as products, are not counted.
 Parties of `dpmpc.network` have a meter of their own, to which these phases go, too.
 """
 
@@ -116,12 +117,16 @@ def read_report(data: bytes, party: int) -> PartyCost:
 
 
 def exchanged(data: bytes) -> Any:
-    """Send bytes to all parties; return, to be awaited, what each has sent, in their order."""
+    """Send bytes to all parties; return, to be awaited, what each has sent, in their order.
+
+    An analyst of `dpmpc.network`, who is none of them, sends and receives nothing.
+    """
     mpc = running()
 
     @mpc.coroutine  # type: ignore[untyped-decorator]
     async def meet() -> asyncio.Future:  # type: ignore[type-arg]
-        peers = [party.pid for party in mpc.parties if party.pid != mpc.pid]
+        is_party = mpc.pid < len(mpc.parties)
+        peers = [party.pid for party in mpc.parties if is_party and party.pid != mpc.pid]
         for peer in peers:
             mpc._send_message(peer, data)
         arrived = dict(zip(peers, await mpc.gather([mpc._receive_message(peer) for peer in peers]), strict=True))

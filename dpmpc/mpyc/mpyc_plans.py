@@ -16,7 +16,6 @@ from typing import Any
 import msgspec
 import numpy as np
 from mpyc.runtime import mpc
-from numpy.typing import NDArray
 
 from dpmpc import __version__
 from dpmpc.data import Schema
@@ -50,9 +49,9 @@ class MpycRun(AgreedRun):
             self.folder.mark_used()
         return y
 
-    async def released(self, sums: NDArray[np.int64] | None) -> Release | None:
+    async def released(self, opened: Any, of: Any = Release) -> Any:
         """Keep the release, then exchange what each party has spent."""
-        release = await super().released(sums)
+        release = await super().released(opened, of)
         self.spent.extend(await costs.of_all())
         if self.args.costs is not None and mpc.pid == 0:
             write_private(Path(self.args.costs), msgspec.json.encode(self.spent))
@@ -60,15 +59,12 @@ class MpycRun(AgreedRun):
         self.links.close()
         return release
 
-    def kept(self, release: Release) -> Release:
+    def keep(self, release: Release) -> None:
         """Keep the release at the analyst, or at party 0 where all open it."""
         if self.args.release is not None and mpc.pid == (self.analyst or 0):
             release.save(self.args.release)
-        return release
 
-    def report(
-        self, release: Release | None, analyse: Callable[[Release], Result] = lambda release: Result()
-    ) -> dict[str, Any]:
+    def report(self, release: Any, analyse: Callable[[Any], Result] = lambda release: Result()) -> dict[str, Any]:
         """Print the costs as well."""
         answer = super().report(release, analyse)
         print(f"\n{cost_table(self.spent)}")
@@ -111,10 +107,17 @@ class MpycPlan(Plan):
 class PlayedPlan(MpycPlan):
     """Each party plays n / M clients; all toss for the public matrix, unless a task was given."""
 
-    def __init__(self, args: argparse.Namespace, schema: Schema, generated: Callable[[int], Rows], **choices: Any):
+    def __init__(
+        self,
+        args: argparse.Namespace,
+        schema: Schema,
+        generated: Callable[[int], Rows],
+        designed: Callable[..., Task],
+        **choices: Any,
+    ):
         super().__init__(args)
         parties = len(mpc.parties)
-        self.generated, self.spec = generated, None
+        self.generated, self.designed, self.spec = generated, designed, None
         if args.task is not None:
             self.task = read_task(args.task)
             if self.task.schema != schema:
@@ -124,7 +127,7 @@ class PlayedPlan(MpycPlan):
                 raise InputError(f"--task: one for {self.task.clients} clients given, a multiple of {parties} expected")
         else:
             self.spec = specification(args, schema, **choices)
-            self.task = design(self.spec, matrix_seed=bytes(SEED_BYTES))  # what cannot be had is refused here
+            self.task = designed(self.spec, matrix_seed=bytes(SEED_BYTES))  # what cannot be had is refused here
         self.links.watch()
 
     async def agreed(self) -> AgreedRun:
@@ -135,7 +138,7 @@ class PlayedPlan(MpycPlan):
         if self.spec is not None:
             seed = await agreeing.toss(session, "public matrix")
             with costs.phase("agree"):
-                task = design(self.spec, matrix_seed=seed)
+                task = self.designed(self.spec, matrix_seed=seed)
             await agreeing.agreed({"task with the matrix": task.digest.hex()})
         each = task.clients // len(mpc.parties)
         rows = self.generated(task.clients)[mpc.pid * each : (mpc.pid + 1) * each]
@@ -166,11 +169,18 @@ class HeldPlan(MpycPlan):
 
 
 def plan_on_mpyc(
-    args: argparse.Namespace, schema: Schema | None, generated: Callable[[int], Rows] | None, **choices: Any
+    args: argparse.Namespace,
+    schema: Schema | None,
+    generated: Callable[[int], Rows] | None,
+    designed: Callable[..., Task] | None,
+    **choices: Any,
 ) -> Plan:
     """Return the plan of this party, and print which links it has; see `dpmpc.mpyc.programs.planned`."""
     schema = schema or Schema.unit([f"x{column}" for column in range(args.columns)])
-    plan = HeldPlan(args) if args.shares else PlayedPlan(args, schema, generated or uniform_rows(schema), **choices)
+    if args.shares:
+        plan: MpycPlan = HeldPlan(args)
+    else:
+        plan = PlayedPlan(args, schema, generated or uniform_rows(schema), designed or design, **choices)
     print(plan.links, flush=True)
     return plan
 

@@ -33,6 +33,7 @@ from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.mpyc.agreed_runs import LinkedPlan, Plan, Rows
 from dpmpc.mpyc.secret_arrays import SHARINGS
+from dpmpc.task import Task
 
 
 def options(doc: str, **defaults: Any) -> argparse.Namespace:
@@ -90,6 +91,7 @@ def planned(
     args: argparse.Namespace,
     schema: Schema | None = None,
     generated: Callable[[int], Rows] | None = None,
+    designed: Callable[..., Task] | None = None,
     **choices: Any,
 ) -> Plan:
     """Design the release that the options describe, and print which links this party has.
@@ -102,6 +104,8 @@ def planned(
         Of the generated rows; ``--columns`` columns from -1 to 1 by default.
     generated : callable, optional
         ``generated(clients)`` returns the rows of all clients, (n, columns); uniform ones by default.
+    designed : callable, optional
+        ``designed(spec, matrix_seed=seed)`` makes the task; `dpmpc.design` by default.
     **choices
         Others of `dpmpc.ReleaseSpec.of`.
 
@@ -115,6 +119,8 @@ def planned(
         print(f"links: dpmpc.network, {party.servers} servers and an analyst, mutually authenticated TLS")
         vars(args).update({name: party.arguments[name] for name in ("model", "target") if name in party.arguments})
         return LinkedPlan()
+    if designed is not None and args.release is not None:
+        raise InputError("--release: given, none expected: this program opens less than the sketch")
     from dpmpc.mpyc.mpyc_plans import plan_on_mpyc  # with all that designs a task, which a party above has
 
-    return plan_on_mpyc(args, schema, generated, **choices)
+    return plan_on_mpyc(args, schema, generated, designed, **choices)

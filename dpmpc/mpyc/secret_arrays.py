@@ -172,7 +172,7 @@ def _messages(senders: list[int]) -> Any:
     return mpc.gather([mpc._receive_message(sender) for sender in senders])
 
 
-def _as_words(share: Any) -> Words:
+def as_words_of(share: Any) -> Words:
     """Return the words of a share, whatever holds them."""
     if isinstance(share, Share):
         return share.rows(0, share.shape[0])
@@ -190,7 +190,7 @@ async def _dealt(kind: Any, x: Any, sender: int):  # type: ignore[no-untyped-def
         return kind.read_dealt(data, x.shape, sender)
     words = await mpc.gather(x)
     with costs.phase("input"):
-        messages, own = kind.deal(kind.ring.require_canonical(_as_words(words), "input"))
+        messages, own = kind.deal(kind.ring.require_canonical(as_words_of(words), "input"))
         for peer, data in zip(_peers(), messages, strict=True):
             mpc._send_message(peer, data)
     return own
@@ -203,7 +203,7 @@ async def _opened(kind: Any, x: Any, receivers: list[int]) -> asyncio.Future:  #
     if is_server():  # the analyst's share never comes
         share = await mpc.gather(x)
         with costs.phase("open"):
-            by_party[mpc.pid] = np.ascontiguousarray(_as_words(share))
+            by_party[mpc.pid] = np.ascontiguousarray(as_words_of(share))
             for receiver in receivers:
                 if receiver != mpc.pid:
                     mpc._send_message(receiver, by_party[mpc.pid].tobytes())
@@ -224,7 +224,7 @@ async def _sketched(kind: Any, S: PublicMatrix, x: Any, threads: int):  # type: 
     await mpc.returnType((kind, (S.rows, x.shape[-1])))
     share = await mpc.gather(x)
     if not isinstance(share, Share):
-        share = ArrayShare(_as_words(share), kind.ring)
+        share = ArrayShare(as_words_of(share), kind.ring)
     party = getattr(mpc, "party", None)  # of `dpmpc.network`, whose launcher shows how far it is
     progress = party and party.report_progress
 
@@ -324,7 +324,7 @@ def _additive(ring: Ring) -> Any:
     async def add(a: Any, b: Any):  # type: ignore[no-untyped-def]
         await mpc.returnType((AdditiveArray, a.shape))
         left, right = await mpc.gather(a, b)
-        return ring.add(_as_words(left), _as_words(right))
+        return ring.add(as_words_of(left), as_words_of(right))
 
     @mpc.coroutine  # type: ignore[untyped-decorator]
     async def stack(parts: list[Any]):  # type: ignore[no-untyped-def]

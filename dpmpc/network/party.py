@@ -133,6 +133,8 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
     try:
         runtime = PartyRuntime(settings, folder)  # first: a program that imports MPyC's `mpc` gets this runtime
         task = verified_task(settings) if TASK in settings.arguments else None
+        if task is not None and task.sharing == "shamir":
+            runtime.threshold = task.trust.colluding_servers  # the degree of the clients' shares
         runtime.party = Party(runtime, folder, progress, task)
         program = _program(settings)
         if launched is not None:

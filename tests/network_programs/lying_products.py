@@ -5,12 +5,15 @@ Arguments: "liars", "deed", "program", and "marks", a folder where each server t
 
 import importlib
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
+from mpyc.runtime import mpc
 
-from dpmpc.mpyc import checked
+from dpmpc.mpyc import checked, secret_arrays
+from dpmpc.mpyc.secret_arrays import as_words_of, secret_array
+from dpmpc.mpyc.word_arrays import word_array
 from dpmpc.network import backend
-from dpmpc.network.frames import Kind
 
 P = 2**61 - 1
 
@@ -22,46 +25,52 @@ def other(words):
     return changed
 
 
-def alter_the_share(party, program):
-    honest = program.sketch_alone
+def altered(x, column):
+    """The same secret array, of which this server holds another share: a number of one column is larger by one.
 
-    async def altered(*arguments):
-        return other(await honest(*arguments))
-
-    program.sketch_alone = altered
-
-
-def multiply_another_share(party, program):
-    honest = checked.secure_array
-    checked.secure_array = lambda party, task, words: honest(party, task, other(words))
+    Program counters stay as they are, so that messages go on as the other servers expect them.
+    """
+    before = list(mpc._program_counter)
+    changed = _altered(x, column)
+    mpc._program_counter[:] = before
+    return changed
 
 
-def multiply_another_mask(party, program):
-    honest = checked.secure_array
-
-    def altered(party, task, words):
-        changed = words.copy()
-        changed[:, -1] = other(changed[:, -1])
-        return honest(party, task, changed)
-
-    checked.secure_array = altered
+@mpc.coroutine
+async def _altered(x, column):
+    await mpc.returnType((type(x), x.shape))
+    words = as_words_of(await mpc.gather(x)).copy()
+    words[:, column] = other(words[:, column])
+    return word_array(type(x).sectype.field, words)
 
 
-def deal_another_product(party, program):
+def alter_the_share(program):
+    honest = secret_arrays.sketch_share
+    secret_arrays.sketch_share = lambda *arguments, **options: other(honest(*arguments, **options))
+
+
+def multiply_another(column):
+    def deed(program):
+        checked.np = SimpleNamespace(**{**vars(np), "hstack": lambda parts: altered(np.hstack(parts), column)})
+
+    return deed
+
+
+def deal_another_product(program):
     """Deal sound shares of a product that is larger by one."""
     thresha = backend.mpyc_runtime.thresha
     honest = thresha.random_split
     thresha.random_split = lambda field, s, t, m: honest(field, [s[0] + 1, *s[1:]], t, m)
 
 
-def deal_no_shares(party, program):
+def deal_no_shares(program):
     """Deal products to the others that fit no polynomial, where there are enough of them to notice."""
     thresha = backend.mpyc_runtime.thresha
     honest = thresha.random_split
 
     def split(field, s, t, m):
         shares = honest(field, s, t, m)
-        victim = (party.pid + 1) % m
+        victim = (mpc.pid + 1) % m
         shares[victim] = [(value + 1) % P for value in shares[victim]]
         return shares
 
@@ -71,7 +80,7 @@ def deal_no_shares(party, program):
 def deal_another_number(change):
     """Deal server 0 a share of a product with another number of elements."""
 
-    def deed(party, program):
+    def deed(program):
         thresha = backend.mpyc_runtime.thresha
         honest = thresha.random_split
 
@@ -85,63 +94,70 @@ def deal_another_number(change):
     return deed
 
 
-def show_another(kind):
-    def deed(party, program):
-        honest = party.runtime.frame
-        party.runtime.frame = lambda found, content=None: honest(found, other(content) if found is kind else content)
+def show_another(what):
+    def deed(program):
+        honest = checked._opened
+        checked._opened = lambda share, name: honest(other(share) if name == what else share, name)
 
     return deed
 
 
-def tell_one_server_another_mask(party, program):
-    """Show one server another share of s than the rest."""
-    honest = party.runtime.send_frame
+def tell_one_server_another_mask(program):
+    """Show server 0 another share of s than the rest."""
+    honest, send = checked._opened, mpc._send_message
 
-    async def send(receiver, frame):
-        if frame.kind is Kind.MASKED and receiver == 0:
-            frame = party.runtime.frame(Kind.MASKED, other(frame.words))
-        await honest(receiver, frame)
+    async def opened(share, name):
+        if name == "mask":
+            changed = other(share).tobytes()
+            mpc._send_message = lambda peer, data: send(peer, changed if peer == 0 else data)
+        try:
+            return await honest(share, name)
+        finally:
+            mpc._send_message = send
 
-    party.runtime.send_frame = send
+    checked._opened = opened
 
 
-def deal_one_server_another_mask(party, program):
+def deal_one_server_another_mask(program):
     """Deal server 0 a share of the mask that does not fit those of the others."""
-    honest = party.runtime.send_frame
+    kind = secret_array("shamir")
+    honest = kind.deal
 
-    async def send(receiver, frame):
-        if frame.kind is Kind.MASK and receiver == 0:
-            frame = party.runtime.frame(Kind.MASK, other(frame.words))
-        await honest(receiver, frame)
+    def deal(words):
+        messages, own = honest(words)
+        changed = other(np.frombuffer(messages[0], np.uint64)).tobytes()
+        return [changed, *messages[1:]], own
 
-    party.runtime.send_frame = send
+    kind.deal = staticmethod(deal)
 
 
 DEEDS = {
     "alter the share": alter_the_share,
-    "multiply another share": multiply_another_share,
-    "multiply another mask": multiply_another_mask,
+    "multiply another share": multiply_another(0),
+    "multiply another mask": multiply_another(-1),
     "deal another product": deal_another_product,
     "deal no shares": deal_no_shares,
     "deal too few": deal_another_number(lambda share: share[:-1]),
     "deal too many": deal_another_number(lambda share: [*share, 5]),
-    "open another mask": show_another(Kind.MASKED),
-    "open another difference": show_another(Kind.DIFFERENCE),
+    "open another mask": show_another("mask"),
+    "open another difference": show_another("difference"),
     "tell one server another mask": tell_one_server_another_mask,
     "deal one server another mask": deal_one_server_another_mask,
-    "nothing": lambda party, program: None,
+    "nothing": lambda program: None,
 }
 
 
-async def main(party):
-    program = importlib.import_module(party.arguments["program"])
-    honest, marks = program.open_to_analyst, Path(party.arguments["marks"])
+async def main():
+    arguments = mpc.party.arguments
+    program, marks = importlib.import_module(arguments["program"]), Path(arguments["marks"])
+    honest = mpc.output
 
-    async def marked(party, secret):
-        (marks / f"server-{party.pid}").touch()
-        await honest(party, secret)
+    def marked(x, receivers):
+        (marks / f"server-{mpc.pid}").touch()
+        return honest(x, receivers=receivers)
 
-    program.open_to_analyst = marked
-    if party.pid in party.arguments["liars"]:
-        DEEDS[party.arguments["deed"]](party, program)
-    return await program.main(party)
+    if mpc.pid < len(mpc.parties):
+        mpc.output = marked
+    if mpc.pid in arguments["liars"]:
+        DEEDS[arguments["deed"]](program)
+    return await program.main()

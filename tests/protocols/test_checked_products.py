@@ -5,25 +5,26 @@ import pytest
 
 from dpmpc import networked
 from dpmpc.client import share_batch
-from dpmpc.data import Column, Schema
 from dpmpc.errors import InconsistentShares, ProtocolFailure
-from dpmpc.mpyc.checked import _times
-from dpmpc.protocols import unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream
+from support.closed_sketches import UNOPENED_MOMENT, UNOPENED_RIDGE, item_task, products_task
 
 CLIENTS, ITEMS, ROWS = 400, 5, 12
-MOMENT, RIDGE, LYING = unopened_moment.PROGRAM, unopened_ridge.PROGRAM, "network_programs.lying_products"
+LYING = "network_programs.lying_products"
 P = 2**61 - 1
 
 
 def moment_run(tmp_path, deed, liars, servers=3):
-    task = unopened_moment.task_for(
-        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, rows=ROWS, servers=servers, simulation_seed=5
-    )
+    task = item_task(CLIENTS, ITEMS, rows=ROWS, servers=servers)
     items = np.random.default_rng(2).integers(0, ITEMS, (CLIENTS, 1)).astype(float)
     shares = share_batch(task, items, stream=Stream.from_seed(1))
-    arguments = {"program": MOMENT, "deed": deed, "liars": liars, "marks": str(tmp_path)}
+    arguments = {"program": UNOPENED_MOMENT, "deed": deed, "liars": liars, "marks": str(tmp_path)}
     return networked.run_parties(LYING, task, shares, arguments=arguments)
+
+
+def times(matrix, vector):
+    """A matrix times a vector modulo p, of Python integers."""
+    return matrix.astype(object) @ vector.astype(object) % P
 
 
 def opened_by(tmp_path, liars):
@@ -77,10 +78,10 @@ def test_honest_servers_open_the_product(tmp_path, servers):
 
 @pytest.mark.parametrize("deed", ["multiply another share", "deal another product"])
 def test_one_wrong_product_of_many_is_noticed(tmp_path, deed):
-    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, simulation_seed=6)
+    task = products_task(["a", "b", "y"], CLIENTS, rows=20)
     rows = np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
     shares = share_batch(task, rows, stream=Stream.from_seed(9))
-    arguments = {"program": RIDGE, "deed": deed, "liars": [1], "marks": str(tmp_path)}
+    arguments = {"program": UNOPENED_RIDGE, "deed": deed, "liars": [1], "marks": str(tmp_path)}
     arguments |= {"target": "y", "model": {"alpha": 1.0}}
     with pytest.raises(InconsistentShares):
         networked.run_parties(LYING, task, shares, arguments=arguments)
@@ -95,16 +96,16 @@ def test_the_difference_is_that_of_the_errors_alone():
         return rng.integers(0, P, shape, dtype=np.uint64)
 
     def product(left, right):
-        return np.array([_times(left, column) for column in right.T]).T
+        return np.array([times(left, column) for column in right.T]).T
 
     for E, e in ((np.zeros((3, 3), np.uint64), np.zeros((1, 3), np.uint64)), (draw(3, 3), draw(1, 3))):
         u, v, a = draw(3), draw(3), int(draw(1)[0])
-        expected = (a * int(_times(_times(E.T.copy(), u)[None], v)[0]) + int(_times(e, v)[0])) % P
+        expected = (a * int(times(times(E.T.copy(), u)[None], v)[0]) + int(times(e, v)[0])) % P
         for _ in range(3):
             A, r = draw(7, 3), draw(7)
             C = (product(A.T, A).astype(object) + E) % P
             c = (product(r[None], A).astype(object) + e) % P
-            s = (a * _times(A, u).astype(object) + r) % P
+            s = (a * times(A, u).astype(object) + r) % P
             found = a * int(u.astype(object) @ C @ v.astype(object)) + int((c @ v.astype(object))[0])
-            assert (found - int(s @ _times(A, v).astype(object))) % P == expected
+            assert (found - int(s @ times(A, v).astype(object))) % P == expected
         assert (expected == 0) == (not E.any())

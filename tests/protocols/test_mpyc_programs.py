@@ -116,7 +116,7 @@ def test_played_clients_toss_for_the_matrix(tmp_path):
         done = by_launcher(PROGRAM, *SMALL, "--release", tmp_path / f"{number}")
         assert done.returncode == 0, done.stderr
         assert done.stdout.startswith("links: MPyC 0.11, 3 parties on this machine, not encrypted")
-        assert "opened: 16 x 10 noisy sums of 1,998 clients" in done.stdout
+        assert "opened: 16 x 10 numbers of 1,998 clients" in done.stdout
         assert "(1, 1e-07)-differential privacy for each of 1,998 clients" in done.stdout
         assert "4 agree 1 input 1 open" in done.stdout
         seeds.add(Release.load(tmp_path / f"{number}").task.sketch.seed)

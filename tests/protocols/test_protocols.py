@@ -21,18 +21,19 @@ from dpmpc import simulation as model
 from dpmpc.cli.demonstrations import RELEASES, demonstration
 from dpmpc.cli.fit_models import FitModel
 from dpmpc.client import share_batch
-from dpmpc.data import Column, Schema
+from dpmpc.data import Schema
 from dpmpc.data_release.mixing_parties import PROGRAM as MIXING
 from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
 from dpmpc.encoding import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.mpyc.closed_tasks import require_products, require_square
 from dpmpc.planning import ReleaseSpec, design
-from dpmpc.protocols import unopened_moment, unopened_ridge
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
 from dpmpc.sketching import CountSketch
 from support import forks
+from support.closed_sketches import UNOPENED_MOMENT, UNOPENED_RIDGE, item_task, products_task
 
 PROGRAMS = Path(__file__).parents[2] / "protocols"
 DEMO_CLIENTS = 30_000
@@ -108,19 +109,6 @@ def test_the_papers_algorithm_is_the_default_of_its_program(model):
     assert RELEASES[model][0] == ("powers" if model == "moment" else "sketch")
 
 
-@pytest.mark.parametrize("program", ["unopened_moment", "unopened_ridge"])
-def test_a_person_reads_the_answer_the_guarantee_and_the_cost(program):
-    done = start(program, "-M3", "--clients", 5000, "--epsilon", 2)
-    assert done.returncode == 0, done.stderr
-    for words in (
-        "private",
-        "(2, 1e-07)-differential privacy for each of 5,000 clients",
-        "set-up",
-        "sent, MB",
-    ):
-        assert words in done.stdout
-
-
 @pytest.mark.parametrize(
     ("program", "ratio"),
     [
@@ -179,18 +167,6 @@ def test_programs_that_are_started_by_name_exist(program):
     assert [node.name for node in body if isinstance(node, ast.AsyncFunctionDef) and node.name == "main"] == ["main"]
 
 
-def test_shamir_shares_need_three_servers():
-    done = start("unopened_moment", "-M2", "--clients", 2000)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "InputError: servers: 2 given, at least 3 expected" in done.stderr
-
-
-def item_task(**choices):
-    return unopened_moment.task_for(
-        Column("item", 0, ITEMS - 1), CLIENTS, 1.0, 1e-6, **{"rows": ROWS, "simulation_seed": 5, **choices}
-    )
-
-
 def items():
     return np.random.default_rng(2).integers(0, ITEMS, (CLIENTS, 1)).astype(float)
 
@@ -198,33 +174,38 @@ def items():
 @pytest.mark.parametrize("servers", [3, pytest.param(4, marks=pytest.mark.long("every number of servers")), 5])
 def test_mpyc_finds_what_the_opened_sketch_shows(servers):
     """The same shares give the same integer ||z||^2; a server sends the analyst one word, others those of the check."""
-    task = item_task(servers=servers)
+    task = item_task(CLIENTS, ITEMS, rows=ROWS, servers=servers)
     release = model.run(task, items(), stream=Stream.from_seed(8))
-    done = unopened_moment.run(task, items(), stream=Stream.from_seed(8))
+    done = networked.run_parties(UNOPENED_MOMENT, task, networked.clients(task, items(), stream=Stream.from_seed(8)))
     assert done.answer["squared_norm"] == sum(int(z) ** 2 for z in release.sums.ravel())
     fitted = FrequencyMoment(of="items").fit_release(release)
     assert done.answer["moment"] == pytest.approx(fitted.moment_, rel=1e-12)
     assert done.answer["standard_error"] == pytest.approx(fitted.standard_error_, rel=1e-12)
     for spent in done.servers:
-        assert set(spent.phases) == {"read", "transform", "multiply", "open"}
+        assert set(spent.phases) == {"read", "transform", "multiply", "input", "open"}
         for peer, traffic in spent.peers.items():
             if peer == servers:
                 assert traffic.payload.sent == 8
                 continue
             mask, check, product = 8 * ROWS, 8 * (ROWS + 1), 8 * 2
             toss, signed = 32 + 64 + 64, 5 * (32 + 32 + 1 + 72)  # signatures of 8 to 72 bytes
-            sent = {check + dealt + made for dealt in (0, mask) for made in (0, product)}
+            sent = {mask + check + made for made in (0, product)}
             assert any(words < traffic.payload.sent - toss <= words + signed for words in sent)
     assert done.analyst.payload_received == 8 * servers
 
 
 def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
     """A^T A agrees to the last bit, and so does what every estimator of second moments makes of it."""
-    schema, rows = Schema.unit(["a", "b", "y"]), np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
+    rows = np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
     rows[:, 2] = 0.5 * rows[:, 0] - 0.25 * rows[:, 1]
-    task = unopened_ridge.task_for(schema, CLIENTS, 1.0, 1e-6, rows=20, sketch="osnap", sparsity=2, simulation_seed=6)
+    task = products_task(["a", "b", "y"], CLIENTS, rows=20, sketch="osnap", sparsity=2)
     release = model.run(task, rows, stream=Stream.from_seed(9))
-    done = unopened_ridge.run(task, rows, "y", alpha=2.0, stream=Stream.from_seed(9))
+    done = networked.run_parties(
+        UNOPENED_RIDGE,
+        task,
+        networked.clients(task, rows, stream=Stream.from_seed(9)),
+        arguments={"target": "y", "model": {"alpha": 2.0}},
+    )
     ones = np.rint(release.ones / task.sketch.scale).astype(int)
     opened = np.column_stack([ones, release.sums]).astype(object)
     assert done.answer["products"] == (opened.T @ opened).tolist()
@@ -240,7 +221,7 @@ def test_ridge_from_products_of_mpyc_is_ridge_from_the_opened_sketch():
 
 @pytest.mark.parametrize("products", [np.zeros((3, 3), np.int64), np.zeros((4, 4))])
 def test_products_of_another_shape_are_refused(products):
-    task = unopened_ridge.task_for(Schema.unit(["a", "b", "y"]), CLIENTS, 1.0, 1e-6, rows=20, simulation_seed=6)
+    task = products_task(["a", "b", "y"], CLIENTS, rows=20)
     with pytest.raises(InputError, match=r"products: .* given, int64 \(4, 4\) expected"):
         GramRelease(task, products)
 
@@ -248,7 +229,7 @@ def test_products_of_another_shape_are_refused(products):
 @pytest.mark.parametrize(("servers", "named"), [(3, None), (4, 1), (5, None)])
 def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
     """Of four shares on a line three show the fourth; of three on a line, or five on a parabola, nobody is sure."""
-    task = item_task(servers=servers)
+    task = item_task(CLIENTS, ITEMS, rows=ROWS, servers=servers)
     shares = share_batch(task, items(), stream=Stream.from_seed(1))
     with pytest.raises(InconsistentShares) as failure:
         networked.run_parties("network_programs.meddling_moment", task, shares)
@@ -256,46 +237,42 @@ def test_a_wrong_share_of_the_answer_is_noticed(servers, named):
 
 
 def test_additive_shares_are_not_mpycs():
-    contribution = item_task().statistic
-    task = design(
-        ReleaseSpec.of(
-            Schema((Column("item", 0, ITEMS - 1),)), CLIENTS, 1.0, 1e-6, contribution=contribution, simulation_seed=1
-        )
-    )
+    task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, simulation_seed=1))
+    for require in (require_square, require_products):
+        with pytest.raises(InputError, match=r"sharing: 'additive' given, 'shamir' expected"):
+            require(task)
     with pytest.raises(InputError, match=r"sharing: 'additive' given, 'shamir' expected"):
-        unopened_moment.run(task, items())
+        networked.run_parties(UNOPENED_MOMENT, task, networked.clients(task, np.zeros((CLIENTS, 2))))
 
 
 def test_only_items_are_squared():
     task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), CLIENTS, 1.0, 1e-6, sharing="shamir", simulation_seed=1))
     with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'item-sketch' expected"):
-        unopened_moment.check(task)
+        require_square(task)
     with pytest.raises(InputError, match=r"statistic: 'second-moments' given, 'rows' expected"):
-        unopened_ridge.check(task)
+        require_products(task)
 
 
 def test_the_square_never_wraps_around():
     """The chosen fractional bits fit for batches of every size; one bit more would not, or two."""
     for clients in (100, CLIENTS, 100_000, 1_000_000):
-        task = unopened_moment.task_for(Column("item", 0, 99), clients, 1.0, 1e-7, simulation_seed=1)
+        task = item_task(clients, 100, delta=1e-7)
         bits = task.encoding.fractional_bits
         most = clients * 2**bits + math.sqrt(task.width) * task.modulus_plan.tail
         assert most**2 < 2**61 - 1
         with pytest.raises(OverflowRisk, match=f"fractional_bits: {bits + 2} given"):
-            unopened_moment.task_for(
-                Column("item", 0, 99), clients, 1.0, 1e-7, simulation_seed=1, fractional_bits=bits + 2
-            )
+            item_task(clients, 100, delta=1e-7, fractional_bits=bits + 2)
 
 
 @pytest.mark.parametrize("clients", [2_000, 100_000])
 def test_the_products_never_wrap_around(clients):
     """Every client in the fullest place with the largest entry, and the noise at its bound: products stay below p/2."""
-    task = unopened_ridge.task_for(Schema.unit(["a", "y"]), clients, 1.0, 1e-7, rows=40, simulation_seed=1)
+    task = products_task(["a", "y"], clients, rows=40, delta=1e-7)
     fullest = task.sketch.occupancy() * 2**task.encoding.fractional_bits + int(task.modulus_plan.tail) + 1
     assert sum(int(entry) ** 2 for entry in fullest) < 2**60
     finer = msgspec.structs.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
     with pytest.raises(OverflowRisk, match="fewer fractional bits"):
-        unopened_ridge.check(finer)
+        require_products(finer)
 
 
 WITHOUT_SCIPY = """
