@@ -67,12 +67,6 @@ BENCHES = {
         brief=True,
     ),
     "system.dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
-    "system.mpyc_input": Bench(
-        "arrays into MPyC: input, stacking, sketch, ns a word",
-        "MPyC's own input and arrays, the kernel alone",
-        ("--runs", "2"),
-        brief=True,
-    ),
     "secure_sketching.table3": Bench(
         "Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", brief=True
     ),

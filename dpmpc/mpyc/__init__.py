@@ -1,7 +1,7 @@
 """Between the linear sketches of dpmpc and the secure computation of MPyC, in both directions.
 
-`native`    a program of MPyC's own, started by MPyC's launcher, sketches its secure arrays by our kernel
-`added_noise`  such a program adds calibrated noise of all parties, with a guarantee
+`native`    a public matrix is applied to secure arrays of MPyC, by our kernel
+`added_noise`  a program adds calibrated noise of all parties, with a guarantee
 `secret_arrays`  additive and Shamir shares of machine words as MPyC secure types, for any program of MPyC
 `agreeing`  what parties on MPyC's runtime compare and toss before they use a row
 `costs`     what a program costs each party, by phase
@@ -13,17 +13,15 @@
 `checked`   products of such a sketch that are checked before anybody opens them
 """
 
-from dpmpc.mpyc.added_noise import AddedNoise, noise, task_for_parties
+from dpmpc.mpyc.added_noise import guarantee_of_parties, noise, task_for_parties
 from dpmpc.mpyc.closed_tasks import require_room, require_shamir, with_room
-from dpmpc.mpyc.native import open_sketch, shared, sketch
+from dpmpc.mpyc.native import sketch
 
 __all__ = [
-    "AddedNoise",
+    "guarantee_of_parties",
     "noise",
-    "open_sketch",
     "require_room",
     "require_shamir",
-    "shared",
     "sketch",
     "task_for_parties",
     "with_room",

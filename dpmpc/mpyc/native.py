@@ -1,45 +1,24 @@
-"""Sketch secure arrays in a program of MPyC's own, started by MPyC's own launcher, with its options and its trust.
+"""Public matrices applied to secure arrays of MPyC: by our kernel, on each party's share, without a message.
 
-A sketch is linear and public, so each party applies it to its own share, alone (`sketch`): no message, and the Cython
-kernel on whole arrays instead of a secure sum for each row, over any prime field. `shared` is the way in, for elements
-of the field of 2^61 - 1 or, by our fixed-point encoding, for floats; `open_sketch` the way out; `noise` adds what the
-parties draw for a release with a guarantee. What is between is MPyC's, whose own inputs are taken as well::
-
-    from mpyc.runtime import mpc
-    from dpmpc.mpyc import open_sketch, shared, sketch
-
-    async def main():
-        async with mpc:
-            parts = shared(rows, encoding=FixedPoint(16, "mersenne61"))   # an input of every party
-            y = await sketch(S, mpc.np_vstack(parts))
-            print(await open_sketch(S, y, encoding=FixedPoint(16, "mersenne61")))
-
-**What this way does not have**, and a program on `dpmpc.network` has. MPyC's array protocols send and read *pickles*,
-by which a party can make another run any code; here `shared` sends plain words, but `mpc.output`, products and
-``mpc.shutdown`` do not. Without ``--ssl`` nothing is encrypted; with it a certificate is not bound to a party's number,
-so that party 2 may call itself party 0. The listening port is open on all interfaces. No wait has an end: a party that
-is missing or killed leaves the others waiting. There is no agreed task, whose digest every frame bears. Wrong shares
-are not noticed: `mpc.output` takes t + 1 of them and does not look at the others, and products are not checked. So the
-parties must follow the protocol and trust each other's machines; what t of them see tells nothing all the same.
+A sketch is linear and public, so each party applies it to its own share, alone, over any prime field: no secure sum for
+each row. ``S.apply(x)`` does so once `dpmpc.mpyc` is imported, and `sketch` gives the result another type. All else is
+MPyC's: how x was input, and how the result is opened or computed with.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.encoding import FixedPoint, Mersenne61
+from dpmpc.encoding import Mersenne61
 from dpmpc.errors import InputError
 from dpmpc.mpyc.word_arrays import as_words, word_array
-from dpmpc.sharing import ShamirSharing
 from dpmpc.sketching import PublicMatrix
 from dpmpc.sketching.public_matrix import secret_appliers
 
-Words = NDArray[np.uint64]
 P = Mersenne61.modulus
 
 
@@ -99,12 +78,11 @@ def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
     return secure
 
 
-async def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_type: Any = None) -> Any:
+def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_type: Any = None) -> Any:
     """Return ``S.apply(x)`` of a secure array, in another type where that is needed.
 
     It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/linear_transform.py``, or
-    the sketch after (`dpmpc.mpyc.noise`). `shared` makes the secure array of words or floats, `open_sketch` opens and
-    scales the result.
+    the sketch after (`dpmpc.mpyc.noise`).
 
     Parameters
     ----------
@@ -142,6 +120,8 @@ def applied(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_typ
     It is what `S.apply` calls. Parameters and errors are those of `sketch`.
     """
     if hasattr(x, "sketched_by"):  # `dpmpc.mpyc.secret_arrays`
+        if first or as_type is not None:
+            raise InputError(f"first, as_type: {first}, {as_type} given, none expected with {type(x).__name__}")
         return x.sketched_by(S, threads=threads)
     runtime, modulus = running(), _modulus(x)
     secure = _result_type(S, x, modulus, as_type)
@@ -177,125 +157,3 @@ def _apply_in_limbs(S: PublicMatrix, share: Any, modulus: int, first: int, threa
     sums = S.apply(wide, ring="ring64", first=first, threads=threads).view(np.int64)
     parts = sums.reshape(S.rows, share.shape[-1], limbs).astype(object)
     return np.asarray((parts << (32 * np.arange(limbs)).astype(object)).sum(axis=-1), object)
-
-
-def shared(
-    values: NDArray[np.uint64] | NDArray[np.float64],
-    *,
-    encoding: FixedPoint | None = None,
-    senders: Sequence[int] | None = None,
-) -> list[Any]:
-    """Share arrays of the parties, as `mpc.input` does, but by our kernel and as plain words instead of pickles.
-
-    Parameters
-    ----------
-    values : ndarray of uint64 or float64
-        What this party shares, field elements or numbers in [-1, 1]. Whoever sends nothing gives an array of the same
-        type and shape.
-    encoding : FixedPoint, optional
-        For float64: with the ring "mersenne61".
-    senders : sequence of int, optional
-        All parties by default.
-
-    Returns
-    -------
-    list of SecureArray
-        One for each sender, of the shape of `values`, over ``SecFld(2^61 - 1)``.
-
-    Raises
-    ------
-    InputError
-        If floats come without an encoding, an element is not canonical, or the threshold is 0 among several parties:
-        each would then see every input.
-    """
-    runtime = running()
-    words = _words(values, encoding)
-    parties, threshold = len(runtime.parties), runtime.threshold
-    if threshold == 0 and parties > 1:
-        raise InputError(
-            f"threshold: 0 given for {parties} parties, at least 1 expected: each would see every input (-M3 or more)"
-        )
-    secure = runtime.SecFld(modulus=P).array  # of an order MPyC looks for the prime anew, at 5 ms a call
-    everybody = list(range(parties)) if senders is None else list(senders)
-
-    @runtime.coroutine  # it would take an annotation for a secure type
-    async def distribute():  # type: ignore[no-untyped-def]
-        await runtime.returnType((secure, words.shape), len(everybody))
-        received: list[Any] = []
-        for sender in everybody:
-            if sender == runtime.pid:
-                parts = [words.copy()] if parties == 1 else ShamirSharing(parties, threshold).split(words)
-                for peer, part in enumerate(parts):
-                    if peer != runtime.pid:
-                        runtime._send_message(peer, part.tobytes())
-                mine = parts[runtime.pid]
-            else:
-                received.append(runtime._receive_message(sender))
-        others = iter(await runtime.gather(received))
-        shares = [mine if who == runtime.pid else _from_bytes(next(others), words.shape) for who in everybody]
-        return [word_array(secure.sectype.field, share) for share in shares]
-
-    arrays: list[Any] = distribute()
-    return arrays
-
-
-async def open_sketch(
-    S: PublicMatrix, y: Any, *, encoding: FixedPoint | None = None, receivers: Sequence[int] | None = None
-) -> NDArray[Any] | None:
-    """Open what `sketch` returned.
-
-    Parameters
-    ----------
-    S : PublicMatrix
-        For its scale.
-    y : SecureArray
-        Of a type that `sketch` takes.
-    encoding : FixedPoint, optional
-        That of the inputs, over ``SecFld(2^61 - 1)``.
-    receivers : sequence of int, optional
-        All parties by default.
-
-    Returns
-    -------
-    ndarray or None
-        Unscaled integers between -q/2 and q/2, int64, or Python integers where q has more than 64 bits. Of fixed-point
-        numbers, and with an encoding, float64, scaled, as ``S @ x``. None at a party that receives nothing.
-
-    Raises
-    ------
-    InputError
-        If y is anything else, or an encoding is given for anything but elements of ``SecFld(2^61 - 1)``.
-    """
-    modulus = _modulus(y)
-    if encoding is not None and (modulus != P or encoding.ring != Mersenne61() or _entry_bits(type(y)) is not None):
-        raise InputError(
-            f"encoding: {encoding!r} given with {type(y).sectype.__name__}, FixedPoint(f, 'mersenne61') of elements of "
-            "SecFld(2^61 - 1) expected, or none"
-        )
-    opened = await running().output(y, receivers=receivers, raw=True)
-    if opened is None:
-        return None
-    signed = opened.signed_()
-    if encoding is not None:
-        return encoding.decode(signed.astype(np.int64)) * S.scale
-    if hasattr(y, "integral"):
-        return np.asarray((signed / 2**y.frac_length).astype(np.float64) * S.scale)
-    return np.asarray(signed.astype(np.int64) if modulus.bit_length() <= 64 else signed)
-
-
-def _words(values: Any, encoding: FixedPoint | None) -> Words:
-    if isinstance(values, np.ndarray) and values.dtype == np.float64:
-        if encoding is None or encoding.ring != Mersenne61():
-            raise InputError(f"encoding: {encoding!r} given, FixedPoint(f, 'mersenne61') expected with float64 values")
-        return encoding.ring.embed(encoding.encode(values))
-    if encoding is not None:
-        raise InputError(f"values: {getattr(values, 'dtype', type(values).__name__)} given, float64 expected")
-    return Mersenne61().require_canonical(values, "values")
-
-
-def _from_bytes(data: bytes, shape: tuple[int, ...]) -> Words:
-    """Read a peer's share: as many canonical words as expected, or an error."""
-    words = np.frombuffer(data, np.uint64)
-    if words.size != int(np.prod(shape)):
-        raise InputError(f"share: {words.size} words given, an array of shape {shape} expected at all parties")
-    return Mersenne61().require_canonical(words.reshape(shape), "share")

@@ -9,7 +9,8 @@ from mpyc.runtime import mpc
 from dpmpc.client import Client
 from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
-from dpmpc.mpyc import noise, open_sketch, shared, sketch, task_for_parties
+from dpmpc.mpyc import guarantee_of_parties, noise, task_for_parties
+from dpmpc.mpyc.secret_arrays import secret_array
 from dpmpc.specification import ReleaseSpec
 
 BOUNDS, EACH = Schema((Column("age", 0, 100), Column("stay", 0, 30))), 200
@@ -22,24 +23,23 @@ async def main():
     async with mpc:
         task = task_for_parties(spec)
         mine = Client(task).randomize(rows[mpc.pid * EACH : (mpc.pid + 1) * EACH])[:, 0]
-        x = mpc.np_vstack(shared(mine))
-        exact = await open_sketch(task.sketch, await sketch(task.sketch, x))
+        x = np.vstack(mpc.input(secret_array("shamir")(mine)))
+        exact = await mpc.output(task.sketch.apply(x))
         errors = []
         for _ in range(60):
-            added = noise(spec)
-            sums = await open_sketch(task.sketch, await sketch(task.sketch, x) + added.array)
+            sums = await mpc.output(task.sketch.apply(x) + noise(task))
             errors.append((sums - exact)[0].tolist())
         try:
-            noise(ReleaseSpec.of(BOUNDS, clients, epsilon=1.0, delta=1e-6, sketch="countsketch", rows=8))
+            task_for_parties(ReleaseSpec.of(BOUNDS, clients, 1.0, 1e-6, sketch="countsketch", rows=8))
             refused = ""
         except InputError as error:
             refused = str(error)
-    promised = [added.guarantee.epsilon, added.guarantee.delta]
+    guarantee = guarantee_of_parties(task)
     found = {
         "errors": errors,
-        "deviation": float(np.sqrt(len(mpc.parties) * added.task.noise.variance)),
-        "guarantee": str(added.guarantee),
-        "promised": promised,
+        "deviation": float(np.sqrt(len(mpc.parties) * task.noise.variance)),
+        "guarantee": str(guarantee),
+        "promised": [guarantee.epsilon, guarantee.delta],
         "refused": refused,
     }
     if mpc.pid == 0:

@@ -48,6 +48,7 @@ async def main():
             "others": lambda: np.hstack((a, b)),
             "stacked": lambda: np.vstack((a, secret.summed(words[:, :, :1]))),
             "clients": lambda: OSNAP(8, 5, 4, bytes(32)).apply(a),
+            "first": lambda: OSNAP(8, 5, 4, bytes(32)).apply(a, first=1),
             "copies": lambda: OSNAP(8, 4, 4, bytes(32)).apply(secret.summed(np.ones((4, 2, 2), np.uint64))),
             "field": lambda: shamir(np.full((2, 2), 2**61 - 1, np.uint64)),
             "floats": lambda: secret(np.ones((2, 2))),

@@ -51,6 +51,7 @@ def test_what_nothing_masks_is_not_opened_and_what_is_unknown_is_refused():
     assert found["shape"].startswith("InputError: +: shape (1, 1, 2) given, (4, 1, 2) expected")
     assert found["stacked"].startswith("InputError: vstack")
     assert found["clients"] == "InputError: X: 4 clients given, 5 expected"
+    assert found["first"] == "InputError: first, as_type: 1, None given, none expected with AdditiveArray(ring64)"
     assert found["copies"].startswith("InputError: X: shape (4, 2, 2) given")
     assert found["field"].startswith("InputError: value")
     assert found["floats"].startswith("InputError: value")

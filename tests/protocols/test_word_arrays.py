@@ -142,4 +142,4 @@ def test_noise_of_all_parties_in_one_call():
     assert found["promised"] == [1.0, 1e-6]
     assert "1 of the 3 servers and 599 clients pool all they see" in found["guarantee"]
     assert "follow the protocol (semi-honest)" in found["guarantee"]
-    assert "a sum expected" in found["refused"]
+    assert "one that all parties have tossed for expected" in found["refused"]
