@@ -68,10 +68,15 @@ BENCHES = {
     ),
     "system.dense": Bench("the dense sketch", "BLAS through NumPy", ("--runs", "2"), brief=True),
     "secure_sketching.table3": Bench(
-        "Table 3: run time and bytes, three servers", "scipy.sparse, plain MPyC", brief=True
+        "Table 3: run time and bytes, three servers", "one pass of the kernel, scipy.sparse, natural MPyC", brief=True
     ),
-    "secure_sketching.table4": Bench("Table 4: two servers", "scipy.sparse, plain MPyC"),
-    "secure_sketching.table5": Bench("Table 5: two, three and five servers", "scipy.sparse, plain MPyC"),
+    "secure_sketching.table4": Bench("Table 4: two servers", "one pass of the kernel, scipy.sparse, natural MPyC"),
+    "secure_sketching.table5": Bench(
+        "Table 5: two, three and five servers", "one pass of the kernel, scipy.sparse, natural MPyC"
+    ),
+    "secure_sketching.hosts": Bench(
+        "Algorithm 1 on three hosts, with delay between them", "the same run without delay", lacks=_root
+    ),
     "secure_sketching.mp_spdz": Bench(
         "Tables 3 and 4 on your own MP-SPDZ (--home DIR)", "our servers, the same shares", lacks=_mp_spdz
     ),

@@ -42,8 +42,8 @@ from bench.secure_sketching.mp_spdz_home import (
     write_public,
     write_share,
 )
+from bench.secure_sketching.plain_mpyc_runs import as_words, figures
 from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
-from bench.secure_sketching.ways_to_sketch import as_words, figures
 from dpmpc.client import share_batch
 from dpmpc.errors import InputError
 from dpmpc.networked import NetworkedRun, run_servers
@@ -152,8 +152,8 @@ class Pair:
 
 
 def pairs(content: Mapping[str, Any], table3: Mapping[str, Any], servers: int = 3) -> list[Pair]:
-    """Pair a file of results with our figures: of the same run, or of Table 3 (warm) where the file is transcribed."""
-    found, of = [], "min" if content["transcribed"] else "median"  # Table 3 has the slowest server's minima
+    """Pair a file of results with our figures: of the same run, or of Table 3 where the file is transcribed."""
+    found, of = [], "min" if content["transcribed"] else "median"  # Table 3 has no medians of each server
     for entry in content["measured"]:
         if entry.get("servers", content.get("servers")) != servers:
             continue

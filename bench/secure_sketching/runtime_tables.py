@@ -1,21 +1,19 @@
-"""Tables 3, 4 and 5 of the secure-sketching paper: run time and communication of the transform, for each server.
+"""Tables 3, 4 and 5 of the secure-sketching paper: run time and communication of Algorithm 1, for each server.
 
-The job is the paper's: n clients' noisy shares of d = 10 columns lie on the servers' disks, every server applies a
-sketch with k = 1000 rows and sparsity s to them, the sum is opened. Servers are real processes over TLS on loopback.
+A row is several runs of ``protocols/linear_transform.py -M servers --shares DIR``: M processes of this machine, on
+MPyC's own links. Each reads n s d words from its disk, as clients have sent them in the paper's setting, sketches them
+once, and shows its share of the sums to party 0. A server sketches a batch once, so that a process does, too: that
+memory is touched for the first time counts. Beside it stands a second pass in the same process (`second_pass`). Each
+run has a fresh folder of shares, since a folder is opened once.
 
-- *Table A, shares as words*, the paper's setting: every server reads n s d words from its disk, once from a file that
-  has left the system's page cache ("cold"), once from one that has not ("warm").
-- *Table B, a key for each client*: M - 1 servers hold n keys of 16 bytes and expand them, the last one holds words.
-  Two jobs, hence two rows, never one average. It is what a collection stores.
+Seconds are of the clock of each process: mean and least over all processes of all runs. With fewer processors than
+servers these wait for one another, which CPU seconds do not count, and share caches, which they do. Agreeing on the
+task, verifying it above all, stands apart. Bytes are those of MPyC's messages.
 
-One server works at a time, all on one processor (`table_server`), and the same processor has the peers' turn in every
-run: `scipy.sparse` on the same words, and reading them. A figure is the minimum over runs of the slowest server. The
-natural plain-MPyC program runs once a table. `paths` sets side by side how the same sketch comes about: additive and
-Shamir shares on our runtime, Shamir shares on plain MPyC with our kernel and without, and MP-SPDZ's figures from their
-file, with its own bytes.
-
-The report has the shape of MP-SPDZ's: connection set-up apart, total time, one timer per phase, what no phase covers
-("the rest"), data sent by each party, global data sent; MB = 10^6 bytes; and what the clients have to upload.
+Peers: one cold pass of our kernel, of `scipy.sparse` and of reading alone over the words of server 0, each in a process
+of its own (`one_pass`); the natural MPyC program (`plain_mpyc`) where n is small enough; and MP-SPDZ's stored figures.
+The paper averages seconds on AWS machines and counts the distribution of rows; its tables' figures are lost in our
+copy, so that no row is compared with them.
 """
 
 from __future__ import annotations
@@ -24,204 +22,208 @@ import argparse
 import dataclasses
 import json
 import os
+import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from bench.harness import machine, markdown, summary, write
-from bench.secure_sketching import table_server
-from bench.secure_sketching.setting import CLIENTS, COLUMNS, PEER_SPARSITY, ROWS, Setting, task_of
-from bench.secure_sketching.table_server import (
-    COLD,
-    CSC,
-    IN_MEMORY,
-    KEYS,
-    PHASES,
-    READING,
-    TOGETHER,
-    WARM,
-    cost_file,
-    keys_file,
-    words_file,
-)
-from bench.secure_sketching.ways_to_sketch import MPYC_CLIENTS, paths, plain_mpyc, render_paths
-from dpmpc.client import Client
-from dpmpc.errors import InputError
-from dpmpc.networked import Run, run_parties
-from dpmpc.randomness import KEY_BYTES, Stream
-from dpmpc.sharing import FileShare, expand_many
+from bench.secure_sketching.one_pass import WAYS
+from bench.secure_sketching.plain_mpyc_runs import MPYC_CLIENTS, mp_spdz_rows, plain_mpyc, stored_mp_spdz
+from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
+from bench.system.ports import free_ports
+from dpmpc.client import share_batch
+from dpmpc.errors import BenchFailed, InputError
+from dpmpc.mpyc.costs import PartyCost
+from dpmpc.mpyc.share_folders import TASK_FILE, write_task
+from dpmpc.network.processes import ONE_THREAD
+from dpmpc.randomness import Stream
+from dpmpc.release import Release
+from dpmpc.render.released import byte_fields
+from dpmpc.server import sketch_share
+from dpmpc.sharing import SHARE_FILE, FileShare, open_share
 from dpmpc.task import Task
 
-SHORT_PATHS = 10_000
-RUNS = 10
-DEADLINE = 1800.0  # seconds; a server waits until all others have had their turns
-REST, ALL = "the rest", "all"
-#: Rows of the tables: its name, the way to hold a share, and whether these servers hold keys.
-TABLE_A = (("words, cold", COLD, False), ("words, warm", WARM, False))
-TABLE_B = (("server with keys", KEYS, True), ("server with words", KEYS, False))
+PROGRAM = Path(__file__).parents[2] / "protocols" / "linear_transform.py"
+SECOND_PASS = Path(__file__).with_name("second_pass.py")
+PHASES = ("read", "transform", "open")
+RUNS = 6
+SECONDS = 600  # that a run may take
+_AT_ONCE = 1 << 22  # words that are copied at once
 
 
-def write_shares(task: Task, folder: Path) -> None:
-    """Play the clients: write every server's words, and the keys that all but the last server's words stand for."""
-    stream = Stream.from_seed(task.clients)
-    client, servers, each = Client(task, stream), task.trust.servers, task.copies * task.width
-    files = [FileShare.create(words_file(folder, server), task.share_shape) for server in range(servers)]
-    keys = [np.frombuffer(stream.bytes(KEY_BYTES * task.clients), np.uint8).reshape(-1, KEY_BYTES) for _ in files[:-1]]
-    for server, own in enumerate(keys):
-        keys_file(folder, server).write_bytes(own.tobytes())
-    rng, step = np.random.default_rng(task.clients), max(1, (1 << 21) // each)
-    for first in range(0, task.clients, step):
-        block = slice(first, min(first + step, task.clients))
-        count = block.stop - first
-        last = client.randomize(rng.uniform(-1, 1, (count, COLUMNS)), first=first)
-        for own, file in zip(keys, files, strict=False):
-            words = expand_many(own[block], each, task.encoding.ring).reshape(last.shape)
-            file[block] = words
-            last = task.encoding.ring.subtract(last, words)
-        files[-1][block] = last
+def write_words(task: Task, out: Path) -> None:
+    """Play the clients: write ``out/party-J`` of each server, with all of its share as words."""
+    rows = np.random.default_rng(task.clients).uniform(-1, 1, (task.clients, COLUMNS))
+    each = task.copies * task.width
+    folders = [out / f"party-{server}" for server in range(task.trust.servers)]
+    for folder in folders:
+        folder.mkdir(parents=True)
+        write_task(folder / TASK_FILE, task)
+    last = FileShare.create(folders[-1] / SHARE_FILE, task.share_shape, task.encoding.ring)
+    shares = share_batch(task, rows, stream=Stream.from_seed(task.clients), storage=lambda server: last)
+    step = max(1, _AT_ONCE // each)
+    for folder, share in zip(folders[:-1], shares, strict=False):
+        file = FileShare.create(folder / SHARE_FILE, task.share_shape, task.encoding.ring)
+        for first in range(0, task.clients, step):
+            count = min(step, task.clients - first)
+            file[slice(first, first + count)] = share.rows(first, count)
+
+
+def fresh(shares: Path, out: Path) -> Path:
+    """Return a folder with the same shares and tasks that no run has used; the files are not copied."""
+    for folder in sorted(shares.iterdir()):
+        (out / folder.name).mkdir(parents=True)
+        for name in (SHARE_FILE, TASK_FILE):
+            os.link(folder / name, out / folder.name / name)
+    return out
+
+
+def run_program(program: Path, shares: Path, servers: int, *options: object) -> list[PartyCost]:
+    """Start a program with all its parties by MPyC's launcher; return what each has spent."""
+    with tempfile.TemporaryDirectory() as folder:
+        costs = Path(folder) / "costs"
+        arguments = ["--shares", shares, "--analyst", 0, "--costs", costs, *options]
+        command = [sys.executable, program, f"-M{servers}", "-B", free_ports(servers)[0], "--no-log", *arguments]
+        done = subprocess.run(
+            [str(part) for part in command],
+            env=ONE_THREAD | os.environ,
+            capture_output=True,
+            text=True,
+            timeout=SECONDS,
+            check=False,
+        )
+        if done.returncode != 0:
+            raise BenchFailed(f"{program.name}: exit status {done.returncode}: {done.stderr[-1000:]}")
+        return msgspec.json.decode(costs.read_bytes(), type=list[PartyCost])
 
 
 def measure(setting: Setting, runs: int) -> dict[str, Any]:
-    """Run one setting `runs` times in every way, with the peers' turn in each run."""
-    task, processors = task_of(setting), sorted(os.sched_getaffinity(0))
-    ways = [COLD, WARM, KEYS, *([TOGETHER] if len(processors) >= setting.servers else [])]
+    """Run one setting `runs` times, with a second pass and the peers in each."""
+    task = task_of(setting)
     with tempfile.TemporaryDirectory(prefix="dpmpc-tables-") as name:
         folder = Path(name)
-        write_shares(task, folder)
-        done = run_parties(
-            table_server.__name__,
-            task,
-            lambda folders: None,
-            arguments={"folder": name, "runs": runs, "ways": ways, "processors": processors},
-            deadline=DEADLINE,
-        )
-        costs = [json.loads(cost_file(folder, party).read_text()) for party in range(setting.servers + 1)]
-    return {**dataclasses.asdict(setting), **report(task, done, costs[:-1], ways), "peers_cpu_s": _peers(costs[-1])}
-
-
-def _peers(costs: Sequence[Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    return {name: summary([cost[name] for cost in costs]) for name in (CSC, READING, IN_MEMORY)}
-
-
-def report(task: Task, done: Run, costs: Sequence[Sequence[dict[str, Any]]], ways: Sequence[str]) -> dict[str, Any]:
-    """Summarise what the servers measured, row by row: the slowest server of each phase, and the range of all."""
-    rows = {
-        name: _row([[cost for cost in server if cost["way"] == way and cost["keyed"] == keyed] for server in costs])
-        for name, way, keyed in (*TABLE_A, *TABLE_B, *([(TOGETHER, TOGETHER, False)] if TOGETHER in ways else []))
-    }
-    opening = max(cost["phases"]["open"]["sent"] for server in costs for cost in server) / 1e6
-    setups = [spent.setup_bytes_sent / 1e6 for spent in done.servers]
-    words, servers = 8 * task.copies * task.width, task.trust.servers
-    return {
-        "rows": rows,
-        "phases": rows[TABLE_A[1][0]]["phases"],
-        "setup_s": max(spent.setup_s for spent in done.servers),
-        "setup_sent_mb": max(setups),
-        "open_sent_mb": opening,
-        "sent_mb": max(setups) + opening,
-        "global_sent_mb": sum(setups) + servers * opening,
-        "upload_bytes": {"words": servers * words, "keys": (servers - 1) * KEY_BYTES + words},
-        "fetched_mb": max(cost["fetched"] for server in costs for cost in server if cost["way"] == COLD) / 1e6,
-        "peak_rss_mb": max(spent.peak_rss_mb for spent in done.servers),
-    }
-
-
-def _row(servers: Sequence[Sequence[dict[str, Any]]]) -> dict[str, Any]:
-    """Summarise the servers that have the same job, each with its runs; servers without runs have another job."""
-    found: dict[str, Any] = {}
-    for phase in (*PHASES, REST, ALL):
-        clocks = {
-            clock: [summary([_seconds(cost, phase, clock) for cost in runs]) for runs in servers if runs]
-            for clock in ("cpu_s", "wall_s")
-        }
-        found[phase] = {
-            clock: {**max(own, key=lambda one: one["min"]), "least": min(one["min"] for one in own)}
-            for clock, own in clocks.items()
-        }
-    return {"phases": found, "servers": sum(bool(runs) for runs in servers)}
-
-
-def _seconds(cost: Mapping[str, Any], phase: str, clock: str) -> float:
-    """Return what a phase took; "the rest" is what the clock counted and no phase did."""
-    phases = cost["phases"]
-    if phase == ALL:
-        return float(cost[clock] + phases["open"][clock])
-    if phase == REST:
-        return max(0.0, float(cost[clock] - sum(phases[name][clock] for name in phases if name != "open")))
-    return float(phases[phase][clock]) if phase in phases else 0.0
-
-
-def ratios(measured: Sequence[dict[str, Any]], mpyc: dict[str, Any] | None) -> dict[str, float]:
-    """Divide the peers' CPU time by that of our transform, of the same run: minima.
-
-    Plain MPyC is compared with rows of as many servers as it had parties; None where it was not measured.
-    """
-    found: dict[str, float] = {}
-    largest = max(entry["clients"] for entry in measured)
-    for entry in measured:
-        ours, shape = cpu(entry, TABLE_A[1][0], "transform"), f"n={entry['clients']}, s={entry['sparsity']}"
-        if entry["clients"] == largest:
-            for name, peer in entry["peers_cpu_s"].items():
-                found[f"{name} / networked transform ({shape})"] = peer["min"] / ours
-        if mpyc is not None and entry["sparsity"] == PEER_SPARSITY and alike(entry, mpyc):
-            found[f"plain MPyC / networked transform ({shape}, {entry['servers']} servers)"] = (
-                mpyc["transform_cpu_s"] / ours
+        shares = folder / "shares"
+        write_words(task, shares)
+        expected = opened_by(task, shares)
+        spent, second, peers = [], [], []
+        for turn in range(runs):
+            release = folder / f"release-{turn}"
+            spent.append(
+                run_program(PROGRAM, fresh(shares, folder / f"run-{turn}"), setting.servers, "--release", release)
             )
+            if not np.array_equal(Release.load(release, longest=SECONDS).sums, expected):
+                raise BenchFailed(f"run {turn} opened other sums than the shares of all servers make")
+            second.append(run_program(SECOND_PASS, fresh(shares, folder / f"second-{turn}"), setting.servers))
+            peers.append({way: one_pass(way, shares / "party-0") for way in WAYS})
+            if peers[-1]["csc"]["digest"] != peers[-1]["kernel"]["digest"]:
+                raise BenchFailed("scipy.sparse computes other sums than our kernel from the same words")
+    return {**dataclasses.asdict(setting), **report(task, spent, second), "peers_cpu_s": _peers(peers)}
+
+
+def opened_by(task: Task, shares: Path) -> Any:
+    """Return the sums that the shares of all servers make."""
+    ring = task.encoding.ring
+    sketched = [sketch_share(task.sketch, open_share(folder / SHARE_FILE, ring)) for folder in sorted(shares.iterdir())]
+    return ring.lift(ring.sum_of(sketched, name="shares"))
+
+
+def one_pass(way: str, folder: Path) -> dict[str, Any]:
+    """Run a peer over the words of a server, in a fresh process."""
+    command = [sys.executable, "-m", "bench.secure_sketching.one_pass", way, str(folder)]
+    done = subprocess.run(
+        command, env=ONE_THREAD | os.environ, capture_output=True, text=True, timeout=SECONDS, check=True
+    )
+    found: dict[str, Any] = json.loads(done.stdout)
     return found
 
 
-def alike(entry: Mapping[str, Any], mpyc: Mapping[str, Any]) -> bool:
-    """Return whether a row has as many clients and servers as the run of plain MPyC."""
-    return all(entry[name] == mpyc[name] for name in ("clients", "servers"))
+def _peers(turns: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
+    return {
+        way: {phase: summary([turn[way][phase] for turn in turns]) for phase in ("read", "transform")} for way in WAYS
+    }
 
 
-def cpu(entry: Mapping[str, Any], row: str, phase: str, of: str = "min") -> float:
-    """Return the CPU seconds of a row's slowest server: the minimum over runs, or their "mean"."""
-    return float(entry["rows"][row]["phases"][phase]["cpu_s"][of])
+def report(task: Task, spent: Sequence[Sequence[PartyCost]], second: Sequence[Sequence[PartyCost]]) -> dict[str, Any]:
+    """Summarise what the processes of all runs have spent."""
+    processes, warm = [cost for run in spent for cost in run], [cost for run in second for cost in run]
+
+    def clocks(costs: Sequence[PartyCost], phase: str) -> dict[str, dict[str, float]]:
+        return {clock: summary([getattr(cost.phases[phase], clock) for cost in costs]) for clock in ("cpu_s", "wall_s")}
+
+    return {
+        "phases": {phase: clocks(processes, phase) for phase in (*PHASES, "agree")},
+        "second_pass": {phase: clocks(warm, phase) for phase in ("read", "transform")},
+        "sent_mb": max(cost.bytes_sent for cost in processes) / 1e6,
+        "global_sent_mb": sum(cost.bytes_sent for cost in spent[0]) / 1e6,
+        "rounds": spent[0][0].rounds,
+        "upload_bytes": byte_fields(task)["client_to_all_servers"],
+        "peak_rss_mb": max(cost.peak_rss_mb for cost in processes),
+    }
 
 
-def table(measured: Sequence[dict[str, Any]], rows: Sequence[tuple[str, str, bool]], upload: str) -> str:
-    """Return Table A or B as Markdown."""
-    timed = [phase for phase in PHASES if upload == "keys" or phase != "expand"]
+def seconds(entry: Mapping[str, Any], of: str = "mean", clock: str = "cpu_s") -> float:
+    """Return what reading, transforming and opening took together."""
+    return sum(float(entry["phases"][phase][clock][of]) for phase in PHASES)
+
+
+def ratios(measured: Sequence[dict[str, Any]]) -> dict[str, float]:
+    """Divide peers' figures by ours of the same row; means of CPU seconds, or bytes."""
+    found: dict[str, float] = {}
+    for entry in measured:
+        shape = f"n={entry['clients']}, s={entry['sparsity']}, {entry['servers']} servers"
+        phases, peers, plain = entry["phases"], entry["peers_cpu_s"], entry.get("plain_mpyc")
+        if entry["clients"] == max(one["clients"] for one in measured):
+            found[f"a server's read and transform / one pass of our kernel ({shape})"] = sum(
+                phases[phase]["cpu_s"]["mean"] for phase in ("read", "transform")
+            ) / sum(peers["kernel"][phase]["mean"] for phase in ("read", "transform"))
+            found[f"scipy csc / transform ({shape})"] = (
+                peers["csc"]["transform"]["mean"] / phases["transform"]["cpu_s"]["mean"]
+            )
+        if plain is not None:
+            found[f"natural MPyC / read, transform and open ({shape})"] = plain["cpu_s"] / seconds(entry)
+            found[f"natural MPyC / transform ({shape})"] = (
+                plain["transform_cpu_s"] / phases["transform"]["cpu_s"]["mean"]
+            )
+            found[f"natural MPyC / bytes that a server sends ({shape})"] = plain["sent_mb"] / entry["sent_mb"]
+    return found
+
+
+def table(measured: Sequence[dict[str, Any]]) -> str:
+    """Return the rows as Markdown."""
+    theirs = {(row["clients"], row["sparsity"], row["servers"]): row for row in mp_spdz_rows(stored_mp_spdz())}
     lines = []
     for entry in measured:
-        for name, *_ in rows:
-            of = entry["rows"][name]["phases"]
-            cells = [f"{of[phase]['cpu_s']['min']:.4f} / {of[phase]['wall_s']['min']:.4f}" for phase in timed]
-            whole = of[ALL]
-            reading = entry["peers_cpu_s"][READING]["min"]
-            lines.append(
-                [
-                    *(f"{entry[number]:,}" for number in ("clients", "sparsity", "servers")),
-                    name,
-                    *cells,
-                    *(f"{of[phase]['cpu_s']['min']:.4f} / {of[phase]['wall_s']['min']:.4f}" for phase in (REST, ALL)),
-                    f"{whole['cpu_s']['mean']:.4f}",
-                    f"{whole['cpu_s']['least']:.4f} to {whole['cpu_s']['min']:.4f}",
-                    f"{entry['peers_cpu_s'][CSC]['min'] / of['transform']['cpu_s']['min']:.2f}",
-                    f"{sum(of[phase]['cpu_s']['min'] for phase in PHASES[:3]) / reading:.1f}",
-                    f"{entry['open_sent_mb']:.4f}",
-                    f"{entry['sent_mb']:.4f}",
-                    f"{entry['global_sent_mb']:.4f}",
-                    f"{entry['upload_bytes'][upload]:,}",
-                ]
-            )
+        phases, peers, plain = entry["phases"], entry["peers_cpu_s"], entry.get("plain_mpyc")
+        spdz = theirs.get((entry["clients"], entry["sparsity"], entry["servers"]))
+        warm = entry["second_pass"]
+        lines.append(
+            [
+                *(f"{entry[number]:,}" for number in ("clients", "sparsity", "servers")),
+                *(f"{phases[phase]['cpu_s']['mean']:.4f}" for phase in PHASES),
+                *(f"{seconds(entry, of):.4f} / {seconds(entry, of, 'wall_s'):.4f}" for of in ("mean", "min")),
+                f"{sum(warm[phase]['cpu_s']['min'] for phase in warm):.4f}",
+                f"{phases['agree']['cpu_s']['mean']:.4f}",
+                f"{entry['sent_mb']:.4f}",
+                f"{entry['global_sent_mb']:.4f}",
+                f"{entry['upload_bytes']:,}",
+                " + ".join(f"{count} {name}" for name, count in sorted(entry["rounds"].items())),
+                f"{peers['kernel']['read']['mean'] + peers['kernel']['transform']['mean']:.4f}",
+                f"{peers['csc']['transform']['mean']:.4f}",
+                f"{peers['reading']['read']['mean'] + peers['reading']['transform']['mean']:.4f}",
+                "" if plain is None else f"{plain['cpu_s']:.2f} ({plain['sent_mb']:.1f} MB)",
+                "" if spdz is None else f"{spdz['read'] + spdz['transform'] + spdz['open']:.3f}",
+            ]
+        )
     headings = (
-        *("n", "s", "servers", "share" if upload == "words" else "server"),
-        *timed,
-        *(
-            "the rest",
-            "all",
-            "all, CPU, mean of runs",
-            "all, CPU, range of servers",
-            "csc / transform",
-            "(read to transform) / reading",
-        ),
-        *("opening sends (MB)", "server sends (MB)", "global (MB)", "a client uploads (bytes)"),
+        *("n", "s", "servers", *PHASES, "time, mean (CPU / wall)", "time, least (CPU / wall)"),
+        *("second pass, least", "agree", "sends (MB)", "global (MB)", "a client uploads (bytes)", "rounds"),
+        *("kernel, one pass", "scipy csc, transform", "reading", "natural MPyC", "MP-SPDZ"),
     )
     return markdown(headings, lines)
 
@@ -230,55 +232,38 @@ def render(title: str, content: dict[str, Any]) -> str:
     """Return the Markdown page of one table."""
     where, measured = content["machine"], content["measured"]
     before, after = content["load"]
-    largest = measured[-1]
-    runs = f"{content['runs']} runs" if content["runs"] > 1 else "one run"
-    lines = [
-        f"# {title}",
-        "",
-        f"d = {COLUMNS}, k = {ROWS}; seconds are CPU / wall of the slowest server, minimum of {runs}, and the "
-        "mean of them for all phases together, as the paper has means; one server works "
-        f"at a time, on one processor, and the others wait. {where['cpu']}, {where['cores']} cores, load average "
-        f"{min(before, after):.0f} to {max(before, after):.0f}, Python {where['python']}, {where['date']}. "
-        "The rest: what the clock of a server counts outside of the phases, above all verifying the task. A server's "
-        "bytes: set-up and one opening. csc: `scipy.sparse` on the last server's words; reading: `words.max()`; both "
-        "in each run, on the same processor.",
-        "",
-        "## A: shares as words",
-        "",
-        "All servers read words from their disks, the paper's setting. Cold: the file has left the page cache "
-        f"(at n = {largest['clients']:,}, s = {largest['sparsity']} the system fetched {largest['fetched_mb']:.0f} MB "
-        "for it); warm: it is there.",
-        "",
-        table(measured, TABLE_A, "words"),
-        "",
-        "## B: a key for each client",
-        "",
-        "M - 1 servers hold 16 bytes for each client and expand them, the last one holds words: two jobs, two rows.",
-        "",
-        table(measured, TABLE_B, "keys"),
-        "",
-        f"Set-up takes a server {max(entry['setup_s'] for entry in measured):.1f} s at most; memory of a server, over "
-        f"all its runs: {max(entry['peak_rss_mb'] for entry in measured):.0f} MB at most. {_together(measured)}",
-        "",
-        "Peers' CPU time divided by that of our transform (Table A, warm), minima of the same run:",
-        "",
-        markdown(["ratio", "value"], [[name, f"{value:.2f}"] for name, value in content["ratios"].items()]),
-        *content.get("more", []),
-    ]
-    return "\n".join([*lines, *render_paths(content.get("paths", []))])
+    return "\n".join(
+        [
+            f"# {title}",
+            "",
+            f"d = {COLUMNS}, k = {ROWS}; seconds of CPU (or CPU / wall) of a server, over all servers of "
+            f"{content['runs']} runs of `linear_transform.py -M`, each with fresh processes. {where['cpu']}, "
+            f"{where['cores']} cores, which all servers share; load average {min(before, after):.1f} to "
+            f"{max(before, after):.1f}; Python {where['python']}, {where['date']}. Time: read, transform and open. A "
+            "server sends its share of the sums to party 0, the digests of the task to all, and what it has spent. A "
+            "client uploads words to one server and a key of 16 bytes to each other; the files hold words.",
+            "",
+            table(measured),
+            "",
+            "Peers, CPU seconds. Kernel, `scipy.sparse` and reading: one pass over the words of server 0, in a process "
+            "of its own. Natural MPyC: `plain_mpyc.py`, input, transform and opening of party 0, once. "
+            f"{spdz_origin(stored_mp_spdz())}",
+            "",
+            markdown(["ratio", "value"], [[name, f"{value:.2f}"] for name, value in content["ratios"].items()]),
+            *content.get("more", []),
+        ]
+    )
 
 
-def _together(measured: Sequence[dict[str, Any]]) -> str:
-    """Say how long all servers take at once, where each had a processor."""
-    found = [
-        f"{entry['rows'][TOGETHER]['phases'][ALL]['wall_s']['min']:.3f} s (n = {entry['clients']:,}, "
-        f"s = {entry['sparsity']}, {entry['servers']} servers)"
-        for entry in measured
-        if TOGETHER in entry["rows"]
-    ]
-    if not found:
-        return "Wall time of all servers at once is not shown: fewer processors than servers."
-    return f"Wall time with all servers at once, from warm files: {', '.join(found)}."
+def spdz_origin(content: Mapping[str, Any]) -> str:
+    """Say how MP-SPDZ's figures were made."""
+    if content["transcribed"]:
+        return (
+            "MP-SPDZ (semi2k, three servers): read, transform and open, transcribed by hand; date, machine, version "
+            "and command were not kept, so compare magnitudes (`python -m bench mp_spdz --home DIR` measures yours)."
+        )
+    where = content["machine"]
+    return f"MP-SPDZ {content['version']}: `python -m bench mp_spdz`, {where['cpu']}, {where['date']}."
 
 
 def main(
@@ -287,22 +272,33 @@ def main(
     """Measure, print and write one table; `more` are lines of its page."""
     parser = argparse.ArgumentParser(prog=f"python -m bench {name}", description=title)
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of every row (default %(default)s)")
-    parser.add_argument("--short", action="store_true", help="the two smallest n, three runs; nothing is written")
-    parser.add_argument("--clients", type=int, nargs="+", default=CLIENTS, metavar="N", help="the n (default: all)")
-    parser.add_argument("--no-ways", action="store_true", help="without plain MPyC and the other ways to the sketch")
+    parser.add_argument("--short", action="store_true", help="the smallest n, two runs; nothing is written")
+    parser.add_argument(
+        "--clients",
+        type=int,
+        nargs="+",
+        default=CLIENTS,
+        metavar="N",
+        help="the n (default: all); others are not written",
+    )
+    parser.add_argument("--no-mpyc", action="store_true", help="without the natural MPyC program")
     chosen = parser.parse_args(arguments)
-    sizes = sorted(CLIENTS)[:2] if chosen.short else chosen.clients
-    picked = [setting for setting in settings if setting.clients in sizes]
-    if not picked:
-        raise InputError(f"clients: {chosen.clients} given, some of {', '.join(map(str, CLIENTS))} expected")
-    runs, load = 3 if chosen.short else chosen.runs, [os.getloadavg()[0]]
+    sizes = sorted(CLIENTS)[:1] if chosen.short else chosen.clients
+    picked = [
+        setting
+        for size in sizes
+        for setting in dict.fromkeys(dataclasses.replace(setting, clients=size) for setting in settings)
+    ]
+    if min(sizes) < ROWS:
+        raise InputError(f"clients: {min(sizes)} given, at least {ROWS} expected: as many as the sketch has rows")
+    runs, load = 2 if chosen.short else chosen.runs, [os.getloadavg()[0]]
     measured = []
-    for setting in picked:
+    for setting in sorted(picked, key=dataclasses.astuple):
         print(f"{name}: {setting}", file=sys.stderr)
-        measured.append(measure(setting, runs))
-    mpyc = None if chosen.no_ways else plain_mpyc()
-    of_peers = [setting for setting in picked if setting.sparsity == PEER_SPARSITY and not chosen.no_ways]
-    ways = paths(of_peers, SHORT_PATHS if chosen.short else MPYC_CLIENTS, runs)
+        entry = measure(setting, runs)
+        if setting.clients <= MPYC_CLIENTS and not chosen.no_mpyc:
+            entry["plain_mpyc"] = plain_mpyc(setting.clients, setting.sparsity, setting.servers)
+        measured.append(entry)
     content = {
         "title": title,
         "machine": machine(),
@@ -311,12 +307,10 @@ def main(
         "columns": COLUMNS,
         "rows": ROWS,
         "measured": measured,
-        "plain_mpyc": mpyc,
-        "ratios": ratios(measured, mpyc),
-        "paths": ways,
+        "ratios": ratios(measured),
         "more": more,
     }
     text = render(title, content)
     print(text)
-    if not chosen.short:
+    if not chosen.short and set(sizes) <= set(CLIENTS):
         write(name, content, text)

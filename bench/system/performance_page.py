@@ -15,8 +15,7 @@ from typing import Any
 
 from bench.charts import require_plots
 from bench.harness import RESULTS, markdown, plus_minus
-from bench.secure_sketching import mp_spdz, runtime_tables, setting, table_server
-from bench.secure_sketching.runtime_tables import ALL, REST, TABLE_A, TABLE_B
+from bench.secure_sketching import mp_spdz, runtime_tables, setting
 from bench.system import kernels, projections, scale
 from bench.system.performance_goals import Goal, Results, all_goals, client_goals, fit_goals, kernel_goals, read_results
 from bench.system.performance_plots import draw
@@ -164,31 +163,28 @@ def _fit(results: Results) -> str:
 
 
 def _servers(results: Results) -> str:
-    """Return Tables 3 to 5 at the largest n: the slowest server with words, with keys, and beside keys."""
+    """Return Tables 3 to 5 at the largest n."""
     rows = []
     for name in ("table4", "table3", "table5"):
         for entry in results[name]["measured"]:
             if entry["clients"] != MOST_CLIENTS:
                 continue
-            ways = [(way, "words") for way, *_ in TABLE_A] + [(way, "keys") for way, *_ in TABLE_B]
-            for way, upload in ways:
-                phases = entry["rows"][way]["phases"]
-                seconds = [phases[phase]["cpu_s"]["min"] for phase in (*table_server.PHASES, REST, ALL)]
-                rows.append(
-                    [
-                        str(entry["servers"]),
-                        str(entry["sparsity"]),
-                        way,
-                        *(f"{value:.4f}" for value in seconds),
-                        f"{phases[ALL]['wall_s']['min']:.3f}",
-                        f"{entry['peers_cpu_s'][table_server.CSC]['min'] / phases['transform']['cpu_s']['min']:.2f}",
-                        f"{entry['sent_mb']:.4f}",
-                        f"{entry['global_sent_mb']:.4f}",
-                        f"{entry['upload_bytes'][upload]:,}",
-                    ]
-                )
-    headings = ("servers", "s", "share", "read", "expand", "transform", "open", "the rest", "all", "all, wall")
-    table = _table([*headings, "csc / transform", "server sends (MB)", "global (MB)", "upload (bytes)"], rows)
+            phases, warm, peers = entry["phases"], entry["second_pass"], entry["peers_cpu_s"]
+            rows.append(
+                [
+                    str(entry["servers"]),
+                    str(entry["sparsity"]),
+                    *(f"{phases[phase]['cpu_s']['mean']:.4f}" for phase in runtime_tables.PHASES),
+                    *(f"{runtime_tables.seconds(entry, of):.4f}" for of in ("mean", "min")),
+                    f"{sum(warm[phase]['cpu_s']['min'] for phase in warm):.4f}",
+                    f"{peers['kernel']['read']['mean'] + peers['kernel']['transform']['mean']:.4f}",
+                    f"{entry['sent_mb']:.4f}",
+                    f"{entry['global_sent_mb']:.4f}",
+                    f"{entry['upload_bytes']:,}",
+                ]
+            )
+    headings = ("servers", "s", *runtime_tables.PHASES, "time, mean", "time, least", "second pass", "kernel, one pass")
+    table = _table([*headings, "server sends (MB)", "global (MB)", "upload (bytes)"], rows)
     load = max(number for name in ("table3", "table4", "table5") for number in results[name]["load"])
     origin = _origin(results["table3"], "table3", "table4", "table5")
     return f"n = {MOST_CLIENTS:,}, load average up to {load:.0f}. {origin}\n\n{table}"
@@ -223,20 +219,17 @@ def _mp_spdz_origin(results: Results) -> str:
     ours = next(entry for entry in results["table3"]["measured"] if shape.items() <= entry.items())
     return (
         "Transcribed by hand from one measurement, on the same kind of machine but not in the same run: a ratio is "
-        "good for its magnitude ([figures](../bench/results/mp_spdz.json)). Ours: Table 3, words, warm, the slowest "
-        "server. Peak memory at n = "
+        "good for its magnitude ([figures](../bench/results/mp_spdz.json)). Ours: Table 3, the least of all "
+        "servers and runs. Peak memory at n = "
         f"{memory['clients']:,} and s = {memory['sparsity']}: {ours['peak_rss_mb']:.0f} MB, MP-SPDZ "
         f"{memory['value']} MB."
     )
 
 
 def _server_peers(results: Results) -> str:
-    found = {
-        name: runtime_tables.ratios(results[name]["measured"], results[name]["plain_mpyc"])
-        for name in ("table3", "table4", "table5")
-    }
+    found = {name: runtime_tables.ratios(results[name]["measured"]) for name in ("table3", "table4", "table5")}
     rows = [[name, ratio, f"{value:,.2f}"] for name, ratios in found.items() for ratio, value in ratios.items()]
-    return _table(["run", "CPU time, ratio of minima", "value"], rows)
+    return _table(["run", "ratio of means", "value"], rows)
 
 
 def _dense(results: Results) -> str:

@@ -191,7 +191,7 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
             raise InputError(
                 f"{name}: given, -M and the options of --help expected: this program starts its parties itself. "
                 "'dpmpc parties' writes the files of parties that are started by hand, each on a host of its own "
-                "(docs/how-to/parties-by-hand.md); protocols/linear_transform.py takes all options of MPyC"
+                "(docs/how-to/mpyc.md); protocols/linear_transform.py takes all options of MPyC"
             )
 
 

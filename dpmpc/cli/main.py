@@ -36,6 +36,7 @@ from dpmpc.cli import (
     predict,
     read,
     release,
+    run,
     status,
     submit,
     withdraw,
@@ -156,7 +157,7 @@ def parser() -> TopParser:
     top = TopParser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     for group in (
-        *(demo, fit, describe, plan, bounds, read, predict, mix, owners, parties),
+        *(demo, fit, describe, plan, bounds, read, predict, mix, owners, parties, run),
         *(collection, submit, withdraw, release, audit, doctor, completion, status),
     ):
         group.add_commands(top)

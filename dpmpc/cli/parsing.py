@@ -33,7 +33,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "release",
         "verify",
     ),
-    "join what several owners have": ("mix", "owners", "parties"),
+    "join what several owners have": ("mix", "owners", "parties", "run"),
 }
 REMAINING = "more"
 
@@ -45,6 +45,7 @@ EXAMPLES: dict[str, str] = {
     "bounds": "dpmpc bounds people.csv > bounds.toml",
     "read": "dpmpc read result/release.dpmpc --target score",
     "predict": "dpmpc predict result new-people.csv",
+    "run": "dpmpc run protocols/linear_transform.py -M3 --rows 500 --sparsity 4",
     "demo": "dpmpc demo --clients 1e5 --delta 1e-6",
     "doctor": "dpmpc doctor --network",
     "audit": "dpmpc audit --mechanism one-copy --releases 1e5",
@@ -179,7 +180,9 @@ class Parser(argparse.ArgumentParser):
         return parsed, left
 
     def _own_options(self, arguments: Iterable[str]) -> Iterator[str]:
-        """Yield the long options that stand before ``--``."""
+        """Yield the long options that stand before ``--``; none where a command passes arguments on to a program."""
+        if any(action.nargs == argparse.REMAINDER for action in self.arguments):
+            return
         for argument in itertools.takewhile(lambda argument: argument != "--", arguments):
             if argument.startswith("--") and " " not in argument.partition("=")[0]:
                 yield argument

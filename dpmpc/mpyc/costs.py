@@ -19,6 +19,7 @@ import msgspec
 
 from dpmpc.errors import MalformedFrame
 from dpmpc.mpyc.native import running
+from dpmpc.system import peak_rss_mb
 from dpmpc.untrusted import ReadError, read_json
 
 LARGEST_REPORT = 1 << 12  # bytes
@@ -40,6 +41,7 @@ class PartyCost(msgspec.Struct):
     bytes_sent: int
     rounds: dict[str, int]  # by phase
     phases: dict[str, PhaseSeconds]
+    peak_rss_mb: float  # of the process
 
 
 class Costs:
@@ -74,7 +76,9 @@ class Costs:
     def report(self) -> PartyCost:
         """Return what was spent so far."""
         wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
-        return PartyCost(running().pid, wall, cpu, _bytes_sent() - self._sent, dict(self._rounds), dict(self._phases))
+        return PartyCost(
+            running().pid, wall, cpu, _bytes_sent() - self._sent, dict(self._rounds), dict(self._phases), peak_rss_mb()
+        )
 
     async def of_all(self) -> list[PartyCost]:
         """Return what each party has spent, in their order: one message of each to all others."""

@@ -32,8 +32,8 @@ LOCAL_SECONDS, BY_HAND_SECONDS = 60.0, 600.0  # until all parties are connected:
 CLOSING_SECONDS = 30.0  # from the last message of a program until its process ends
 GRACE_SECONDS = 1.0  # for this party's own error, which closes its links as well
 INSTEAD = (
-    "start the program on the links of dpmpc.network, which name the cause (docs/how-to/parties-by-hand.md); -M with "
-    "--output-file keeps what the other parties print"
+    "`dpmpc run FILE -M3 ...` starts the same program on links that name the cause; --output-file keeps what the other "
+    "parties print"
 )
 _STEP = 0.1
 _current: MpycLinks | None = None
@@ -75,12 +75,12 @@ class MpycLinks:
         _current = self
 
     @property
-    def on_one_machine(self) -> bool:
-        """Whether all parties have addresses of this machine alone."""
+    def carry_shares(self) -> bool:
+        """Whether shares of clients who are no parties may be used: all parties have addresses of this machine."""
         return all(_is_loopback(party.host) for party in self._mpc.parties)
 
     def __str__(self) -> str:
-        where = "on this machine" if self.on_one_machine else "on several machines"
+        where = "on this machine" if self.carry_shares else "on several machines"
         how = "TLS by --ssl, which binds no certificate to a party" if self._mpc.options.ssl else "not encrypted"
         return (
             f"links: MPyC {mpyc.__version__}, {len(self._mpc.parties)} parties {where}, {how}: every party trusts the "
@@ -90,6 +90,19 @@ class MpycLinks:
     def watch(self) -> None:
         """Begin to watch the peers, before this party connects to them."""
         threading.Thread(target=self._watch, daemon=True).start()
+
+    def lost(self, *, broken: bool) -> PartyLost | None:
+        """Return the error of a peer whose link is gone, if there is one.
+
+        MPyC has no protocol any more for a link that was closed; one that broke has a transport that is closing, as
+        all have once this party has closed them itself. `broken` counts those, too.
+        """
+        if self._mpc.start_time is None:
+            return None
+        for peer in self._peers:
+            if peer.protocol is None or (broken and peer.protocol.transport.is_closing()):
+                return PartyLost(f"lost party {peer.pid}: it closed its link, or its process has ended", peer.pid)
+        return None
 
     def close(self) -> None:
         """Expect peers to close their links from now on; the process has `CLOSING_SECONDS` to end."""
@@ -103,17 +116,18 @@ class MpycLinks:
     def _watch(self) -> None:
         seconds, parent = LOCAL_SECONDS if self._started_together else BY_HAND_SECONDS, os.getppid()
         until = time.monotonic() + seconds
-        while missing := [peer.pid for peer in self._peers if peer.protocol is None]:
+        while self._mpc.start_time is None:  # a lost peer has no protocol any more, as one that was never there
             if self._ended.wait(_STEP):
                 return
-            if time.monotonic() > until:
+            missing = [peer.pid for peer in self._peers if peer.protocol is None]
+            if missing and time.monotonic() > until:
                 self._end(PartyMissing(f"party {missing[0]} did not connect within {seconds:g} s", missing[0]))
             if self._started_together and os.getppid() != parent:
                 self._end(PartyLost("the party that started this one has ended", 0))
         while not self._closing.wait(_STEP):
-            lost = [peer.pid for peer in self._peers if _is_gone(peer.protocol)]
-            if lost and not self._closing.wait(GRACE_SECONDS):
-                self._end(PartyLost(f"lost party {lost[0]}: it closed its link, or its process has ended", lost[0]))
+            lost = self.lost(broken=True)
+            if lost is not None and not self._closing.wait(GRACE_SECONDS):
+                self._end(lost)
         if not self._ended.wait(CLOSING_SECONDS):
             self._end(PartyLost(f"the parties did not take leave of one another within {CLOSING_SECONDS:g} s"))
 
@@ -146,8 +160,12 @@ def errors_in_a_line() -> Iterator[None]:
     """Report an error of a program in a line of standard error, and end the process with its exit status.
 
     MPyC answers the error of a coroutine by stopping the loop, and that of a program by closing links that may not be
-    there yet; both raise other errors, behind which the first one is looked for.
+    there yet; both raise other errors, behind which the first one is looked for. What fails because a peer is lost is
+    reported as that.
     """
+    if hasattr(mpyc_runtime.mpc, "party"):  # the process of a party of `dpmpc.network` reports its errors itself
+        yield
+        return
     try:
         yield
     except Exception as error:
@@ -156,6 +174,8 @@ def errors_in_a_line() -> Iterator[None]:
         while cause is None and chained is not None:
             cause = chained if isinstance(chained, DpmpcError) else None
             chained = chained.__cause__ or chained.__context__
+        if cause is None and _current is not None:
+            cause = _current.lost(broken=False)
         if not isinstance(cause, DpmpcError):
             raise
         report_error(cause)
@@ -170,7 +190,3 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host == "localhost"
-
-
-def _is_gone(protocol: Any) -> bool:
-    return protocol is None or protocol.transport is None or protocol.transport.is_closing()

@@ -40,7 +40,7 @@ class MpycRun(AgreedRun):
 
     folder: ShareFolder | None = None
     args: argparse.Namespace = dataclasses.field(default_factory=argparse.Namespace)
-    links: MpycLinks | None = None
+    links: MpycLinks | NetworkLinks | None = None
     spent: list[PartyCost] = dataclasses.field(default_factory=list)
 
     def once(self, y: Any) -> Any:
@@ -71,12 +71,27 @@ class MpycRun(AgreedRun):
         return answer
 
 
+class NetworkLinks:
+    """The links of `dpmpc.network`, in a program that `dpmpc run` has started."""
+
+    carry_shares = True
+
+    def __str__(self) -> str:
+        return f"links: dpmpc.network, {len(mpc.parties)} parties, mutually authenticated TLS"
+
+    def watch(self) -> None:
+        """Do nothing: the runtime ends the run where a peer is lost."""
+
+    def close(self) -> None:
+        """Do nothing."""
+
+
 class MpycPlan(Plan):
     """Of a party on MPyC's runtime."""
 
     def __init__(self, args: argparse.Namespace):
         self.args = args
-        self.links = MpycLinks(mpc)
+        self.links = NetworkLinks() if hasattr(mpc, "party") else MpycLinks(mpc)
         if len(mpc.parties) < 2:
             raise InputError("-M: 1 party given, at least 2 expected: one party alone sees every row (-M3)")
 
@@ -150,10 +165,10 @@ class HeldPlan(MpycPlan):
 
     def __init__(self, args: argparse.Namespace):
         super().__init__(args)
-        if not self.links.on_one_machine:
+        if not self.links.carry_shares:
             raise InputError(
                 "--shares: given with parties on other machines, none expected: MPyC's links let one party take the "
-                "shares of others. Start the program on the links of dpmpc.network (docs/how-to/parties-by-hand.md)"
+                "shares of others. `dpmpc run` starts the same program on authenticated links"
             )
         self.folder = ShareFolder.of_party(args.shares, mpc.pid)
         self.require_parties(self.folder.task)

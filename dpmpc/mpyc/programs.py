@@ -115,7 +115,7 @@ def planned(
         If there is no such release.
     """
     party = getattr(mpc, "party", None)
-    if party is not None:
+    if party is not None and party.has_task:
         print(f"links: dpmpc.network, {party.servers} servers and an analyst, mutually authenticated TLS")
         vars(args).update({name: party.arguments[name] for name in ("model", "target") if name in party.arguments})
         return LinkedPlan()

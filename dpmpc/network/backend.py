@@ -19,6 +19,7 @@ import logging
 import os
 import sys
 import warnings
+from collections.abc import Sequence
 from types import ModuleType
 from typing import Any
 
@@ -69,6 +70,19 @@ def default_options(servers: int) -> Any:
     options.mix32_64bit = True
     options.threshold = (servers - 1) // 2
     return options
+
+
+def read_options(arguments: Sequence[str]) -> tuple[Any, list[str]]:
+    """Read MPyC's own options; return them, and what they leave of the arguments."""
+    parser: Any = vars(_modules["mpyc"])["_get_arg_parser"]()
+    options, rest = parser.parse_known_args(list(arguments))
+    return options, rest
+
+
+def shared_options(options: Any) -> list[str]:
+    """Return those of MPyC's options that all parties of a program have to share, as arguments."""
+    threshold = [] if options.threshold is None else ["-T", str(options.threshold)]
+    return [*threshold, "-L", str(options.bit_length), "-K", str(options.sec_param)]
 
 
 def become_the_runtime(runtime: object, pickle: object) -> None:

@@ -74,6 +74,11 @@ class Party:
     _task: Task | None = None
 
     @property
+    def has_task(self) -> bool:
+        """Whether the run is that of a task."""
+        return self._task is not None
+
+    @property
     def task(self) -> Task:
         """The task of the run, which this party has verified; an `InputError` if the run has none."""
         if self._task is None:
@@ -157,7 +162,7 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
 def _program(settings: PartySettings) -> Any:
     """Import the program and call its `prepare`, if it has one."""
     program = importlib.import_module(settings.program)
-    if not hasattr(program, "main"):
+    if not hasattr(program, "main") and not hasattr(program, "run"):
         raise InputError(f"program: {settings.program} given, a module with a coroutine main expected")
     if hasattr(program, "prepare"):
         program.prepare(settings)
@@ -166,6 +171,9 @@ def _program(settings: PartySettings) -> Any:
 
 def _run(program: Any, party: Party) -> Outcome:
     runtime = party.runtime
+    if hasattr(program, "run"):  # it runs a script, which drives the loop (`dpmpc.mpyc.program_file`)
+        result, statistics = runtime.run_script(lambda: program.run(party))
+        return Outcome(party.pid, ok=True, result=result, statistics=statistics)
 
     async def take_part() -> Outcome:
         await runtime.start()

@@ -33,7 +33,7 @@ from typing import IO, Any
 import msgspec
 
 from dpmpc.errors import InputError
-from dpmpc.network.identity import Authority, pin
+from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, Authority, pin
 from dpmpc.network.launched import Launched
 from dpmpc.network.processes import Ending, ProgressCallback, root_cause, running, watch
 from dpmpc.network.settings import (
@@ -48,7 +48,8 @@ from dpmpc.network.settings import (
     write_settings,
     write_source,
 )
-from dpmpc.untrusted import printable
+from dpmpc.storage.files import write_private
+from dpmpc.untrusted import printable, read_bytes
 
 LOOPBACK = "127.0.0.1"
 BY_HAND_SECONDS = 600.0  # from the start of the first party to that of the last, where people start them
@@ -292,6 +293,51 @@ def join(folder: Path, number: int, program: str, source: msgspec.Struct) -> Out
     if error is not None:
         raise error
     return outcome
+
+
+def join_alone(
+    agreement: Agreement,
+    folder: Path,
+    number: int,
+    addresses: Sequence[Address],
+    identity: Path,
+    certificates: Sequence[bytes],
+    source: msgspec.Struct,
+) -> None:
+    """Take part in a run that nobody has prepared: each party has its own identity, and the same certificates.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        The same at all parties.
+    folder : Path
+        A new folder, for the time of the run.
+    number : int
+        Of this party.
+    addresses : sequence of (host, port)
+        Where each party listens.
+    identity : Path
+        A folder with this party's own party.key and party.crt.
+    certificates : sequence of bytes
+        Of all parties (PEM), in their order.
+    source : Struct
+        What this party alone reads.
+
+    Raises
+    ------
+    DpmpcError
+        Why this party failed.
+    """
+    agreement = dataclasses.replace(agreement, connect_deadline=BY_HAND_SECONDS)
+    _write_folders(agreement, {number: folder}, addresses, certificates)
+    for name in (CERTIFICATE_FILE, KEY_FILE):
+        write_private(folder / name, read_bytes(identity / name, largest=1 << 16))
+    write_source(folder, source)
+    command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder), agreement.program]
+    status = subprocess.call(command, stdin=subprocess.DEVNULL)
+    error = root_cause([Ending(number, status, read_outcome(folder))])
+    if error is not None:
+        raise error
 
 
 def _run_to_its_end(command: Sequence[str], log: IO[bytes]) -> int:

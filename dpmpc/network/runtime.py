@@ -26,7 +26,7 @@ from dpmpc.network import backend
 from dpmpc.network.connecting import SHUTDOWN_SECONDS, Connector
 from dpmpc.network.frames import Content, ContentType, Disputed, Expectation, Frame, Kind, decode, kind_of
 from dpmpc.network.links import PeerLink
-from dpmpc.network.meter import Meter
+from dpmpc.network.meter import Meter, RunStatistics
 from dpmpc.network.settings import PartySettings
 from dpmpc.network.sockets import Traffic
 
@@ -200,14 +200,41 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         if error is None:
             await self.shutdown()
 
+    def run(self, f: Any) -> Any:
+        """Run a coroutine or a future of a script to its end, as MPyC's method, or to the first failure."""
+        return super().run(f) if self.loop.is_running() else self._drive(self._run_or_fail(f))
+
+    def run_script(self, script: Callable[[], Result]) -> tuple[Result, RunStatistics]:
+        """Link this party, run a script that drives the loop by `run`, and take leave; the loop is then closed."""
+        try:
+            self._drive(self._run_or_fail(self.start()))
+            result = script()
+            self._drive(self._run_or_fail(self.shutdown()))
+            return result, self.meter.statistics()
+        finally:
+            self._end()
+
+    def take_options(self, options: Any) -> None:
+        """Take over those of MPyC's options that a program chooses: threshold, bit length, security parameter."""
+        self.options.bit_length, self.options.sec_param = options.bit_length, options.sec_param
+        if options.threshold is not None:
+            if not 0 <= 2 * options.threshold < len(self.parties):
+                raise InputError(
+                    f"-T: {options.threshold} given, fewer than half of {len(self.parties)} parties expected"
+                )
+            self.threshold = options.threshold
+
     def run_program(self, program: Coroutine[Any, Any, Result]) -> Result:
         """Run a program to its end or to the first failure; the event loop is closed afterwards."""
         try:
             return self._drive(self._run_or_fail(program))
         finally:
-            self._drive(self._wind_up())
-            asyncio.set_event_loop(None)
-            self.loop.close()
+            self._end()
+
+    def _end(self) -> None:
+        self._drive(self._wind_up())
+        asyncio.set_event_loop(None)
+        self.loop.close()
 
     def _drive(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run the loop until `work` is done, also where MPyC stops the loop because one of its coroutines failed."""

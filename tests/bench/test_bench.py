@@ -13,18 +13,15 @@ from bench.secure_sketching import (
     coverage,
     frequency_moments,
     noising,
+    plain_mpyc_runs,
     runtime_tables,
     sum_ssp,
     table3,
     table4,
     table5,
-    table_server,
     unopened,
-    ways_to_sketch,
 )
-from bench.secure_sketching.runtime_tables import ALL, REST
 from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
-from bench.secure_sketching.table_server import PHASES, TOGETHER
 from bench.system import (
     clients,
     dense,
@@ -39,104 +36,74 @@ from bench.system import (
     stores,
 )
 from bench.system.rounds_populations import Population
-from dpmpc.errors import InputError, ProtocolFailure
+from dpmpc.errors import BenchFailed, InputError
 from dpmpc.planning.cost import Prices
-from dpmpc.sharing import expand_many, open_share
+from dpmpc.sharing import SHARE_FILE, open_share
 from dpmpc.sketching import OSNAP, Rademacher
 
 
 @pytest.fixture(scope="module")
 def measured():
-    return runtime_tables.measure(Setting(2000, 4, 2), runs=2)
+    return {**runtime_tables.measure(Setting(2000, 4, 2), runs=2), "plain_mpyc": plain_mpyc_runs.plain_mpyc(2000, 4, 2)}
 
 
-def test_a_setting_has_a_row_for_every_job(measured):
-    """Words at all servers, cold and warm; keys at one server, words at the other: the two are never averaged."""
+def test_a_row_has_what_processes_of_the_program_spent(measured):
+    """Two servers of two runs; a second pass and the peers beside them."""
     payload = 8 * ROWS * COLUMNS
-    assert payload < 1e6 * measured["open_sent_mb"] < 1.01 * payload
-    assert measured["sent_mb"] == pytest.approx(measured["setup_sent_mb"] + measured["open_sent_mb"])
-    assert 1.9 * measured["sent_mb"] < measured["global_sent_mb"] <= 2 * measured["sent_mb"]
-    assert measured["upload_bytes"] == {"words": 2 * 8 * 4 * COLUMNS, "keys": 16 + 8 * 4 * COLUMNS}
-    rows = measured["rows"]
-    assert {name: row["servers"] for name, row in rows.items() if name != TOGETHER} == {
-        **{"words, cold": 2, "words, warm": 2},
-        **{"server with keys": 1, "server with words": 1},
-    }
-    assert measured["phases"] == rows["words, warm"]["phases"]
-    for name, row in rows.items():
-        phases = row["phases"]
-        assert set(phases) == {*PHASES, REST, ALL}
-        assert (phases["expand"]["cpu_s"]["min"] > 0) == (name == "server with keys")
-        for phase in ("read", "transform", "open"):
-            assert 0 < phases[phase]["cpu_s"]["least"] <= phases[phase]["cpu_s"]["min"]
-            assert phases[phase]["cpu_s"]["runs"] == 2
-        whole = sum(phases[phase]["wall_s"]["mean"] for phase in (*PHASES, REST))
-        if row["servers"] == 1:  # the parts make the whole; with several servers each has its slowest
-            assert whole == pytest.approx(phases[ALL]["wall_s"]["mean"])
-    assert set(measured["peers_cpu_s"]) == {table_server.CSC, table_server.READING, table_server.IN_MEMORY}
+    assert payload < 1e6 * measured["sent_mb"] < 1.02 * payload
+    assert measured["sent_mb"] < measured["global_sent_mb"] < 1.02 * measured["sent_mb"]  # party 0 is the analyst
+    assert measured["upload_bytes"] == 16 + 8 * 4 * COLUMNS
+    assert measured["rounds"] == {"agree": 1, "open": 1}
+    assert set(measured["phases"]) == {"read", "transform", "open", "agree"}
+    for phases, runs in ((measured["phases"], 4), (measured["second_pass"], 4)):
+        for clocks in phases.values():
+            assert set(clocks) == {"cpu_s", "wall_s"}
+            assert 0 < clocks["cpu_s"]["min"] <= clocks["cpu_s"]["mean"]
+            assert clocks["cpu_s"]["runs"] == runs
+    assert set(measured["peers_cpu_s"]) == {"kernel", "csc", "reading"}
+    assert measured["peers_cpu_s"]["kernel"]["transform"]["runs"] == 2
 
 
-def test_all_servers_of_the_paper_read_words_and_keys_stand_for_them(tmp_path):
-    """Table A's shares add up to the noisy rows; each key of Table B stands for the words of the same server."""
+def test_all_servers_read_words(tmp_path):
+    """They add up to the noisy rows, and a run has a folder that no other run has used."""
     task = task_of(Setting(1200, 4, 3))
-    runtime_tables.write_shares(task, tmp_path)
-    words = [np.load(table_server.words_file(tmp_path, server)) for server in range(3)]
+    runtime_tables.write_words(task, tmp_path / "shares")
+    folders = [tmp_path / "shares" / f"party-{server}" for server in range(3)]
+    words = [np.load(folder / SHARE_FILE) for folder in folders]
     assert all(own.shape == (1200, 4, COLUMNS) and len(np.unique(own)) > 47_000 for own in words)
-    for server in (0, 1):
-        keys = np.fromfile(table_server.keys_file(tmp_path, server), np.uint8).reshape(1200, 16)
-        assert np.array_equal(expand_many(keys, 4 * COLUMNS).reshape(words[server].shape), words[server])
-    assert not table_server.keys_file(tmp_path, 2).exists()
     total = (words[0] + words[1] + words[2]).view(np.int64)
     assert np.abs(total).max() < 2**40  # encoded rows and noise, not masks
+    fresh = runtime_tables.fresh(tmp_path / "shares", tmp_path / "run")
+    assert sorted(path.name for path in (fresh / "party-2").iterdir()) == ["share", "task.json"]
 
 
-def test_a_cold_file_has_left_the_page_cache(tmp_path):
-    """The system says what it fetched for this process: the whole file after it was dropped, nothing of a warm one."""
-    path = tmp_path / "words"
-    path.write_bytes(bytes(8 << 20))
-    fetched = []
-    for cold in (True, False):
-        table_server._settle(path, cold=cold)
-        before = table_server._fetched_bytes()
-        path.read_bytes()
-        fetched.append(table_server._fetched_bytes() - before)
-    if max(fetched) == 0:
-        pytest.skip("this system does not say what it fetches, or keeps temporary files in memory")
-    assert fetched == [8 << 20, 0]
-
-
-def test_other_sums_are_noticed(tmp_path, monkeypatch):
-    """One word of one server's share changed between its two forms: the run fails and says which way differs."""
-    honest = runtime_tables.write_shares
-
-    def meddled(task, folder):
-        honest(task, folder)
-        path = table_server.keys_file(folder, 0)
-        path.write_bytes(path.read_bytes()[:-1] + b"x")
-
-    monkeypatch.setattr(runtime_tables, "write_shares", meddled)
-    with pytest.raises(ProtocolFailure, match="keys: run 0 opened other sums"):
+def test_other_sums_are_noticed(monkeypatch):
+    honest = runtime_tables.opened_by
+    monkeypatch.setattr(runtime_tables, "opened_by", lambda task, shares: honest(task, shares) + 1)
+    with pytest.raises(BenchFailed, match="run 0 opened other sums"):
         runtime_tables.measure(Setting(1200, 1, 2), runs=1)
 
 
 def test_tables_are_written_whole(measured, tmp_path):
-    mpyc = {"clients": 2000, "servers": 2, "transform_cpu_s": 1.0}
     content = {
         "machine": harness.machine(),
         "load": [1.0, 2.0],
         "runs": 2,
         "measured": [measured],
-        "ratios": runtime_tables.ratios([measured], mpyc),
+        "ratios": runtime_tables.ratios([measured]),
     }
-    assert any(name.startswith("plain MPyC") for name in content["ratios"])
-    of_three = runtime_tables.ratios([measured], mpyc | {"servers": 3})  # another number of parties is not compared
-    assert not any(name.startswith("plain MPyC") for name in of_three)
-    assert any(name.startswith("scipy csc") for name in content["ratios"])
+    at = "(n=2000, s=4, 2 servers)"
+    assert set(content["ratios"]) == {
+        f"a server's read and transform / one pass of our kernel {at}",
+        f"scipy csc / transform {at}",
+        f"natural MPyC / read, transform and open {at}",
+        f"natural MPyC / transform {at}",
+        f"natural MPyC / bytes that a server sends {at}",
+    }
     text = runtime_tables.render("Table", content)
-    for words in ("words, cold", "words, warm", "server with keys", "server with words"):
-        assert f"| 2,000 | 4 | 2 | {words} |" in text
-    assert "| the rest | all |" in text
-    assert "load average 1 to 2, Python" in text
+    assert "| 2,000 | 4 | 2 |" in text
+    assert "| 1 agree + 1 open |" in text
+    assert "load average 1.0 to 2.0; Python" in text
     harness.write("table", content, text, tmp_path)
     assert json.loads((tmp_path / "table.json").read_text())["runs"] == 2
     assert (tmp_path / "table.md").read_text().startswith("# Table")
@@ -155,35 +122,12 @@ def test_a_closed_sketch_is_compared_with_an_opened_one():
     assert "| 3 | 16 | unopened | 7 |" in unopened.render(content)
 
 
-def test_every_way_to_the_sketch_has_its_row():
-    """Plain MPyC opens the right sums with our kernel and without, or `plain_mpyc` raises."""
-    found = ways_to_sketch.paths([Setting(1_000_000, 2, 3)], clients=1500, runs=1)
-    names = [entry["path"] for entry in found]
-    assert names == [
-        *("additive, our runtime", "Shamir, our runtime"),
-        *("Shamir, plain MPyC, our kernel", "Shamir, plain MPyC"),
-    ]
-    assert found[2]["transform_cpu_s"] < found[3]["transform_cpu_s"]
-    assert found[2]["sent_mb"] > 2 * 8 * 1500 * COLUMNS / 1e6
-    text = "\n".join(ways_to_sketch.render_paths(found))
-    assert all(f"| 1,500 | 2 | 3 | {name} |" in text for name in names)
-    assert ways_to_sketch.render_paths([]) == []
-
-
-def test_two_parties_of_mpyc_are_said_to_keep_no_secret():
-    done = ways_to_sketch.plain_mpyc(1500, 1, 2, "kernel")
-    assert (done["parties"], done["correct"]) == (2, True)
-
-
 def test_mp_spdz_keeps_its_own_bytes():
-    """Its first server sends .16 MB by its own report; a file that names none has a dash, not our bytes."""
-    content = json.loads(ways_to_sketch.MP_SPDZ.read_text())
-    assert {row["sent_mb"] for row in ways_to_sketch.mp_spdz_rows(content)} == {0.16}
+    """Its first server sends .16 MB by its own report; a file that names none has none, not our bytes."""
+    content = plain_mpyc_runs.stored_mp_spdz()
+    assert {row["sent_mb"] for row in plain_mpyc_runs.mp_spdz_rows(content)} == {0.16}
     silent = {name: value for name, value in content.items() if name != "sent_mb"}
-    row = ways_to_sketch.mp_spdz_rows(silent)[0]
-    assert row["sent_mb"] is None
-    entry = {**row, "input_cpu_s": row["read"], "transform_cpu_s": row["transform"]}
-    assert "(transcribed) | 0.0160 | 0.0150 | - |" in "\n".join(ways_to_sketch.render_paths([entry]))
+    assert plain_mpyc_runs.mp_spdz_rows(silent)[0]["sent_mb"] is None
 
 
 def test_settings_are_the_papers():

@@ -20,8 +20,9 @@ PARTS = {
     *("curators.problem", "curators.tukey"),
     *("data_release.common", "data_release.population"),
     "secure_sketching.mp_spdz_home",
-    *("secure_sketching.plain_mpyc", "secure_sketching.real_data", "secure_sketching.runtime_tables"),
-    *("secure_sketching.setting", "secure_sketching.table_server", "secure_sketching.ways_to_sketch"),
+    *("secure_sketching.one_pass", "secure_sketching.plain_mpyc", "secure_sketching.plain_mpyc_runs"),
+    *("secure_sketching.real_data", "secure_sketching.runtime_tables", "secure_sketching.second_pass"),
+    "secure_sketching.setting",
     *("secure_sketching.families", "secure_sketching.printed"),
     *("secure_sketching.simulation", "secure_sketching.synthetic", "secure_sketching.utility"),
     *(
@@ -125,11 +126,11 @@ def test_what_this_machine_lacks_is_skipped_with_the_reason(monkeypatch, capsys)
 
     monkeypatch.setattr(command.subprocess, "run", run)
     assert main(["all", "--short"]) == 0
-    lacking = {"secure_sketching.mp_spdz", "system.namespaces"}
+    lacking = {"secure_sketching.hosts", "secure_sketching.mp_spdz", "system.namespaces"}
     assert set(commands) == set(BENCHES) - lacking
     told = capsys.readouterr().err
     assert "secure_sketching.mp_spdz SKIPPED: no MP-SPDZ: MP_SPDZ_HOME does not name its folder" in told
-    assert "2 skipped (secure_sketching.mp_spdz, system.namespaces)" in told
+    assert "3 skipped (secure_sketching.hosts, secure_sketching.mp_spdz, system.namespaces)" in told
     assert main(["mp_spdz", "--short"]) == 2
     assert "home: nothing given, the folder of MP-SPDZ expected" in capsys.readouterr().err
     monkeypatch.setenv(HOME_VARIABLE, "/nowhere")

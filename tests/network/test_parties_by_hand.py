@@ -95,9 +95,9 @@ def test_what_is_there_is_not_written_over(tmp_path, capsys):
         assert "a directory that does not exist yet expected" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("program", ["coinpress", "unopened_ridge"])
+@pytest.mark.parametrize("program", ["coinpress", "data_owners"])
 def test_options_of_the_launcher_of_mpyc_lead_to_the_page(program):
     done = forks.run("-P", "a.example:1", "-I", "0", program=[PROTOCOLS / f"{program}.py"])
     assert (done.returncode, done.stdout) == (2, "")
     assert "InputError: -P: given" in done.stderr
-    assert "docs/how-to/parties-by-hand.md" in done.stderr
+    assert "docs/how-to/mpyc.md" in done.stderr

@@ -53,6 +53,8 @@ def folders_of(task, out):
         (3, [], {"sharing": "shamir", "corrupt_servers": 1}),
         (5, ["-T2", "--analyst", "3"], {"sharing": "shamir", "sparsity": 8, "corrupt_servers": 2}),
         (5, [], {"sparsity": 1}),
+        (4, ["-T1"], {"sharing": "shamir", "corrupt_servers": 1, "sparsity": 16}),
+        (7, ["--analyst", "4"], {"copies": "one", "sparsity": 5}),
     ],
 )
 def test_parties_open_what_clients_have_sent_to_them(parties, options, choices, tmp_path):
@@ -222,7 +224,7 @@ def test_a_party_that_dies_ends_the_others(way, monkeypatch):
     statuses = [PartyLost.exit_status, -signal.SIGKILL, PartyLost.exit_status]
     assert [process.returncode for process in processes] == statuses[: len(processes)]
     assert "PartyLost: lost party 1" in outputs[0][1]
-    assert "start the program on the links of dpmpc.network" in outputs[0][1]
+    assert "`dpmpc run FILE -M3 ...` starts the same program" in outputs[0][1]
     end = time.monotonic() + 20
     while any(left_in(process.pid) for process in processes):
         assert time.monotonic() < end, "a party is left behind"
