@@ -11,9 +11,7 @@ shows both. On a file of your own: ``dpmpc fit FILE --model moment --column COLU
 
 from typing import Any
 
-import numpy as np
 from mpyc.runtime import mpc
-from numpy.typing import NDArray
 
 from dpmpc.contributions import PowerSum
 from dpmpc.datasets import DEMO_BOUNDS, demo_population
@@ -23,12 +21,7 @@ from dpmpc.protocols.linear_transform import linear_transform
 from dpmpc.release import Release
 from dpmpc.results import Result
 
-COLUMN = "schooling_years"
-
-
-def schooling(clients: int) -> NDArray[np.float64]:
-    """Return generated rows (n, 1)."""
-    return demo_population(clients).table.select([COLUMN]).values
+COLUMN = ["schooling_years"]
 
 
 async def main() -> dict[str, Any]:
@@ -41,9 +34,10 @@ async def main() -> dict[str, Any]:
 
         return MomentFit(**args.model).fit_release(release).result()
 
-    schema = DEMO_BOUNDS.select([COLUMN])
+    schema = DEMO_BOUNDS.select(COLUMN)
     powers = PowerSum.of(schema.columns[0], args.model["order"])  # client i sends x_i^p
-    plan = planned(args, schema, schooling, contribution=powers, sketch="sum")
+    people = lambda n: demo_population(n).table.select(COLUMN).values  # noqa: E731
+    plan = planned(args, schema, people, contribution=powers, sketch="sum")
     async with mpc:
         run = await plan.agreed()
         y = linear_transform(run)  # sum_i x_i^p + noise: S is a row of ones

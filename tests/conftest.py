@@ -18,7 +18,7 @@ FIRST = (
     *("rounds/test_rounds.py", "collection/test_hostile_servers.py", "bench/test_experiments.py", "cli/test_cli.py"),
     *("network/test_runtime.py", "cli/test_what_may_be_published.py", "data_release/test_data_release.py"),
     *("data_release/test_random_mixing.py", "protocols/test_protocols.py", "collection/test_proved_release.py"),
-    *("collection/test_service.py", "protocols/test_mpyc_programs.py", "network/test_parties_by_hand.py"),
+    *("collection/test_service.py", "protocols/test_mpyc_programs.py"),
     *("coinpress/test_coinpress.py",),
 )
 

@@ -190,8 +190,7 @@ def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
         if name in _BY_HAND or (argument[:2] in ("-I", "-P", "-T", "-B") and argument[2:3].isalnum()):
             raise InputError(
                 f"{name}: given, -M and the options of --help expected: this program starts its parties itself. "
-                "'dpmpc parties' writes the files of parties that are started by hand, each on a host of its own "
-                "(docs/how-to/mpyc.md); protocols/linear_transform.py takes all options of MPyC"
+                "protocols/linear_transform.py takes all options of MPyC (docs/how-to/mpyc.md)"
             )
 
 

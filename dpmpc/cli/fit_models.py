@@ -30,7 +30,6 @@ from dpmpc.estimators import (
     RidgeRegression,
     TableOne,
 )
-from dpmpc.networked import PROGRAM
 from dpmpc.release import GramRelease, Release
 from dpmpc.results import NumberTable, Result
 
@@ -58,7 +57,6 @@ class FitModel(abc.ABC):
     """A model, from the options of the command to its findings."""
 
     name: ClassVar[str]  # as in `--model`
-    program: ClassVar[str] = PROGRAM  # of parties that are started by hand (`dpmpc parties`)
     options: ClassVar[tuple[str, ...]]  # options of the command that only this model has
     estimator: AnyEstimator  # reads the release
 
@@ -78,10 +76,6 @@ class FitModel(abc.ABC):
     def check(self, table: Table, public: Schema) -> None:
         """Refuse a table that the model cannot be fitted to."""
 
-    def arguments(self) -> dict[str, Any]:
-        """Return what the program is given, as plain data."""
-        return {"model": self.estimator.parameters}
-
     def fit(self, release: Release) -> None:
         """Fit the release, which is kept."""
         self.estimator.fit_release(release)
@@ -99,7 +93,6 @@ class RidgeFitModel(FitModel):
     """Ridge regression; `truth` holds the coefficients that generated the data, where they are known."""
 
     name = "ridge"
-    program = "dpmpc.protocols.ridge_regression"
     options = ("target", "alpha", "no_intercept", "rounds", "predict_only", "by")
     estimator: RidgeRegression
 
@@ -124,10 +117,6 @@ class RidgeFitModel(FitModel):
     def check(self, table: Table, public: Schema) -> None:
         """Refuse an unknown target and a table without features."""
         check_table(table, self.target, public)
-
-    def arguments(self) -> dict[str, Any]:
-        """Return the target and the estimator's parameters."""
-        return {"target": self.target, **super().arguments()}
 
     def fit(self, release: Release | GramRelease) -> None:
         """Fit the release with the target as asked."""
@@ -175,7 +164,6 @@ class LowRankFitModel(FitModel):
     """Low-rank approximation of all columns."""
 
     name = "low-rank"
-    program = "dpmpc.protocols.low_rank_approximation"
     options = ("components", "center")
     estimator: LowRankApproximation
 
@@ -215,7 +203,6 @@ class MomentFitModel(FitModel):
     """A frequency moment of one column; `column` may be None where there is only one."""
 
     name = "moment"
-    program = "dpmpc.protocols.frequency_moments"
     options = ("column", "order", "items")
     estimator: FrequencyMoment
 

@@ -31,7 +31,6 @@ from dpmpc.cli import (
     fit,
     mix,
     owners,
-    parties,
     plan,
     predict,
     read,
@@ -157,7 +156,7 @@ def parser() -> TopParser:
     top = TopParser(prog="dpmpc", description="Differentially private models; no server sees a row.")
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     for group in (
-        *(demo, fit, describe, plan, bounds, read, predict, mix, owners, parties, run),
+        *(demo, fit, describe, plan, bounds, read, predict, mix, owners, run),
         *(collection, submit, withdraw, release, audit, doctor, completion, status),
     ):
         group.add_commands(top)

@@ -33,7 +33,7 @@ GROUPS: dict[str, tuple[str, ...]] = {
         "release",
         "verify",
     ),
-    "join what several owners have": ("mix", "owners", "parties", "run"),
+    "join what several owners have": ("mix", "owners", "run"),
 }
 REMAINING = "more"
 
@@ -67,7 +67,6 @@ EXAMPLES: dict[str, str] = {
     "mix": "dpmpc mix --simulate hospital.csv registry.csv --key id --epsilon 1 --delta 1e-6 --out mixed.dpmpc",
     "owners": "dpmpc owners --simulate north.csv south.csv --target ill --model logistic --bounds bounds.toml "
     "--epsilon 1 --delta 1e-6 --out result",
-    "parties": "dpmpc parties parties --party a.example:7443 --party b.example:7443 --party c.example:7443",
 }
 
 

@@ -41,7 +41,7 @@ def arguments_of(path: Path, options: list[str]) -> dict[str, Any]:
     return {"sha256": _digest(path), "options": options}
 
 
-def run(party: Party) -> dict[str, Any]:
+def run_script(party: Party) -> dict[str, Any]:
     """Run the file, as Python runs a script."""
     party.runtime.settings.require_own_digest()
     path = Path(read_source(party.folder, ProgramFile).path)

@@ -76,37 +76,6 @@ class Authority:
         _write_pair(folder, certificate, key)
 
 
-def write_mpyc_identities(folder: Path, parties: int, lifetime: datetime.timedelta = LIFETIME) -> None:
-    """Write what ``--ssl`` of MPyC reads: mpyc_ca.crt, and party_i.crt and party_i.key of each party.
-
-    The common name of a certificate is ``MPyC party i``, which whoever dials checks. MPyC does not check it where it
-    accepts: such a certificate admits its holder under any number. The authority's key is not kept.
-    """
-    authority = ec.generate_private_key(ec.SECP256R1())
-    name = _name("MPyC certification authority")
-    identifier = x509.SubjectKeyIdentifier.from_public_key(authority.public_key())
-    certificate = (
-        _builder(name, name, authority.public_key(), lifetime)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
-        .add_extension(identifier, critical=False)
-        .sign(authority, hashes.SHA256())
-    )
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    write_private(folder / "mpyc_ca.crt", certificate.public_bytes(serialization.Encoding.PEM))
-    issuer = x509.AuthorityKeyIdentifier.from_issuer_public_key(authority.public_key())
-    for party in range(parties):
-        key = ec.generate_private_key(ec.SECP256R1())
-        issued = (
-            _builder(_name(f"MPyC party {party}"), name, key.public_key(), lifetime)
-            .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
-            .add_extension(_key_usage(signs_certificates=False), critical=True)
-            .add_extension(issuer, critical=False)
-            .sign(authority, hashes.SHA256())
-        )
-        _write_pair(folder, issued, key, f"party_{party}.crt", f"party_{party}.key")
-
-
 def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> bytes:
     """Make a key and a certificate that it signs itself: party.crt and party.key, mode 0600."""
     require_whole("party", party, 0, PARTIES - 1)

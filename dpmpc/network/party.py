@@ -162,7 +162,7 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
 def _program(settings: PartySettings) -> Any:
     """Import the program and call its `prepare`, if it has one."""
     program = importlib.import_module(settings.program)
-    if not hasattr(program, "main") and not hasattr(program, "run"):
+    if not hasattr(program, "main") and not hasattr(program, "run_script"):
         raise InputError(f"program: {settings.program} given, a module with a coroutine main expected")
     if hasattr(program, "prepare"):
         program.prepare(settings)
@@ -171,8 +171,8 @@ def _program(settings: PartySettings) -> Any:
 
 def _run(program: Any, party: Party) -> Outcome:
     runtime = party.runtime
-    if hasattr(program, "run"):  # it runs a script, which drives the loop (`dpmpc.mpyc.program_file`)
-        result, statistics = runtime.run_script(lambda: program.run(party))
+    if hasattr(program, "run_script"):  # it runs a script, which drives the loop (`dpmpc.mpyc.program_file`)
+        result, statistics = runtime.run_script(lambda: program.run_script(party))
         return Outcome(party.pid, ok=True, result=result, statistics=statistics)
 
     async def take_part() -> Outcome:

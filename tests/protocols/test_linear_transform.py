@@ -8,7 +8,6 @@ import pytest
 
 from dpmpc import networked
 from dpmpc import simulation as model
-from dpmpc.cli.fit_models import RidgeFitModel
 from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.data import Schema, Table, write_csv
@@ -121,7 +120,6 @@ def command(tmp_path):
 
 def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, tmp_path):
     monkeypatch.setattr(networked, "PROGRAM", "network_programs.dying_transform")
-    monkeypatch.setattr(RidgeFitModel, "program", "network_programs.dying_transform")
     with pytest.raises(PartyLost) as failure:
         networked.run(task_of(), rows())
     assert failure.value.party == 1

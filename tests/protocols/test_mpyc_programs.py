@@ -19,7 +19,8 @@ from dpmpc.mpyc.share_folders import ShareFolder, write_share_folders, write_tas
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from support.mpyc_launcher import MPYC_PROGRAMS, PROTOCOLS, by_hand, by_launcher, start
+from support.mpyc_identities import write_mpyc_identities
+from support.mpyc_launcher import MPYC_PROGRAMS, PROTOCOLS, by_hand, by_launcher, finish, start
 
 PROGRAM = PROTOCOLS / "linear_transform.py"
 CLIENTS = 2000
@@ -239,3 +240,24 @@ def test_no_pickle_of_a_peer_is_read(tmp_path, monkeypatch):
     assert "MalformedFrame: a peer sent" in ended[0].stderr
     assert not (tmp_path / "mark").exists()
     assert Release.load(tmp_path / "release").clients == 1998  # was saved before the parties took leave
+
+
+def test_the_programs_take_ssl_of_mpyc(tmp_path):
+    write_mpyc_identities(tmp_path / ".config", 3)
+    addresses = [f"-P127.0.0.1:{port}" for port in free_ports(3)]
+    command = [
+        sys.executable,
+        str(PROGRAM),
+        "--clients",
+        "20001",
+        "--epsilon",
+        "4",
+        "--rows",
+        "16",
+        *addresses,
+        "--ssl",
+    ]
+    ended = finish([start([*command, f"-I{party}"], tmp_path) for party in range(3)])
+    assert [done.returncode for done in ended] == [0] * 3, ended[0].stderr
+    assert "All 3 parties connected via SSL." in ended[0].stdout
+    assert "links: MPyC 0.11, 3 parties on this machine, TLS by --ssl" in ended[0].stdout

@@ -19,7 +19,6 @@ import pytest
 from dpmpc import networked
 from dpmpc import simulation as model
 from dpmpc.cli.demonstrations import RELEASES, demonstration
-from dpmpc.cli.fit_models import FitModel
 from dpmpc.client import share_batch
 from dpmpc.data import Schema
 from dpmpc.data_release.mixing_parties import PROGRAM as MIXING
@@ -150,6 +149,14 @@ def test_parties_with_different_columns_release_them():
         assert words in done.stdout
 
 
+@pytest.mark.parametrize("program", ["coinpress", "data_owners"])
+def test_options_of_the_launcher_of_mpyc_lead_to_the_page(program):
+    done = start(program, "-P", "a.example:1", "-I", "0")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "InputError: -P: given" in done.stderr
+    assert "docs/how-to/mpyc.md" in done.stderr
+
+
 def test_a_collection_is_released_by_another_command():
     done = start("collected_release", "-M3")
     assert (done.returncode, done.stdout) == (2, "")
@@ -161,7 +168,7 @@ def test_every_program_can_be_started_by_hand(program):
     assert 'if __name__ == "__main__":\n' in program.read_text()
 
 
-@pytest.mark.parametrize("program", [networked.PROGRAM, MIXING, *(kind.program for kind in FitModel.__subclasses__())])
+@pytest.mark.parametrize("program", [networked.PROGRAM, networked.PROGRAM_WITH_PROOFS, MIXING])
 def test_programs_that_are_started_by_name_exist(program):
     body = ast.parse(Path(importlib.util.find_spec(program).origin).read_text()).body
     assert [node.name for node in body if isinstance(node, ast.AsyncFunctionDef) and node.name == "main"] == ["main"]
