@@ -29,7 +29,11 @@ NOISES = {
     "discrete-laplace": "integer.DiscreteLaplace",
 }
 #: Those of simulations, which are not offered.
-SIMULATED_NOISES = {"gaussian": "floating.Gaussian", "gamma-laplace": "floating.GammaLaplace"}
+SIMULATED_NOISES = {
+    "gaussian": "floating.Gaussian",
+    "gamma-laplace": "floating.GammaLaplace",
+    "none": "integer.NoNoise",
+}
 
 
 def require_whole(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:

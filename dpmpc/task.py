@@ -12,7 +12,7 @@ import functools
 import hashlib
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Self, cast
 
 import msgspec
 import numpy as np
@@ -23,9 +23,9 @@ from dpmpc.arguments import require_bool, require_choice, require_float
 from dpmpc.contributions import Contribution, contribution_from
 from dpmpc.data import Schema
 from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
-from dpmpc.errors import InputError
-from dpmpc.noise import Noise, noise_from
-from dpmpc.privacy import CUT_OFF, Calibration, Guarantee, NoisePlacement
+from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.noise import Noise, NoNoise, noise_from
+from dpmpc.privacy import CUT_OFF, Calibration, Guarantee, NoGuarantee, NoisePlacement
 from dpmpc.privacy.guarantee import Promise
 from dpmpc.proving import Proved, ProvedContribution, ProvedNoise, fewest_present
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
@@ -302,8 +302,19 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             raise InputError(f"sharing: {self.sharing!r} given, 'shamir' expected: MPyC computes on Shamir shares")
         return self.scheme
 
+    @property
+    def noiseless(self) -> bool:
+        """Whether nobody adds noise; the task is then a simulation, and its guarantee is none."""
+        return isinstance(self.noise, NoNoise)
+
+    def without_noise(self) -> Task:
+        """Return the same task without noise, for timing and for checks of exactness: it protects nobody."""
+        return msgspec.structs.replace(self, noise=NoNoise(), simulation=True)
+
     def guarantee_under(self, conduct: str) -> Guarantee:
-        """Recompute the guarantee under what is assumed of the servers' conduct."""
+        """Recompute the guarantee under what is assumed of the servers' conduct; `NoGuarantee` where there is none."""
+        if self.noiseless:
+            return cast(Guarantee, NoGuarantee(self.clients))
         return self._calibration.guarantee(self.noise, conduct)
 
     @functools.cached_property
@@ -321,12 +332,18 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
 
     @functools.cached_property
     def has_enough_noise(self) -> bool:
-        """True; an error if the noise does not give what is promised."""
+        """True; an error if the noise does not give what is promised, or there is none outside of a simulation."""
+        if self.noiseless:
+            if not self.simulation:
+                raise GuaranteeError("noise: none given, some expected in a task that is no simulation")
+            return True
         self._calibration.require_enough(self.noise)
         return True
 
     def epsilon_against(self, corrupt_clients: int) -> float:
         """Return epsilon at the task's delta if this many clients tell their noise; infinite if nothing is proven."""
+        if self.noiseless:
+            return math.inf
         trust = msgspec.structs.replace(self.trust, corrupt_clients=corrupt_clients)
         return dataclasses.replace(self._calibration, trust=trust).epsilon_of(self.noise)
 

@@ -65,8 +65,14 @@ class MpycRun(AgreedRun):
             release.save(self.args.release)
 
     def report(self, release: Any, analyse: Callable[[Any], Result] = lambda release: Result()) -> dict[str, Any]:
-        """Print the costs as well."""
+        """Print the costs as well, and that the sketch is opened by servers, not by an analyst apart from them."""
         answer = super().report(release, analyse)
+        trust = self.task.trust
+        who = "all parties" if self.analyst is None else f"party {self.analyst}"
+        print(
+            f"\nThe sketch was opened by {who}. Each is a server, and counts among the {trust.colluding_servers} of "
+            f"{trust.servers} that may pool what they see."
+        )
         print(f"\n{cost_table(self.spent)}")
         return answer
 

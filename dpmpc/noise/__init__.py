@@ -24,7 +24,7 @@ from dpmpc.arguments import NOISES, SIMULATED_NOISES
 from dpmpc.errors import InputError
 from dpmpc.noise.base import BLOCK_DRAWS, MAX_SHARES, Noise
 from dpmpc.noise.floating import GammaLaplace, Gaussian
-from dpmpc.noise.integer import MAX_SCALE, MAX_SIGMA, MAX_VARIANCE, DiscreteGaussian, DiscreteLaplace, Skellam
+from dpmpc.noise.integer import MAX_SCALE, MAX_SIGMA, MAX_VARIANCE, DiscreteGaussian, DiscreteLaplace, NoNoise, Skellam
 from dpmpc.storage import rebuilt
 
 __all__ = [
@@ -38,6 +38,7 @@ __all__ = [
     "DiscreteLaplace",
     "GammaLaplace",
     "Gaussian",
+    "NoNoise",
     "Noise",
     "Skellam",
     "family_named",

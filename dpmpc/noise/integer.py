@@ -162,6 +162,27 @@ class Skellam(Noise):
         out -= subtrahend
 
 
+class NoNoise(Noise):
+    """No noise at all, for timing and checks of exactness; a task with it is a simulation and has no guarantee."""
+
+    name = "none"
+    parameters = ()
+    accountant = "none"  # there is none: `dpmpc.Task.guarantee` says so
+    simulation_only = True
+
+    @property
+    def variance(self) -> float:
+        """Zero."""
+        return 0.0
+
+    def tail(self, draws: int, log_odds: float) -> float:
+        """Return zero, which sums of no noise do not exceed."""
+        return 0.0
+
+    def _fill(self, out: NDArray[np.int64], stream: Stream) -> None:
+        out[:] = 0
+
+
 class DiscreteLaplace(Noise):
     """A client's share of discrete Laplace noise: `shares` independent draws add up to P(z) proportional to q^|z|.
 

@@ -29,7 +29,7 @@ from dpmpc.privacy.gaussian import (
     epsilon_of_mu,
     mu_of_budget,
 )
-from dpmpc.privacy.guarantee import NOISE_DEALT, REPLACE_ONE, Guarantee, Preconditions
+from dpmpc.privacy.guarantee import NOISE_DEALT, REPLACE_ONE, Guarantee, NoGuarantee, Preconditions
 from dpmpc.privacy.in_words import best_guess, bound_in_words
 from dpmpc.specification import TrustModel
 
@@ -45,6 +45,7 @@ __all__ = [
     "EffectiveNoise",
     "Guarantee",
     "IndependentRowNoise",
+    "NoGuarantee",
     "NoisePlacement",
     "Preconditions",
     "SearchedAccountant",

@@ -6,6 +6,7 @@ public, how many clients in all may have something missing, whose noise is count
 
 from __future__ import annotations
 
+import math
 from typing import ClassVar
 
 from dpmpc.arguments import require_choice, require_whole
@@ -120,6 +121,39 @@ class Preconditions(Record, frozen=True):
 def _of_owners(who: str) -> str:
     """Name data owners, each of whom has the part of a client and of a server."""
     return who.replace("client", "owner").replace("server", "owner")
+
+
+class NoGuarantee(Promise, Record, frozen=True):
+    """What a release without noise promises: nothing, to nobody.
+
+    Parameters
+    ----------
+    clients : int
+        In the release.
+    simulation : bool
+        True: such a release is a simulation.
+    neighbouring : str
+        The relation under which nothing is promised.
+    assumptions, sources : tuple of str
+        None.
+    """
+
+    called: ClassVar[str] = "guarantee"
+    epsilon: ClassVar[float] = math.inf
+    delta: ClassVar[float] = 1.0
+    clients: int
+    simulation: bool = True
+    neighbouring: str = REPLACE_ONE
+    assumptions: tuple[str, ...] = ()
+    sources: tuple[str, ...] = ()
+
+    @property
+    def headline(self) -> str:
+        """What is promised, in a few words."""
+        return f"guarantee: none, for any of {self.clients:,} clients"
+
+    def __str__(self) -> str:
+        return self._text([self.headline], "no noise was added, so nobody is protected.")
 
 
 class Guarantee(Promise, Record, frozen=True, kw_only=True):

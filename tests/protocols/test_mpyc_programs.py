@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -122,6 +123,7 @@ def test_played_clients_toss_for_the_matrix(tmp_path):
         assert "opened: 16 x 10 numbers of 1,998 clients" in done.stdout
         assert "(1, 1e-07)-differential privacy for each of 1,998 clients" in done.stdout
         assert "4 agree 1 input 1 open" in done.stdout
+        assert "opened by all parties. Each is a server, and counts among the 2 of 3 that may pool" in done.stdout
         seeds.add(Release.load(tmp_path / f"{number}").task.sketch.seed)
     assert len(seeds) == 2
 
@@ -137,7 +139,8 @@ def test_the_clients_of_parties_that_pool_what_they_know_count_as_corrupt():
 
 @pytest.mark.parametrize("program", ["ridge_regression", "low_rank_approximation", "frequency_moments"])
 def test_programs_on_the_transform_print_their_analysis(program):
-    done = by_launcher(PROTOCOLS / f"{program}.py", "--clients", 200_000, "--corrupt-clients", 0, "--no-log")
+    clear = ("--clients", 400_000, "--corrupt-clients", 0, "--epsilon", 20)  # coefficients are far above their errors
+    done = by_launcher(PROTOCOLS / f"{program}.py", *clear, "--no-log")
     assert done.returncode == 0, done.stderr
     for words in ("links: ", "opened: ", "schooling_years", "differential privacy", "CPU, s"):
         assert words in done.stdout
@@ -159,6 +162,24 @@ def test_a_task_is_read_from_a_file(tmp_path):
     done = by_launcher(PROGRAM, "--task", tmp_path / "task", "--no-log", parties=3)
     assert done.returncode == InputError.exit_status
     assert "task: one for 4 servers of whom 3 may pool their shares given, 3 of whom 2 may expected" in done.stderr
+
+
+def test_a_run_without_noise_is_that_of_a_task_without_noise(tmp_path):
+    """Its guarantee is none, its sums are exact, and its folder may be used again."""
+    task = task_of(3).without_noise()
+    shares = share_batch(task, rows(), stream=Stream.from_seed(8))
+    write_share_folders(tmp_path / "shares", task, shares)
+    exact = task.sketch.apply(task.encoding.ring.embed(np.repeat(Client(task).encode(rows())[:, None], 4, axis=1)))
+    for turn in range(2):
+        release = tmp_path / f"release-{turn}"
+        done = by_launcher(PROGRAM, "--shares", tmp_path / "shares", "--release", release, "--no-log")
+        assert done.returncode == 0, done.stderr
+        assert (Release.load(release).sums == task.encoding.ring.lift(exact)).all()
+        assert "SIMULATION: no noise was added" in done.stdout
+        assert "guarantee: none, for any of 2,000 clients" in done.stdout
+        assert "differential privacy" not in done.stdout
+    with pytest.raises(GuaranteeError, match="noise: none given, some expected in a task that is no simulation"):
+        msgspec.structs.replace(task, simulation=False).verify()
 
 
 @pytest.mark.parametrize(
