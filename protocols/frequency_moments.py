@@ -21,7 +21,7 @@ from dpmpc.protocols.linear_transform import linear_transform
 from dpmpc.release import Release
 from dpmpc.results import Result
 
-COLUMN = ["schooling_years"]
+SCHEMA = DEMO_BOUNDS.select(["schooling_years"])
 
 
 async def main() -> dict[str, Any]:
@@ -34,10 +34,9 @@ async def main() -> dict[str, Any]:
 
         return MomentFit(**args.model).fit_release(release).result()
 
-    schema = DEMO_BOUNDS.select(COLUMN)
-    powers = PowerSum.of(schema.columns[0], args.model["order"])  # client i sends x_i^p
-    people = lambda n: demo_population(n).table.select(COLUMN).values  # noqa: E731
-    plan = planned(args, schema, people, contribution=powers, sketch="sum")
+    people = lambda n: demo_population(n).table.select(SCHEMA.names).values  # noqa: E731
+    powers = PowerSum.of(SCHEMA.columns[0], args.model["order"])  # client i sends x_i^p
+    plan = planned(args, SCHEMA, people, contribution=powers, sketch="sum")
     async with mpc:
         run = await plan.agreed()
         y = linear_transform(run)  # sum_i x_i^p + noise: S is a row of ones
