@@ -74,7 +74,7 @@ def _all_here(chosen: Any, agreement: Any, program: Any) -> None:
     with _outputs(agreement.servers, to_files=chosen.output_file) as outputs:
 
         def print_line(party: int, line: float | str) -> None:
-            if party in outputs:
+            if party in outputs and isinstance(line, str):  # numbers say how far a kernel is
                 print(harmless(str(line)), file=outputs[party], flush=True)
 
         here(agreement, sources=[program] * agreement.servers, callbacks=Callbacks(on_progress=print_line))

@@ -70,8 +70,8 @@ class MpycRun(AgreedRun):
         trust = self.task.trust
         who = "all parties" if self.analyst is None else f"party {self.analyst}"
         print(
-            f"\nThe sketch was opened by {who}. Each is a server, and counts among the {trust.colluding_servers} of "
-            f"{trust.servers} that may pool what they see."
+            f"\nThe sketch was opened by {who}: a party that opens it is a server, and counts among the "
+            f"{trust.colluding_servers} of {trust.servers} that may pool what they see."
         )
         print(f"\n{cost_table(self.spent)}")
         return answer

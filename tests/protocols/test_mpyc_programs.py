@@ -123,7 +123,10 @@ def test_played_clients_toss_for_the_matrix(tmp_path):
         assert "opened: 16 x 10 numbers of 1,998 clients" in done.stdout
         assert "(1, 1e-07)-differential privacy for each of 1,998 clients" in done.stdout
         assert "4 agree 1 input 1 open" in done.stdout
-        assert "opened by all parties. Each is a server, and counts among the 2 of 3 that may pool" in done.stdout
+        assert (
+            "opened by all parties: a party that opens it is a server, and counts among the 2 of 3 that may pool"
+            in done.stdout
+        )
         seeds.add(Release.load(tmp_path / f"{number}").task.sketch.seed)
     assert len(seeds) == 2
 
