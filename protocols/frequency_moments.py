@@ -9,8 +9,6 @@ F_2 = sum_v f_v^2 of items, of which v is held f_v times, is read from another r
 shows both. On a file of your own: ``dpmpc fit FILE --model moment --column COLUMN -M3 ...``.
 """
 
-from typing import Any
-
 from mpyc.runtime import mpc
 
 from dpmpc.contributions import PowerSum
@@ -24,7 +22,7 @@ from dpmpc.results import Result
 SCHEMA = DEMO_BOUNDS.select(["schooling_years"])
 
 
-async def main() -> dict[str, Any]:
+async def main() -> object:
     """Run one party."""
     args = options(__doc__, model={"order": 2})
 

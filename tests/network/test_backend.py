@@ -10,7 +10,7 @@ from support.mpyc_launcher import MPYC_PROGRAMS, by_launcher
 PARTS = (
     "dpmpc.network.party",
     "dpmpc.mpyc,dpmpc.networked,dpmpc.collection.release_protocol",
-    "dpmpc,dpmpc.cli.main,dpmpc.cli.demonstrations,dpmpc.protocols.unopened_ridge",
+    "dpmpc,dpmpc.cli.main,dpmpc.cli.demonstrations,dpmpc.protocols.coinpress",
 )
 
 

@@ -103,7 +103,7 @@ def test_the_canonical_form_has_sorted_keys_and_no_spaces():
         ({"rows": 1.5}, r"whole: rows: 1\.5 given, a whole number or None expected"),
         ({"open": 0}, "whole: open: 0 given, true or false expected"),
         ({"share": "\x1b[2J"}, r"whole: share: '\\x1b\[2J' given, a number expected"),
-        ({"noise": {"name": "none"}}, "noise: name: 'none' given, one of discrete-gaussian"),
+        ({"noise": {"name": "nothing"}}, "noise: name: 'nothing' given, one of discrete-gaussian"),
         ({"noise": {"name": "discrete-gaussian", "sigma": 0}}, "sigma: 0 given"),
     ],
 )
