@@ -137,16 +137,13 @@ def add_noise(
     if dealt is not None:
         task.encoding.ring.add(sums, dealt, out=sums)
     elif task.servers_add_noise:
-        noise = task.noise.sample(sums.shape, stream=stream, threads=threads)
-        task.encoding.ring.add(sums, task.encoding.ring.embed(noise), out=sums)
+        task.encoding.ring.add(sums, server_noise(task, stream, threads=threads), out=sums)
     return sums
 
 
-def server_noise(task: Task, simulation_key: bytes | None = None, *, threads: int = 1) -> Words:
-    """Draw the noise (k, width) that this server adds to its sums, as ring elements; parameters as in `transform`."""
-    noise = task.noise.sample(
-        (task.sketch.rows, task.width), stream=noise_stream(task, simulation_key), threads=threads
-    )
+def server_noise(task: Task, stream: Stream, *, threads: int = 1) -> Words:
+    """Draw the noise (k, width) that a server adds to its sums, as ring elements, from its `noise_stream`."""
+    noise = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)
     return task.encoding.ring.embed(noise)
 
 

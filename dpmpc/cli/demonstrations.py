@@ -225,10 +225,3 @@ def add_noise_options(parser: Parser) -> None:
 def print_run(found: Sequence[RenderableType | NumberTable], task: Task, guarantee: Guarantee, done: Run) -> None:
     """Print what was released, what was found, what is promised, and what each server spent."""
     print_result([release_text(task), "", *found, "", guarantee_text(guarantee), servers_table(done.servers)])
-
-
-def print_unopened_run(found: Sequence[RenderableType | NumberTable], task: Task, done: Run) -> None:
-    """Print the same of a sketch that was never opened."""
-    seconds = max(spent.phases["multiply"].wall_s for spent in done.servers)
-    closed = f"The sketch was never opened: the servers multiplied inside MPyC for {seconds:.3f} s."
-    print_run([closed, *found], task, task.unopened_guarantee, done)

@@ -26,7 +26,7 @@ from dpmpc.errors import InputError
 from dpmpc.mpyc.native import running
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
-from dpmpc.server import server_noise
+from dpmpc.server import noise_stream, server_noise
 from dpmpc.sharing import ShamirSharing
 from dpmpc.task import Task
 
@@ -58,7 +58,7 @@ def noise(task: Task) -> Any:
             f"task: noise by {task.noising.by} over {task.encoding.ring.name}, {trust[1]} of {trust[0]} colluding "
             f"given, noise by servers over mersenne61, {scheme.threshold} of {scheme.servers} expected"
         )
-    return secret_array("shamir").summed(server_noise(task.verify()))
+    return secret_array("shamir").summed(server_noise(task.verify(), noise_stream(task)))
 
 
 def task_for_parties(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> Task:

@@ -23,7 +23,7 @@ from dpmpc.mpyc.share_folders import ShareFolder
 from dpmpc.network.verified_task import simulation_keys
 from dpmpc.release import RELEASE_FILE, GramRelease, Release
 from dpmpc.results import Result
-from dpmpc.server import require_own_noise, server_noise
+from dpmpc.server import noise_stream, require_own_noise, server_noise
 from dpmpc.sharing import Share
 from dpmpc.task import Task
 
@@ -59,7 +59,7 @@ class AgreedRun:
         """Draw the noise (k, width) that this server adds, as ring elements; an analyst draws none."""
         if not is_server():
             return np.zeros((self.task.sketch.rows, self.task.width), np.uint64)
-        return server_noise(self.task, self.simulation_key, threads=self.threads)
+        return server_noise(self.task, noise_stream(self.task, self.simulation_key), threads=self.threads)
 
     @property
     def simulation_key(self) -> bytes | None:

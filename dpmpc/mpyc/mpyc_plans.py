@@ -116,7 +116,7 @@ class MpycPlan(Plan):
     def require_parties(self, task: Task) -> None:
         """Refuse a task for other servers than the parties of this program."""
         require_no_proofs(task)
-        pooled = len(mpc.parties) - 1 if task.sharing == "additive" else mpc.threshold
+        pooled = most_pooled(task.sharing)
         given = (task.trust.servers, task.trust.colluding_servers)
         if given[0] != len(mpc.parties) or given[1] > pooled or (task.sharing == "shamir" and given[1] != pooled):
             raise InputError(
@@ -206,6 +206,11 @@ def plan_on_mpyc(
     return plan
 
 
+def most_pooled(sharing: str) -> int:
+    """Return how many parties of this program may pool what they see."""
+    return len(mpc.parties) - 1 if sharing == "additive" else int(mpc.threshold)
+
+
 def specification(args: argparse.Namespace, schema: Schema, **choices: Any) -> ReleaseSpec:
     """Return the release that the options describe, of clients that the parties play.
 
@@ -213,7 +218,7 @@ def specification(args: argparse.Namespace, schema: Schema, **choices: Any) -> R
     corrupt. Which they are was fixed before the toss for the matrix.
     """
     parties = len(mpc.parties)
-    pooled = parties - 1 if args.sharing == "additive" else mpc.threshold
+    pooled = most_pooled(args.sharing)
     clients = args.clients // parties * parties
     corrupt = pooled * clients // parties if args.corrupt_clients is None else args.corrupt_clients
     sketched = {"sketch": "osnap", "rows": args.rows, "sparsity": args.sparsity, "copies": args.copies}

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import dataclasses
 import os
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -19,7 +18,7 @@ import msgspec
 
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.sharing import SHARE_FILE, Share, open_share, save_share
-from dpmpc.storage.files import write_private
+from dpmpc.storage.files import whole_directory, write_private
 from dpmpc.storage.kept import KEPT_FILE, has_kept, keep_alone
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_bytes, read_json
@@ -119,16 +118,10 @@ def write_share_folders(out: str | os.PathLike[str], task: Task, shares: Sequenc
     """
     if len(shares) != task.trust.servers:
         raise InputError(f"shares: {len(shares)} given, one for each of {task.trust.servers} servers expected")
-    target = Path(out)
-    if target.exists():
-        raise InputError(f"out: {target} given, a directory that does not exist yet expected")
     names = [f"party-{server}" for server in range(len(shares))]
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
-        partial = Path(temporary) / "shares"
+    with whole_directory(Path(out)) as partial:
         for name, share in zip(names, shares, strict=True):
-            (partial / name).mkdir(mode=0o700, parents=True)
+            (partial / name).mkdir(mode=0o700)
             save_share(partial / name / SHARE_FILE, share)
             write_task(partial / name / TASK_FILE, task)
-        partial.rename(target)
-    return [target / name for name in names]
+    return [Path(out) / name for name in names]

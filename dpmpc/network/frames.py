@@ -70,9 +70,6 @@ class Kind(enum.IntEnum):
     LEFT_OUT = 40
     SEED = 41
     CHECK = 42
-    MASK = 43
-    MASKED = 44
-    DIFFERENCE = 45
     POINT = 46
     SEEDS = 47
     PROOF = 48

@@ -48,7 +48,7 @@ from dpmpc.network.settings import (
     read_settings,
     write_outcome,
 )
-from dpmpc.network.verified_task import TASK, verified_task
+from dpmpc.network.verified_task import NO_TASK, TASK, verified_task
 from dpmpc.task import Task
 from dpmpc.untrusted import printable
 
@@ -82,7 +82,7 @@ class Party:
     def task(self) -> Task:
         """The task of the run, which this party has verified; an `InputError` if the run has none."""
         if self._task is None:
-            raise InputError("task: none given in the arguments of the program, the public facts of a release expected")
+            raise InputError(NO_TASK)
         return self._task
 
     @property

@@ -48,7 +48,7 @@ from dpmpc.network.settings import (
     write_settings,
     write_source,
 )
-from dpmpc.storage.files import write_private
+from dpmpc.storage.files import whole_directory, write_private
 from dpmpc.untrusted import printable, read_bytes
 
 LOOPBACK = "127.0.0.1"
@@ -214,18 +214,12 @@ def prepare(
     for name, given in (("addresses", addresses), ("certificates", certificates)):
         if given is not None and len(given) != agreement.parties:
             raise InputError(f"{name}: {len(given)} given, {agreement.parties} expected: one for each party")
-    if target.exists():
-        raise InputError(f"out: {target} given, a directory that does not exist yet expected")
     agreement = dataclasses.replace(agreement, connect_deadline=BY_HAND_SECONDS)
     names = [f"{called}-{party}" for party in range(agreement.parties)]
-    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
-        partial = Path(temporary) / "prepared"
-        partial.mkdir(mode=0o700)
+    with whole_directory(target) as partial:
         folders = [partial / name for name in names]
         _write_folders(agreement, dict(enumerate(folders)), addresses, certificates)
         place(folders)
-        partial.rename(target)
     return [target / name for name in names]
 
 
@@ -282,17 +276,10 @@ def join(folder: Path, number: int, program: str, source: msgspec.Struct) -> Out
     DpmpcError
         Why this party failed.
     """
-    write_source(folder, source)
     for name in (OUTCOME_FILE, LOG_FILE):  # also where whoever prepared the folder has put a link
         (folder / name).unlink(missing_ok=True)
     with open(os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
-        command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder), program]
-        status = _run_to_its_end(command, log)
-    outcome = read_outcome(folder)
-    error = root_cause([Ending(number, status, outcome, last_words=f"see {folder / LOG_FILE}")])
-    if error is not None:
-        raise error
-    return outcome
+        return _take_part(folder, number, program, source, log)
 
 
 def join_alone(
@@ -332,15 +319,24 @@ def join_alone(
     _write_folders(agreement, {number: folder}, addresses, certificates)
     for name in (CERTIFICATE_FILE, KEY_FILE):
         write_private(folder / name, read_bytes(identity / name, largest=1 << 16))
+    _take_part(folder, number, agreement.program, source, None)
+
+
+def _take_part(
+    folder: Path, number: int, program: str, source: msgspec.Struct, log: IO[bytes] | None
+) -> Outcome | None:
+    """Run the process of a party; its messages go to a log, or to standard error where there is none."""
     write_source(folder, source)
-    command = [sys.executable, "-P", "-m", "dpmpc.network.party", str(folder), agreement.program]
-    status = subprocess.call(command, stdin=subprocess.DEVNULL)
-    error = root_cause([Ending(number, status, read_outcome(folder))])
+    status = _run_to_its_end([sys.executable, "-P", "-m", "dpmpc.network.party", str(folder), program], log)
+    outcome = read_outcome(folder)
+    last_words = "" if log is None else f"see {folder / LOG_FILE}"
+    error = root_cause([Ending(number, status, outcome, last_words=last_words)])
     if error is not None:
         raise error
+    return outcome
 
 
-def _run_to_its_end(command: Sequence[str], log: IO[bytes]) -> int:
+def _run_to_its_end(command: Sequence[str], log: IO[bytes] | None) -> int:
     """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log) as child:
         before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())

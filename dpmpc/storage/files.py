@@ -19,6 +19,7 @@ import os
 import re
 import secrets
 import stat
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -172,6 +173,25 @@ def write_private(path: Path, content: bytes) -> None:
     """Write a file for its owner alone, whole and on the disk when this returns; it replaces an older one."""
     with whole(path, mode=0o600) as file:
         file.write(content)
+
+
+@contextlib.contextmanager
+def whole_directory(target: Path) -> Iterator[Path]:
+    """Write a new directory, all or nothing: yield a temporary one beside it, and rename that on success.
+
+    Raises
+    ------
+    InputError
+        If the directory exists.
+    """
+    if target.exists():
+        raise InputError(f"out: {target} given, a directory that does not exist yet expected")
+    target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
+        partial = Path(temporary) / "partial"
+        partial.mkdir(mode=0o700)
+        yield partial
+        partial.rename(target)
 
 
 def sync(path: Path) -> None:

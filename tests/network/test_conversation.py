@@ -69,7 +69,7 @@ async def each_its_own(party):
 
 async def of_other_shapes(party):
     shapes = {0: (3,), 1: (0,), 2: (1,)}
-    return await exchange(party, Kind.MASK, np.full(shapes[party.pid], party.pid, np.uint64), shapes)
+    return await exchange(party, Kind.NOISE, np.full(shapes[party.pid], party.pid, np.uint64), shapes)
 
 
 async def of_bytes(party):
