@@ -81,7 +81,6 @@ class AgreedRun:
             ``of(task, opened)`` makes the release: `Release` of the whole sketch by default.
         """
         if opened is None:
-            print(f"opened: by party {self.analyst} alone")
             return None
         release = of(self.task, opened)
         if isinstance(release, Release):
@@ -105,7 +104,8 @@ class AgreedRun:
         analyse : callable
             What the analyst makes of the release, A(y) of the paper.
         """
-        if release is None:
+        if release is None:  # the analyst has taken leave since, which it does once it has kept what it opened
+            print(f"opened: by party {self.analyst} alone")
             return {}
         with costs.phase("fit"):
             result = analyse(release)

@@ -1,4 +1,4 @@
-"""The linear transform, but party 1 does what DEED says: it dies before it sketches, or leaves with a pickle."""
+"""The linear transform, but party 1 does what DEED says: it dies before it sketches or keeps, or leaves a pickle."""
 
 import os
 import signal
@@ -41,6 +41,8 @@ if mpc.pid == 1 and os.environ["DEED"] == "die":
     secret_arrays.sketch_share = die
 if mpc.pid == 1 and os.environ["DEED"] == "leave with a pickle":
     MpycRun.released = released_with_a_pickle
+if mpc.pid == 1 and os.environ["DEED"] == "die before it keeps the release":
+    MpycRun.keep = die
 
 with errors_in_a_line():
     mpc.run(linear_transform.main())

@@ -256,6 +256,13 @@ def test_a_party_that_dies_ends_the_others(way, monkeypatch):
         time.sleep(0.1)
 
 
+def test_no_party_prints_that_an_analyst_has_opened_what_it_has_not_kept(monkeypatch):
+    monkeypatch.setenv("DEED", "die before it keeps the release")
+    ended = by_hand(MPYC_PROGRAMS / "misbehaving_transform.py", *SMALL, "--analyst", 1)
+    assert [done.returncode for done in ended] == [PartyLost.exit_status, -signal.SIGKILL, PartyLost.exit_status]
+    assert not any("opened" in done.stdout for done in ended)
+
+
 def test_no_pickle_of_a_peer_is_read(tmp_path, monkeypatch):
     monkeypatch.setenv("DEED", "leave with a pickle")
     monkeypatch.setenv("MARK", str(tmp_path / "mark"))
