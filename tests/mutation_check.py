@@ -51,13 +51,13 @@ COPIED = (
     "tests",
     "docs",
     "examples",
+    "protocols",
     "setup.py",
     "pyproject.toml",
     "README.md",
     "SECURITY.md",
     "CITATION.cff",
 )
-INSTALLED = {"protocols": "dpmpc/protocols"}  # a link in a checkout, which the copy follows
 RESULTS = ROOT / "bench" / "results"
 LONGEST = 3600  # seconds to wait for the next outcome
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
@@ -89,8 +89,7 @@ class Mutation:
 
     def make(self, folder: Path) -> None:
         """Make the fault in a copy."""
-        room, _, rest = self.file.partition("/")
-        path = folder / INSTALLED.get(room, room) / rest
+        path = folder / self.file
         text = path.read_text()
         if text.count(self.old) != 1:
             raise ValueError(f"{self.file}: {self.old!r} occurs {text.count(self.old)} times, once expected")
@@ -126,9 +125,8 @@ def copy_to(folder: Path) -> None:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            shutil.copytree(
-                source, folder / name, ignore=shutil.ignore_patterns("results") if name == "bench" else None
-            )
+            ignore = shutil.ignore_patterns("results") if name == "bench" else None
+            shutil.copytree(source, folder / name, symlinks=True, ignore=ignore)  # `dpmpc/protocols` is a link
         else:
             shutil.copy2(source, folder / name)
 

@@ -37,6 +37,13 @@ from dpmpc.storage import require_private, write_private
 from dpmpc.untrusted import ReadError, open_regular, read_bytes
 
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"
+_UNREADABLE = (  # what `cryptography` raises beside ValueError; they share no class of their own
+    UnsupportedAlgorithm,
+    x509.DuplicateExtension,
+    x509.ExtensionNotFound,
+    x509.InvalidVersion,
+    x509.UnsupportedGeneralNameType,
+)
 CLOCK_SKEW = datetime.timedelta(minutes=5)
 LIFETIME = datetime.timedelta(days=1)
 LONGEST_SIGNATURE = 80  # bytes of an ECDSA signature on P-256, DER
@@ -114,7 +121,7 @@ def check_certificate(pem: bytes, party: int, role: str = "party") -> None:
         is_authority = extensions.get_extension_for_class(x509.BasicConstraints).value.ca
         usage = extensions.get_extension_for_class(x509.KeyUsage).value
         certificate.verify_directly_issued_by(certificate)
-    except (ValueError, TypeError, x509.ExtensionNotFound, x509.DuplicateExtension) as error:
+    except (ValueError, TypeError, *_UNREADABLE) as error:
         raise InputError(f"{given}: a self-signed one with names, constraints and usage expected: {error}") from error
     except InvalidSignature:
         raise InputError(f"{given}: one that its own key has signed expected") from None
@@ -270,7 +277,7 @@ def _parse(pem: bytes) -> x509.Certificate:
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         key = certificate.public_key()
-    except (ValueError, UnsupportedAlgorithm) as error:
+    except (ValueError, *_UNREADABLE) as error:
         raise InputError(f"certificate: a readable one expected: {error}") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError("certificate: another key given, one on the curve P-256 expected")

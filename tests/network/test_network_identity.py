@@ -295,6 +295,16 @@ def test_no_certificate_at_all(content):
         check_certificate(content, 0)
 
 
+@pytest.mark.filterwarnings("ignore:Parsed a serial number")  # its signature does not hold either
+def test_a_certificate_with_one_changed_bit_gives_the_typed_error(pinned):
+    certificate = ssl.PEM_cert_to_DER_cert((pinned[0] / "party.crt").read_text())
+    for position in range(8 * len(certificate)):
+        changed = bytearray(certificate)
+        changed[position // 8] ^= 1 << position % 8
+        with pytest.raises(InputError, match=r"^certificate"):
+            check_certificate(ssl.DER_cert_to_PEM_cert(bytes(changed)).encode(), 0)
+
+
 def test_a_private_key_is_never_pinned_along(pinned):
     content = (pinned[0] / "party.crt").read_bytes() + (pinned[0] / "party.key").read_bytes()
     with pytest.raises(InputError, match=r"^certificate: 2 PEM objects given"):
