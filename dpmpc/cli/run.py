@@ -20,13 +20,25 @@ from dpmpc.errors import InputError
 from dpmpc.untrusted import harmless, read_bytes
 
 DEADLINE = 600.0  # seconds: what a program computes between two messages may take long
+LONGEST_RUN = 3600.0  # seconds, so that no run on one machine is left behind
 ELSEWHERE = {"ssl": "--ssl", "config": "-C", "base_port": "-B", "output_windows": "--output-windows"}
 
 
 def add_commands(commands: Any) -> None:
     """Add the command to the parser."""
     run = commands.add_parser("run", help="run an MPyC program on authenticated links")
-    run.add_argument("--deadline", type=seconds, default=DEADLINE, help="seconds that a party may keep others waiting")
+    run.add_argument(
+        "--deadline",
+        type=seconds,
+        default=DEADLINE,
+        help=f"seconds that a party may keep others waiting ({DEADLINE:g})",
+    )
+    run.add_argument(
+        "--longest",
+        type=seconds,
+        default=LONGEST_RUN,
+        help=f"with -M: seconds after which the run is ended ({LONGEST_RUN:g})",
+    )
     run.add_argument("--identity", metavar="DIR", help="with -I: this party's own key and certificate (dpmpc identity)")
     run.add_argument(
         "--certificate", action="append", metavar="FILE", help="with -I: the party.crt of each party, in their order"
@@ -60,10 +72,10 @@ def _run(options: argparse.Namespace) -> None:
     if chosen.parties:
         _join(options, chosen, agreement, program)
     else:
-        _all_here(chosen, agreement, program)
+        _all_here(chosen, agreement, program, options.longest)
 
 
-def _all_here(chosen: Any, agreement: Any, program: Any) -> None:
+def _all_here(chosen: Any, agreement: Any, program: Any, longest: float) -> None:
     """Start all parties as processes of this machine; party 0 prints here, the others to files if asked to."""
     from dpmpc.network.programs import Callbacks, here
 
@@ -77,7 +89,8 @@ def _all_here(chosen: Any, agreement: Any, program: Any) -> None:
             if party in outputs and isinstance(line, str):  # numbers say how far a kernel is
                 print(harmless(str(line)), file=outputs[party], flush=True)
 
-        here(agreement, sources=[program] * agreement.servers, callbacks=Callbacks(on_progress=print_line))
+        callbacks = Callbacks(on_progress=print_line)
+        here(agreement, sources=[program] * agreement.servers, callbacks=callbacks, longest=longest)
 
 
 @contextlib.contextmanager

@@ -23,7 +23,7 @@ from typing import Any
 import msgspec
 
 from dpmpc.errors import InputError
-from dpmpc.mpyc.native import running
+from dpmpc.mpyc.current_runtime import current_runtime
 from dpmpc.planning import ReleaseSpec, design
 from dpmpc.privacy import Guarantee
 from dpmpc.server import noise_stream, server_noise
@@ -95,7 +95,7 @@ def guarantee_of_parties(task: Task) -> Guarantee:
 
 
 def _scheme() -> ShamirSharing:
-    runtime = running()
+    runtime = current_runtime()
     if runtime.threshold < 1:
         raise InputError(
             f"-M, -T: {len(runtime.parties)} parties of whom {runtime.threshold} may collude given, at least 3 and 1 "

@@ -17,8 +17,8 @@ import json
 from collections.abc import Mapping
 
 from dpmpc.errors import BatchMismatch, MalformedFrame, ProtocolFailure
-from dpmpc.mpyc.costs import costs, exchanged
-from dpmpc.mpyc.native import running
+from dpmpc.mpyc.costs import costs
+from dpmpc.mpyc.current_runtime import current_runtime, exchange
 from dpmpc.randomness import Label, Stream
 
 DIGEST_BYTES = COIN_BYTES = NONCE_BYTES = 32
@@ -45,7 +45,7 @@ async def agreed(facts: Mapping[str, str | int | float | None]) -> bytes:
     names = sorted(facts)
     digests = [_hash(Label.SESSION, name.encode(), json.dumps(facts[name]).encode()) for name in names]
     costs.round("agree")
-    sent = await _exchanged(Stream.from_os().bytes(NONCE_BYTES) + b"".join(digests))
+    sent = await _exchange_equal_sizes(Stream.from_os().bytes(NONCE_BYTES) + b"".join(digests))
     for party, content in enumerate(sent):
         for name, digest, first in zip(names, digests, range(NONCE_BYTES, len(content), DIGEST_BYTES), strict=True):
             if content[first : first + DIGEST_BYTES] != digest:
@@ -73,9 +73,9 @@ async def toss(session: bytes, what: str) -> bytes:
     place = session + what.encode()
     own = Stream.from_os().bytes(NONCE_BYTES + COIN_BYTES)
     costs.round("agree")
-    commitments = await _exchanged(_hash(Label.COIN, place, bytes([running().pid]), own))
+    commitments = await _exchange_equal_sizes(_hash(Label.COIN, place, bytes([current_runtime().pid]), own))
     costs.round("agree")
-    coins = await _exchanged(own)
+    coins = await _exchange_equal_sizes(own)
     for party, (committed, shown) in enumerate(zip(commitments, coins, strict=True)):
         if not hmac.compare_digest(_hash(Label.COIN, place, bytes([party]), shown), committed):
             raise ProtocolFailure(f"coin for {what}: party {party} showed another than it committed to", party)
@@ -90,9 +90,9 @@ def _hash(label: Label, *parts: bytes) -> bytes:
     return hashed.digest()
 
 
-async def _exchanged(data: bytes) -> list[bytes]:
+async def _exchange_equal_sizes(data: bytes) -> list[bytes]:
     """Send bytes to all parties, and receive as many from each."""
-    sent: list[bytes] = await exchanged(data)
+    sent: list[bytes] = await exchange(data)
     for party, content in enumerate(sent):
         if len(content) != len(data):
             raise MalformedFrame(f"party {party} sent {len(content)} bytes, {len(data)} expected", party)

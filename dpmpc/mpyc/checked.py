@@ -40,7 +40,8 @@ from numpy.typing import NDArray
 from dpmpc.encoding.ring import Words, ring_named
 from dpmpc.errors import InconsistentShares
 from dpmpc.mpyc import agreeing
-from dpmpc.mpyc.costs import costs, exchanged
+from dpmpc.mpyc.costs import costs
+from dpmpc.mpyc.current_runtime import exchange
 from dpmpc.mpyc.secret_arrays import as_words_of, is_server, words_from
 from dpmpc.network.announcing import explained
 from dpmpc.network.conversation import toss
@@ -75,7 +76,7 @@ async def checked_gram(A: Any) -> Any:
         both = np.hstack((A, r)).T @ A  # 2: [C; c]
         if not is_server():  # an analyst holds no share; its program counters stay in step with the servers'
             for _ in range(2):
-                await exchanged(b"")
+                await exchange(b"")
             return both[:p]
         A_words, r_words, both_words = [as_words_of(share) for share in await mpc.gather([A, r, both])]
         C, c = np.vsplit(both_words, [p])
@@ -113,7 +114,7 @@ def _times(matrix: Words, vector: Words) -> Words:
 async def _opened(share: Words, what: str) -> NDArray[np.uint64]:
     """Show this server's share to all others; return the secret if all shares lie on one polynomial."""
     costs.round("multiply")
-    sent = await exchanged(np.ascontiguousarray(share).tobytes())
+    sent = await exchange(np.ascontiguousarray(share).tobytes())
     shares = [words_from(data, share.shape, FIELD, sender) for sender, data in enumerate(sent)]
     try:
         return ShamirSharing(len(mpc.parties), mpc.threshold).combine(shares)

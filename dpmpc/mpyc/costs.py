@@ -8,17 +8,15 @@ Parties of `dpmpc.network` have a meter of their own, to which these phases go, 
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import threading
 import time
 from collections.abc import Iterator
-from typing import Any
 
 import msgspec
 
 from dpmpc.errors import MalformedFrame
-from dpmpc.mpyc.native import running
+from dpmpc.mpyc.current_runtime import current_runtime, exchange
 from dpmpc.system import peak_rss_mb
 from dpmpc.untrusted import ReadError, read_json
 
@@ -58,7 +56,7 @@ class Costs:
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
         """Count what is done here for a phase."""
-        meter = getattr(running(), "meter", None)
+        meter = getattr(current_runtime(), "meter", None)
         cost = self._phases.setdefault(name, PhaseSeconds())
         wall = time.perf_counter()
         self._settle(entering=cost)
@@ -75,15 +73,20 @@ class Costs:
 
     def report(self) -> PartyCost:
         """Return what was spent so far."""
-        wall, cpu = time.perf_counter() - self._wall, time.process_time() - self._cpu
         return PartyCost(
-            running().pid, wall, cpu, _bytes_sent() - self._sent, dict(self._rounds), dict(self._phases), peak_rss_mb()
+            party=current_runtime().pid,
+            wall_s=time.perf_counter() - self._wall,
+            cpu_s=time.process_time() - self._cpu,
+            bytes_sent=_bytes_sent() - self._sent,
+            rounds=dict(self._rounds),
+            phases=dict(self._phases),
+            peak_rss_mb=peak_rss_mb(),
         )
 
     async def of_all(self) -> list[PartyCost]:
         """Return what each party has spent, in their order: one message of each to all others."""
         return [
-            read_report(data, party) for party, data in enumerate(await exchanged(msgspec.json.encode(self.report())))
+            read_report(data, party) for party, data in enumerate(await exchange(msgspec.json.encode(self.report())))
         ]
 
     def _begin(self, sent: int) -> None:
@@ -120,25 +123,6 @@ def read_report(data: bytes, party: int) -> PartyCost:
     return report
 
 
-def exchanged(data: bytes) -> Any:
-    """Send bytes to all parties; return, to be awaited, what each has sent, in their order.
-
-    An analyst of `dpmpc.network`, who is none of them, sends and receives nothing.
-    """
-    mpc = running()
-
-    @mpc.coroutine  # type: ignore[untyped-decorator]
-    async def meet() -> asyncio.Future:  # type: ignore[type-arg]
-        is_party = mpc.pid < len(mpc.parties)
-        peers = [party.pid for party in mpc.parties if is_party and party.pid != mpc.pid]
-        for peer in peers:
-            mpc._send_message(peer, data)
-        arrived = dict(zip(peers, await mpc.gather([mpc._receive_message(peer) for peer in peers]), strict=True))
-        return [arrived.get(party.pid, data) for party in mpc.parties]  # type: ignore[return-value]
-
-    return meet()
-
-
 def _bytes_sent() -> int:
-    mpc = running()
+    mpc = current_runtime()
     return sum(getattr(party.protocol, "nbytes_sent", 0) for party in mpc.parties if party.pid != mpc.pid)

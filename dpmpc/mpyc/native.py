@@ -7,7 +7,6 @@ MPyC's: how x was input, and how the result is opened or computed with.
 
 from __future__ import annotations
 
-import sys
 from typing import Any
 
 import numpy as np
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from dpmpc.encoding import Mersenne61
 from dpmpc.errors import InputError
+from dpmpc.mpyc.current_runtime import current_runtime
 from dpmpc.mpyc.word_arrays import as_words, word_array
 from dpmpc.sketching import PublicMatrix
 from dpmpc.sketching.public_matrix import secret_appliers
@@ -22,17 +22,9 @@ from dpmpc.sketching.public_matrix import secret_appliers
 P = Mersenne61.modulus
 
 
-def running() -> Any:
-    """Return the runtime that secure arrays of this process compute on: ``mpyc.runtime.mpc``."""
-    module = sys.modules.get("mpyc.runtime")
-    if module is None:
-        raise InputError("mpc: no runtime given, 'from mpyc.runtime import mpc' expected before secure arrays are used")
-    return module.mpc
-
-
 def _modulus(x: Any) -> int:
     """Return the order of the prime field that a secure array computes in."""
-    runtime = running()
+    runtime = current_runtime()
     expected = "a secure array of MPyC's SecFld(q), SecInt(l, p=q) or SecFxp(l, f, p=q) expected, q prime"
     kinds = (runtime.SecureFiniteFieldArray, runtime.SecureIntegerArray, runtime.SecureFixedPointArray)
     if not isinstance(x, kinds):
@@ -45,7 +37,7 @@ def _modulus(x: Any) -> int:
 
 def _entry_bits(secure: Any) -> int | None:
     """Return l of SecInt(l) or SecFxp(l, f), whose elements are at most 2^(l - 1) in size; None for SecFld."""
-    return None if issubclass(secure, running().SecureFiniteFieldArray) else int(secure.sectype.bit_length)
+    return None if issubclass(secure, current_runtime().SecureFiniteFieldArray) else int(secure.sectype.bit_length)
 
 
 def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
@@ -123,7 +115,7 @@ def applied(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_typ
         if first or as_type is not None:
             raise InputError(f"first, as_type: {first}, {as_type} given, none expected with {type(x).__name__}")
         return x.sketched_by(S, threads=threads)
-    runtime, modulus = running(), _modulus(x)
+    runtime, modulus = current_runtime(), _modulus(x)
     secure = _result_type(S, x, modulus, as_type)
     S.check_clients(x.shape, first)
     integral = [x.integral] if hasattr(x, "integral") else []

@@ -3,6 +3,7 @@
 import datetime
 import subprocess
 import sys
+import time
 
 import pytest
 
@@ -63,6 +64,13 @@ def test_a_party_that_dies_is_named():
     done = run(PLAIN, "-M3", "--dies", 1)
     assert done.returncode == PartyLost.exit_status
     assert "PartyLost: party 1 was killed by SIGKILL" in done.stderr
+
+
+def test_a_run_on_one_machine_ends_after_its_longest_time():
+    started = time.monotonic()
+    done = run("--longest", 3, PLAIN, "-M2", "--waits", 500)
+    assert done.returncode == ProtocolFailure.exit_status
+    assert time.monotonic() - started < 60
 
 
 def test_an_error_of_the_program_is_reported():

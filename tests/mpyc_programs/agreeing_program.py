@@ -7,7 +7,7 @@ from mpyc.runtime import mpc
 
 from dpmpc.data import Schema
 from dpmpc.mpyc import agreeing
-from dpmpc.mpyc.costs import exchanged
+from dpmpc.mpyc.current_runtime import exchange
 from dpmpc.planning import ReleaseSpec, design
 
 DEED = sys.argv[1]
@@ -25,14 +25,14 @@ def showing_another_coin(original):
 
 async def main():
     if DEED == "another coin":
-        agreeing._exchanged = showing_another_coin(agreeing._exchanged)
+        agreeing._exchange_equal_sizes = showing_another_coin(agreeing._exchange_equal_sizes)
     analyst = mpc.pid if DEED == "another fact" else 0
     async with mpc:
         session = await agreeing.agreed({"task": "0123", "analyst": analyst, "clients": 5000})
         seed, other = await agreeing.toss(session, "matrix"), await agreeing.toss(session, "batch")
         spec = ReleaseSpec.of(Schema.unit(["x", "y"]), 5000, 1.0, 1e-6, sketch="osnap", rows=16, servers=3)
         task = design(spec, matrix_seed=seed)
-        told = await exchanged(json.dumps([session.hex(), seed.hex(), other.hex(), task.digest.hex()]).encode())
+        told = await exchange(json.dumps([session.hex(), seed.hex(), other.hex(), task.digest.hex()]).encode())
     if mpc.pid == 0:
         print(json.dumps([json.loads(one) for one in told]))
 

@@ -3,6 +3,7 @@
 import argparse
 import os
 import signal
+import time
 
 import numpy as np
 from mpyc.runtime import mpc
@@ -11,6 +12,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("-n", type=int, default=3)
 parser.add_argument("--dies", type=int)
 parser.add_argument("--fails", type=int)
+parser.add_argument("--waits", type=float, default=0)
 args = parser.parse_args()
 
 secint, secfxp = mpc.SecInt(), mpc.SecFxp(32, 16)
@@ -19,6 +21,7 @@ if mpc.pid == args.dies:
     os.kill(os.getpid(), signal.SIGKILL)
 if mpc.pid == args.fails:
     raise ValueError("no good")
+time.sleep(args.waits)
 numbers = mpc.input(secint(10 * mpc.pid + args.n))
 print("sum", mpc.run(mpc.output(mpc.sum(numbers))), flush=True)
 print("max", mpc.run(mpc.output(mpc.max(numbers))))

@@ -8,7 +8,8 @@ import numpy as np
 from mpyc.runtime import mpc
 
 from dpmpc.encoding.ring import ring_named
-from dpmpc.mpyc.costs import costs, exchanged
+from dpmpc.mpyc.costs import costs
+from dpmpc.mpyc.current_runtime import exchange
 from dpmpc.mpyc.secret_arrays import secret_array
 from dpmpc.mpyc.word_arrays import words_of
 from dpmpc.sharing import AdditiveSharing, ArrayShare, ShamirSharing, save_share
@@ -69,7 +70,7 @@ async def answers(sharing, ring):
     shares = scheme.split(words) if mpc.pid == 0 else None
     with tempfile.TemporaryDirectory() as folder:  # party 0 plays clients who are no parties
         path = f"{folder}/share.npy"
-        whole = await exchanged(b"" if shares is None else b"".join(share.tobytes() for share in shares))
+        whole = await exchange(b"" if shares is None else b"".join(share.tobytes() for share in shares))
         own = np.frombuffer(whole[0], np.uint64).reshape(parties, *words.shape)[mpc.pid]
         save_share(path, ArrayShare(own.copy(), ring))
         loaded = S.apply(secret.load(path, words.shape))
@@ -83,7 +84,7 @@ async def main():
         costs.start()
         found = await answers(sharing, ring)
         reports = await costs.of_all()
-        everywhere = [json.loads(data) for data in await exchanged(json.dumps(found).encode())]
+        everywhere = [json.loads(data) for data in await exchange(json.dumps(found).encode())]
     if mpc.pid == 0:
         cost = [
             {
