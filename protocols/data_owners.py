@@ -131,7 +131,7 @@ async def take_part(party: Party) -> dict[str, Any]:
 async def one_round(
     party: Party, number: int, asked: Task, own: OwnRound, record: RoundsRecord, releases: AgreedReleases
 ) -> Release:
-    """Steps 1 to 3: make one release, which follows on those so far."""
+    """Make (steps 1 to 3) one release, which follows on those so far."""
     task = await agree(party, number, asked, record, releases)
     shape = (task.sketch.rows, task.width)
 

@@ -26,7 +26,7 @@ from dpmpc.task import Task
 
 
 def R(task: Task, x: Any) -> Words:
-    """Return z_i = R(x_i): s copies of each clipped, encoded row, each copy with noise of its own.          Eq. (1)"""
+    """Return z_i = R(x_i), Eq. (1): s copies of each clipped, encoded row, each copy with noise of its own."""
     return Client(task).randomize(x)
 
 

@@ -206,7 +206,7 @@ def liars_among(count: int, share: float) -> NDArray[np.intp]:
 
 
 def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Iterator[list[ProvedShares]]:
-    """Steps 1 and 2: play clients, some of whom lie; yield blocks of what the servers get.
+    """Play (steps 1 and 2) clients, some of whom lie; yield blocks of what the servers get.
 
     Parameters
     ----------

@@ -1,8 +1,6 @@
 """What the pages show is what runs; the notebooks run, and are those of their programs."""
 
-import ast
 import doctest
-import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -155,40 +153,3 @@ def test_pictures_are_those_that_are_drawn():
         drawn = Path(drawing.HERE / f"{picture.__name__}.svg").read_text()
         assert drawn == drawing.svg(picture, height)
         ElementTree.fromstring(drawn)
-
-
-#: What functions do. A new verb is welcome; a noun, an article or a formula is not one.
-VERBS = """
-accept add advise agree allow announce answer apply ask assemble attack average await begin bind bound build call
-change check choose circle clip close code combine commit compare compile compute connect continue convert copy count
-cut deal decide deliver derive descend describe design discard divide do double draw drop encode end enter escape
-estimate exchange exit expand expect extend fail feed fill find fit force forget format forward generate give guess
-halve hand hash have hear hold import input join judge keep kill lay learn leave let link list listen load lock log
-look lower-bound make map mark measure minimise move multiply name note open overwrite pair parse pass pickle plan
-play plot predict print prove publish put raise randomize read rebuild receive recompute record refuse register
-regress release remove render replace report reserve return round run say scale select send serve set share shorten
-show shrink sign simulate sketch solve sort split spread start stop store suggest sum summarise take tell test time
-toss turn upload use verify view wait warn watch withdraw write yield
-"""
-STEP = re.compile(r"Steps? [^:]*: ")  # of a protocol; what is done in it follows
-
-
-def functions(path):
-    """Yield the functions of a file that say what they do; properties say what they are."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and ast.get_docstring(node):
-            decorators = " ".join(map(ast.unparse, node.decorator_list))
-            if "property" not in decorators:
-                yield node
-
-
-def test_the_docstring_of_a_function_begins_with_a_verb():
-    verbs = VERBS.split()
-
-    def check(path):
-        said = {node.lineno: STEP.sub("", ast.get_docstring(node)).split()[0] for node in functions(path)}
-        others = {line: word for line, word in said.items() if word.rstrip(",.:;").lower() not in verbs}
-        assert not others, f"begin otherwise, by line: {others}"
-
-    folders = ("dpmpc", "protocols", "bench")
-    check_each(check, [path for folder in folders for path in sorted((ROOT / folder).rglob("*.py"))], name)

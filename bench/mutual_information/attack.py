@@ -1,5 +1,6 @@
-"""The printed noise of a random projection against two columns that differ in one entry
-(`dpmpc.mutual_information.attack`).
+"""The printed noise of a random projection against two columns that differ in one entry.
+
+The attacker is `dpmpc.mutual_information.attack`.
 
 Each trial draws data, the secret bit X_11 = -1 or 1 and a release, and lets the attacker guess. "copy in X" compares
 two columns of the release, "copy in y" a column and the targets, which have no noise of their own.

@@ -106,11 +106,11 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
 
 @documented()
 class SSP(PrivateRidge):
-    """Sufficient statistics perturbation with a trusted curator (Vu and Slavkovic 2009; Analyze Gauss, Dwork et al.
-    2014).
+    """Sufficient statistics perturbation with a trusted curator.
 
-    The curator adds symmetric Gaussian noise to the Gram matrix of (1, z), target included, so that any column can be
-    the target: replacing a row of norm at most C moves it by at most sqrt(2)(1 + C^2) in Frobenius norm.
+    Vu and Slavkovic 2009; Analyze Gauss, Dwork et al. 2014. The curator adds symmetric Gaussian noise to the Gram
+    matrix of (1, z), target included, so that any column can be the target: replacing a row of norm at most C moves it
+    by at most sqrt(2)(1 + C^2) in Frobenius norm.
     `sigma_` is the standard deviation of the diagonal's noise. Floating-point noise: for simulations only.
 
     Parameters

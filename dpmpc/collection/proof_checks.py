@@ -153,7 +153,7 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.ui
 
 
 async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Checked:
-    """Steps 2 to 5: find out which reports of a batch are well formed, at the point that all have marked as used."""
+    """Find out (steps 2 to 5) which reports of a batch are well formed, at the point that all have marked as used."""
     point = QueryPoint.of_toss(verifier.circuit, tossed)
     seeds, fitting = await together(party, verifier.seeds)
     refused = {}
@@ -244,7 +244,7 @@ async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
 async def exchange_messages(
     party: Party, verifier: Verifier, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint
 ) -> Verdicts:
-    """Steps 4 and 5: send and receive all messages, and return the verdicts."""
+    """Send (steps 4 and 5) and receive all messages, and return the verdicts."""
     accepted, inconsistent = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
     odd = {number: np.zeros(len(ids), np.bool_) for number in party.present}
     heard, answers = Heard(party), verifier.answers(ids, seeds, point)

@@ -206,7 +206,7 @@ def what_came_earlier(standings: dict[int, Standing]) -> dict[str, str]:
 
 
 async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
-    """Steps 1 to 4: agree on batch and toss, check them, and seal the manifest that follows from them."""
+    """Agree (steps 1 to 4) on batch and toss, check them, and seal the manifest that follows from them."""
     earlier = await together(party, lambda: what_came_earlier(standings))
     own = await together(party, server.available)
     left_out = await exchange_left_out(party, server, own.left_out)

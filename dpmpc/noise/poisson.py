@@ -100,7 +100,7 @@ class PoissonPlan:
             bits += 64
 
     def _log_ratio(self, deviate: int) -> Decimal:
-        """Return L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m, but for digits lost to the size of ln m!"""
+        """Return L(y) = ln p(0) - ln p(y) = ln (m + y)! - ln m! - y ln m, but for digits lost to the size of ln m!."""
         return _log_factorial(self.mean + deviate) - _log_factorial(self.mean) - deviate * Decimal(self.mean).ln()
 
     def _single(self) -> tuple[int, list[int], list[int]]:
