@@ -121,8 +121,8 @@ def server_pages(browser: str, folder: Path, out: Path) -> None:
         certificate = write_identity(folder / f"server-{name}", number, datetime.timedelta(days=400))
         SealFolder(folder / f"seals-{name}").draw("survey")
         keys = (read_public(folder / f"seals-{name}" / "survey.pub"),)
-        url, release = f"https://{name}.example:7443", f"{name}.example:7444"
-        entries.append(ServerEntry(url, release, certificate.decode(), keys))
+        url, peers, release = f"https://{name}.example", f"{name}.example:7443", f"{name}.example:7444"
+        entries.append(ServerEntry(url, peers, release, certificate.decode(), keys))
     zone = datetime.timezone(datetime.timedelta(hours=1), "CET")
     terms = CollectionTerms(
         name="Survey of working hours 2027",

@@ -10,7 +10,6 @@ import yaml
 
 from dpmpc.cli.main import parser
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.connections import OTHER_FILES
 from support.lints import check_each
 
 ROOT = Path(__file__).parent.parent
@@ -58,7 +57,8 @@ def test_the_commands_of_the_walk_through_exist():
 def check_unit(unit):
     (command,) = re.findall(r"^ExecStart=/opt/dpmpc/bin/dpmpc (.*)$", unit.read_text(), re.MULTILINE)
     values = {"${TASK}": "/etc/dpmpc/survey.json", "${SERVER}": "0", "${LISTEN}": "0.0.0.0:7443", "%i": "survey"}
-    values |= {"$SERVE_OPTIONS": "--web 127.0.0.1:8080", "$RELEASE_OPTIONS": "--without 2"}
+    values |= {"$WEB": "--proxy 127.0.0.1:8080", "${MONITOR}": "127.0.0.1:9443"}
+    values |= {"$SERVE_OPTIONS": "--rate 100", "$RELEASE_OPTIONS": "--without 2"}
     for name, value in values.items():
         command = command.replace(name, value)
     assert parser().parse_args(shlex.split(command)).run is not None
@@ -76,12 +76,12 @@ def test_the_container_is_watched_and_started_by_commands_that_exist():
     started = parser().parse_args(service["command"])
     assert (started.command, started.server, started.log_format) == ("serve", 2, "json")
     watched = parser().parse_args(shlex.split(service["healthcheck"]["test"])[1:])
-    assert (watched.command, watched.server, watched.collection) == ("status", 2, started.collection)
-    assert watched.where.endswith(f":{started.listen[1]}")
-    assert service["ports"] == [f"{started.listen[1]}:{started.listen[1]}"]
+    host, port = started.monitor
+    assert (watched.command, watched.where) == ("status", f"http://{host}:{port}")
+    assert service["ports"] == [f"{started.listen[1]}:{started.listen[1]}", f"443:{started.web[1]}"]
     assert {volume.split(":")[1] for volume in service["volumes"]} == {started.folder, started.collection}
     assert (service["cap_drop"], service["read_only"], service["ulimits"]["core"]) == (["ALL"], True, 0)
-    assert service["ulimits"]["nofile"] >= Limits().connections + OTHER_FILES
+    assert service["ulimits"]["nofile"] >= 2 * Limits().requests
     released = re.search(r"serve (release .*)\n", text.replace("\\\n#", ""))[1]
     assert parser().parse_args(shlex.split(released)).folder == started.folder
 

@@ -42,8 +42,9 @@ class Servers:
     folder: Path  # holds the task file and a folder for each server
     collection: Collection  # the public facts
     options: tuple[str, ...] = ()  # of `dpmpc serve`, for every server
-    webs: tuple[int, ...] = ()  # ports of the doors
-    door_paths: dict[int, Path] = dataclasses.field(default_factory=dict)  # of doors that are no ports
+    monitors: tuple[int, ...] = ()  # ports for the operator
+    proxied: tuple[int, ...] = ()  # ports for a reverse proxy
+    proxy_paths: dict[int, Path] = dataclasses.field(default_factory=dict)  # in place of such a port
     processes: dict[int, subprocess.Popen[str]] = dataclasses.field(default_factory=dict)
 
     @classmethod
@@ -58,15 +59,18 @@ class Servers:
         suite: SuiteName = "x25519",
         **fields: Any,
     ) -> Self:
-        """Write identities and a collection that is open now, on free ports; `doors` beside the pinned ports."""
+        """Write identities and a collection that is open now, on free ports; with `doors` a place for a proxy, too."""
         entries = []
-        for server, port in enumerate(free_ports(servers)):
+        ports = free_ports((4 if doors else 3) * servers)
+        webs, pinned, monitors, proxied = (ports[first * servers : (first + 1) * servers] for first in range(4))
+        for server in range(servers):
             own = folder / f"server-{server}"
             own.mkdir(mode=0o700)
             certificate = write_identity(own / "identity", server, 2 * _DAY).decode()
             SealFolder(own / "seals").draw("trial", suite)
             keys = (read_public(own / "seals" / "trial.pub"),)
-            entries.append(ServerEntry(f"https://{HOST}:{port}", f"{HOST}:{port}", certificate, keys))
+            url, address = f"https://{HOST}:{webs[server]}", f"{HOST}:{pinned[server]}"
+            entries.append(ServerEntry(url, address, address, certificate, keys))  # they release after they served
         now = datetime.datetime.now(datetime.UTC)
         chosen: dict[str, Any] = {
             "name": "a trial",
@@ -84,7 +88,7 @@ class Servers:
         } | fields
         terms, schema = taken(CollectionTerms, chosen), schema_of(bounds, list(columns))
         collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
-        made = cls(folder, collection, options, webs=tuple(free_ports(servers)) if doors else ())
+        made = cls(folder, collection, options, monitors=tuple(monitors), proxied=tuple(proxied))
         collection.save(made.task_file)
         return made
 
@@ -98,23 +102,29 @@ class Servers:
         return ServerFolder(self.folder / f"server-{server}")
 
     def address(self, server: int) -> tuple[str, int]:
-        """Return where a server takes uploads."""
-        return self.collection.servers[server].release_address
+        """Return where a server takes uploads of clients."""
+        host, port = self.collection.servers[server].web_address
+        return str(host), port
+
+    def monitor(self, server: int) -> str:
+        """Return where a server answers its operator."""
+        return f"http://{HOST}:{self.monitors[server]}"
 
     def door(self, server: int) -> str:
-        """Return the address of a server's door."""
-        return f"http://{HOST}:{self.webs[server]}"
+        """Return where a proxy would reach a server."""
+        return f"http://{HOST}:{self.proxied[server]}"
 
     def launch(self, server: int) -> None:
         """Start a server, without waiting for it."""
-        host, port = self.address(server)
+        entry = self.collection.servers[server]
         command = [sys.executable, "-m", "dpmpc", "serve", str(self.task_file)]
         command += ["--server", str(server), "--folder", str(self.folder / f"server-{server}")]
-        command += ["--listen", f"{host}:{port}", *self.options]
-        if self.webs:
-            path = self.door_paths.get(server)
-            place = f"{HOST}:{self.webs[server]}" if path is None else f"unix:{path}"
-            command += ["--web", place, *([] if self.collection.proved else ["--unproved-web"])]
+        command += ["--listen", entry.peers, "--web", entry.url.removeprefix("https://")]
+        command += ["--monitor", f"{HOST}:{self.monitors[server]}", *self.options]
+        if self.proxied:
+            path = self.proxy_paths.get(server)
+            place = f"{HOST}:{self.proxied[server]}" if path is None else f"unix:{path}"
+            command += ["--proxy", place, *([] if self.collection.proved else ["--unproved-proxy"])]
         with (self.folder / f"server-{server}.log").open("a") as log:
             self.processes[server] = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, text=True)
 

@@ -193,14 +193,14 @@ def _frame_cases() -> list[tuple[str, Judge, list[bytes]]]:
 async def _feed_http(servers: Servers, count: int, changes: random.Random) -> dict[str, Any]:
     """Send mutated uploads and heads to the application; any answer but a refusal must be to a valid part of it."""
     from dpmpc.collection.admission import Limits
-    from dpmpc.collection.connections import IdleTimeout, start_http
-    from dpmpc.collection.doors import SEALED_UPLOADS
+    from dpmpc.collection.connections import listen, serve_http
+    from dpmpc.collection.doors import OWN_UPLOADS
     from dpmpc.collection.service import Service
     from dpmpc.collection.serving import keys_and_door
 
     print("fuzz: requests", file=sys.stderr)
     collection, folder = servers.collection, servers.server_folder(0)
-    path = SEALED_UPLOADS.format(digest=collection.digest.hex())
+    path = OWN_UPLOADS.format(digest=collection.digest.hex())
     form = SealedReports(collection)
     valid = list(map(form.seal, zip(*_valid_records(collection), strict=True)))
     parts = [report[: report.index(id_of(report)) + ID_BYTES + form.record_bytes[0]] for report in valid]
@@ -211,11 +211,10 @@ async def _feed_http(servers: Servers, count: int, changes: random.Random) -> di
         keys_and_door(collection, 0, folder, spool) as (opener, door),
     ):
         limits = Limits(rate=1e9, read_seconds=0.3)
-        service, guard = Service(collection, 0, spool, limits=limits, opener=opener, door=door), IdleTimeout(limits)
-        runner = await start_http(service.application(), limits, guard)
-        listener = await asyncio.get_running_loop().create_server(guard.protocol, HOST, 0)
-        sweeping = asyncio.create_task(guard.sweep())
-        port = listener.sockets[0].getsockname()[1]
+        service = Service(collection, 0, spool, limits=limits, opener=opener, door=door)
+        listeners = await listen(HOST, 0)
+        runner = await serve_http(service.clients(behind_proxy=False), limits, listeners)
+        port = listeners[0].getsockname()[1]
         for _ in range(0, count, HTTP_AT_ONCE):
             requests = [_request(path, valid, changes) for _ in range(HTTP_AT_ONCE)]
             answers = await asyncio.gather(*(_exchange(port, request) for request in requests))
@@ -224,8 +223,6 @@ async def _feed_http(servers: Servers, count: int, changes: random.Random) -> di
                 taken += accepted
                 wrong += accepted and not any(part in request for part in parts)
                 crashes += answer.startswith(b"HTTP/1.1 5")
-        sweeping.cancel()
-        listener.close()
         await runner.cleanup()
         await service.close()
         stored = {bytes(report) for report in spool.ids()}

@@ -38,12 +38,12 @@ from bench.harness import machine, markdown, summary, write
 from bench.system.collection_servers import Servers
 from bench.system.ports import HOST, free_ports
 from dpmpc.client import Client
-from dpmpc.collection.doors import SEALED_UPLOADS
+from dpmpc.collection.doors import OWN_UPLOADS, SEALED_UPLOADS
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, ProtocolFailure
-from dpmpc.network.identity import pinning_context, public_context
+from dpmpc.network.identity import pinning_context, serving_context
 
 REPORTS, SHORT_REPORTS = 40_000, 4_000
 CONNECTIONS = 64
@@ -179,7 +179,7 @@ def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]
         for number in range(ROUNDS):
             print(f"intake: round {number + 1} of {ROUNDS}, through a door", file=sys.stderr)
             bodies = _bodies(collection, each)
-            way = Way(servers.webs[0], processes["server"], "", path, None, lambda count: [])
+            way = Way(servers.proxied[0], processes["server"], "", path, None, lambda count: [])
             before = {name: _cpu_seconds(process) for name, process in processes.items()}
             start = time.perf_counter()
             asyncio.run(_send_all(way, bodies, connections))
@@ -206,7 +206,7 @@ def _way(servers: Servers, server: int) -> Way:
         servers.address(server)[1],
         servers.processes[server].pid,
         f"party-{server}",
-        SEALED_UPLOADS.format(digest=collection.digest.hex()),
+        OWN_UPLOADS.format(digest=collection.digest.hex()),
         pinning_context(collection.servers[server].certificate.encode()),
         functools.partial(_bodies, collection),
     )
@@ -341,7 +341,7 @@ def _serve_bare(identity: Path, port: int) -> None:
         application.router.add_post(SEALED_UPLOADS, handle)
         runner = web.AppRunner(application, access_log=None)
         await runner.setup()
-        await web.TCPSite(runner, HOST, port, ssl_context=public_context(identity)).start()
+        await web.TCPSite(runner, HOST, port, ssl_context=serving_context(identity)).start()
         print("ready", flush=True)
         await asyncio.Event().wait()
 

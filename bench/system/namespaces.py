@@ -37,7 +37,7 @@ CLIENT = SERVERS  # the host after the servers'
 REPORTS, SHORT_REPORTS = 2000, 300
 DELAY, LOSS = 0.04, 0.01
 CONNECT_SECONDS, STEP_SECONDS = 60, 15
-UPLOAD_PORT, RELEASE_PORT = 7443, 7444
+WEB_PORT, PEERS_PORT, RELEASE_PORT = 7442, 7443, 7444
 _LONGEST = 600.0
 _AGREED = "batch:"  # the line of progress after which the last server is cut off
 _BROKEN = 3  # exit status
@@ -111,8 +111,10 @@ def prepare(folder: Path, reports: int) -> Servers:
         own = folder / f"server-{server}"
         own.mkdir(mode=0o700)
         _done(_dpmpc("identity", str(own / "identity"), "--server", str(server)), folder)
-        url, peer = (f"{Wire.address(server)}:{port}" for port in (UPLOAD_PORT, RELEASE_PORT))
-        command += ["--server", f"https://{url}", peer, str(own / "identity" / "party.crt")]
+        _done(_dpmpc("identity", str(own / "seals"), "--seal", "trial"), folder)
+        web, peers, release = (f"{Wire.address(server)}:{port}" for port in (WEB_PORT, PEERS_PORT, RELEASE_PORT))
+        command += ["--server", f"https://{web}", peers, release, str(own / "identity" / "party.crt")]
+        command += ["--seal", str(own / "seals" / "trial.pub")]
     times = {"opens": now - _HOUR, "closes": now + _HOUR, "expires": now + 2 * _HOUR}
     for name, moment in times.items():
         command += [f"--{name}", moment.isoformat(timespec="seconds")]
@@ -129,7 +131,7 @@ def serving(wire: Wire, folder: Path) -> Iterator[None]:
     commands = [
         wire.command(
             server,
-            _dpmpc("serve", "collection.json", *_own(server), "--listen", f"{wire.address(server)}:{UPLOAD_PORT}"),
+            _dpmpc("serve", "collection.json", *_own(server), *_places(wire.address(server))),
         )
         for server in range(SERVERS)
     ]
@@ -209,6 +211,10 @@ def _release(server: int) -> list[str]:
 
 def _own(server: int) -> list[str]:
     return ["--server", str(server), "--folder", f"server-{server}"]
+
+
+def _places(host: str) -> list[str]:
+    return ["--listen", f"{host}:{PEERS_PORT}", "--web", f"{host}:{WEB_PORT}"]
 
 
 def _dpmpc(*arguments: str) -> list[str]:

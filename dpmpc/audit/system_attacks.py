@@ -187,7 +187,7 @@ def trial_collection(folder: Path, schema: Schema, *, minimum_batch: int, **opti
         SealFolder(own / "seals").draw("trial")
         keys = (read_public(own / "seals" / "trial.pub"),)
         name = f"server-{server}.example"
-        entries.append(ServerEntry(f"https://{name}", f"{name}:7444", certificate, keys))
+        entries.append(ServerEntry(f"https://{name}", f"{name}:7443", f"{name}:7444", certificate, keys))
     now = datetime.datetime.now(datetime.UTC)
     terms = CollectionTerms(
         name="a trial",

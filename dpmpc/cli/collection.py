@@ -89,10 +89,20 @@ def add_commands(commands: Any) -> None:
     collection.add_argument(
         "--server",
         action="append",
-        nargs=3,
+        nargs=4,
         required=True,
-        metavar=("URL", "HOST:PORT", "CERTIFICATE"),
-        help="for each server in order: where clients upload, where the other servers reach it, its party.crt",
+        metavar=("URL", "PEERS", "RELEASE", "CERTIFICATE"),
+        help="for each server in order: its web endpoint https://HOST[:PORT] for clients; HOST:PORT where the other "
+        "servers hand reports on to it, and where they reach it for the release; its party.crt",
+    )
+    collection.add_argument(
+        "--public-certificate",
+        action="append",
+        type=int,
+        default=[],
+        metavar="J",
+        help="a reverse proxy answers at the web endpoint of server J, with a certificate of a public authority; "
+        "otherwise clients pin the server's own",
     )
     collection.add_argument(
         "--seal",
@@ -170,18 +180,32 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--server", type=int, required=True, metavar="I", help="this server's number")
     serve.add_argument("--folder", required=True, metavar="DIR", help="this server's folder, with identity/ in it")
     serve.add_argument(
-        "--listen", type=address, default=("127.0.0.1", 8443), metavar="HOST:PORT", help="default 127.0.0.1:8443"
+        "--listen",
+        type=address,
+        default=("127.0.0.1", 8443),
+        metavar="HOST:PORT",
+        help="the pinned port, for the other servers alone (default 127.0.0.1:8443)",
     )
     serve.add_argument(
-        "--web",
-        type=_door_place,
+        "--web", type=address, metavar="HOST:PORT", help="for clients, who see this server's own certificate"
+    )
+    serve.add_argument(
+        "--proxy",
+        type=_proxy_place,
         metavar="HOST:PORT|unix:PATH",
-        help="a door for browsers too, on loopback or at a UNIX socket: plain HTTP for a reverse proxy",
+        help="for clients through a reverse proxy, which a public collection needs: plain HTTP on loopback or at a "
+        "UNIX socket",
     )
     serve.add_argument(
-        "--unproved-web",
+        "--unproved-proxy",
         action="store_true",
-        help="open the door though clients prove nothing: whoever ends TLS could spoil the release",
+        help="--proxy though clients prove nothing: whoever ends TLS could spoil the release",
+    )
+    serve.add_argument(
+        "--monitor",
+        type=address,
+        metavar="HOST:PORT",
+        help="for the operator: /healthz, /metrics and /v1/status with exact counts, in plain HTTP",
     )
     serve.add_argument(
         "--store",
@@ -194,12 +218,7 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument("--rate", type=float, metavar="R", help="reports a second that an address may send")
     serve.add_argument("--max-body", type=int, metavar="BYTES", help="longest request")
     serve.add_argument("--max-waiting", type=int, metavar="BYTES", help="most that requests may hold together")
-    serve.add_argument("--requests", type=int, metavar="N", help="most requests at once at the door")
-    serve.add_argument("--connections", type=int, metavar="N", help="most connections at once")
-    serve.add_argument("--address-connections", type=int, metavar="N", help="most connections of one address at once")
-    serve.add_argument(
-        "--metrics-for-all", action="store_true", help="answer /metrics, and exact counts of reports, to every address"
-    )
+    serve.add_argument("--requests", type=int, metavar="N", help="most requests of clients at once")
     serve.add_argument(
         "--log-level",
         choices=("debug", "info", "warning", "error"),
@@ -215,8 +234,8 @@ def _add_serve(commands: Any) -> None:
     serve.set_defaults(run=_serve)
 
 
-def _door_place(text: str) -> tuple[str, int] | Path:
-    """Parse where a proxy reaches a door."""
+def _proxy_place(text: str) -> tuple[str, int] | Path:
+    """Parse where a reverse proxy reaches a server."""
     return Path(text.removeprefix("unix:")) if text.startswith("unix:") else address(text)
 
 
@@ -286,11 +305,13 @@ def _collection(options: argparse.Namespace) -> None:
     if len(seals) != len(options.server):
         raise InputError(f"seal: {len(seals)} given, one for each of {len(options.server)} servers expected")
     servers = tuple(
-        ServerEntry(url, release, _text(path), keys, organisation)
-        for (url, release, path), keys, organisation in zip(
-            options.server, seals, _organisations(options.organisation, len(seals)), strict=True
+        ServerEntry(url, peers, release, _text(path), keys, number in options.public_certificate, organisation)
+        for number, ((url, peers, release, path), keys, organisation) in enumerate(
+            zip(options.server, seals, _organisations(options.organisation, len(seals)), strict=True)
         )
     )
+    if unknown := [number for number in options.public_certificate if not 0 <= number < len(servers)]:
+        raise InputError(f"public_certificate: {unknown[0]} given, a server from 0 to {len(servers) - 1} expected")
     terms = CollectionTerms(
         name=options.name,
         servers=servers,
@@ -461,7 +482,8 @@ def _described(collection: Any, path: str) -> Iterator[str]:
     for variable in schema.variables:
         yield f"column {variable.in_words}"
     for number, server in enumerate(collection.servers):
-        yield f"server {number}: {server.url}, {server.release}"
+        shown = "a public authority's certificate" if server.public_certificate else "its own certificate"
+        yield f"server {number}: {server.url} ({shown}), servers at {server.peers}, release at {server.release}"
         if server.organisation:
             yield f"  run by {server.organisation}, as the task file says"
         certificate = server.certificate.encode()
@@ -520,38 +542,37 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
     from dpmpc.collection.admission import Limits
     from dpmpc.collection.logs import configure
     from dpmpc.collection.server_folder import ServerFolder
-    from dpmpc.collection.serving import serve
+    from dpmpc.collection.serving import ServerPlaces, serve
     from dpmpc.collection.task_file import Collection
 
     configure(options.log_level, options.log_format)
     collection = Collection.load(options.collection)
-    host, port = options.listen
-    if options.web is not None and not (collection.proved or options.unproved_web):
+    if options.web is None and options.proxy is None:
+        raise InputError("web, proxy: none given, one of the two expected: no client would reach this server")
+    if options.proxy is not None and not (collection.proved or options.unproved_proxy):
         raise InputError(
-            "web: a door given for a collection without proofs: whoever ends TLS for it could exchange a record of an "
-            "honest report and spoil the release; --unproved-web if that is as it should be (docs/security.md)"
+            "proxy: one given for a collection without proofs: whoever ends TLS for it could exchange a record of an "
+            "honest report and spoil the release; --unproved-proxy if that is as it should be (docs/security.md)"
         )
     given = {
         "rate": options.rate,
         "body_bytes": options.max_body,
         "waiting_bytes": options.max_waiting,
         "requests": options.requests,
-        "connections": options.connections,
-        "address_connections": options.address_connections,
     }
 
     def tell(bound: int) -> None:
-        print(f"server {options.server} of collection {collection.digest.hex()} listens on {host}:{bound}", flush=True)
+        print(
+            f"server {options.server} of collection {collection.digest.hex()} listens on {options.listen[0]}:{bound}",
+            flush=True,
+        )
 
     serve(
         collection,
         options.server,
         ServerFolder(Path(options.folder)),
-        host,
-        port,
+        ServerPlaces(peers=options.listen, web=options.web, proxy=options.proxy, monitor=options.monitor),
         limits=Limits(**{name: value for name, value in given.items() if value is not None}),
-        metrics_for_all=options.metrics_for_all,
-        web=options.web,
         store=options.store,
         workers=options.workers,
         on_listening=tell,

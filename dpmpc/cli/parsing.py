@@ -52,13 +52,13 @@ EXAMPLES: dict[str, str] = {
     "completion": "dpmpc completion bash > ~/.local/share/bash-completion/completions/dpmpc",
     "identity": "dpmpc identity server-0/identity --server 0 --days 400",
     "collection": "dpmpc collection survey.json --name Survey --bounds bounds.toml "
-    "--server https://a.example:7443 a.example:7444 a.crt --seal a.pub "
-    "--server https://b.example:7443 b.example:7444 b.crt --seal b.pub "
+    "--server https://a.example a.example:7443 a.example:7444 a.crt --seal a.pub "
+    "--server https://b.example b.example:7443 b.example:7444 b.crt --seal b.pub "
     "--opens 2027-01-31T08:00+01:00 --closes 2027-03-01T00:00+01:00 --expires 2027-04-01T00:00+02:00 "
     "--minimum-batch 2e4 --largest-batch 1e6 --epsilon 1 --delta 1e-7",
     "inspect": "dpmpc inspect survey.json",
     "roster": "dpmpc roster survey.json --names names.txt --out tickets",
-    "serve": "dpmpc serve survey.json --server 0 --folder server-0 --listen 0.0.0.0:7443",
+    "serve": "dpmpc serve survey.json --server 0 --folder server-0 --listen 0.0.0.0:7443 --web 0.0.0.0:443",
     "status": "dpmpc status survey.json",
     "submit": "dpmpc submit survey.json people.csv --state people.state --batch 10",
     "withdraw": "dpmpc withdraw survey.json --state people.state",

@@ -9,7 +9,7 @@ from typing import Any
 
 from dpmpc.errors import InputError, PartyMissing, ProtocolFailure
 
-_URL = "https://"
+_URLS = ("https://", "http://")
 
 
 def add_commands(commands: Any) -> None:
@@ -23,8 +23,8 @@ def add_commands(commands: Any) -> None:
     status.add_argument(
         "where",
         metavar="URL",
-        help="https://HOST:PORT of a server, or the task file, for all its servers; with the file certificates are "
-        "checked",
+        help="https://HOST:PORT of a server, or the task file, for all its servers, whose certificates are checked; "
+        "http://HOST:PORT of a server's monitor on this machine",
     )
     status.add_argument("--collection", metavar="FILE", help="the task file, to check the certificate behind a URL")
     status.add_argument(
@@ -65,25 +65,25 @@ def _ask(options: argparse.Namespace) -> list[Any]:
     from dpmpc.collection.status import ask, ask_all
     from dpmpc.collection.task_file import Collection
 
-    if not options.where.startswith(_URL):
+    if not options.where.startswith(_URLS):
         if options.collection is not None or options.server is not None:
             raise InputError(f"collection, server: given with the file {options.where!r}, a URL expected with them")
         if not Path(options.where).is_file():
             raise InputError(f"url: {options.where!r} given, https://HOST:PORT or a task file expected")
         return list(asyncio.run(ask_all(Collection.load(options.where))))
-    number, certificate = None, None
+    number, entry = None, None
     if options.collection is not None:
-        number, certificate = _pinned(Collection.load(options.collection), options.where, options.server)
+        number, entry = _named(Collection.load(options.collection), options.where, options.server)
     elif options.server is not None:
         raise InputError(f"server: {options.server} given, expected with --collection alone")
     try:
-        return [asyncio.run(ask(options.where, server=number, certificate=certificate))]
+        return [asyncio.run(ask(options.where, server=number, entry=entry))]
     except ProtocolFailure as error:
         return [error]
 
 
-def _pinned(collection: Any, url: str, server: int | None) -> tuple[int, str]:
-    """Return the number and the certificate of the server behind a URL."""
+def _named(collection: Any, url: str, server: int | None) -> tuple[int, Any]:
+    """Return the number and the entry of the server behind a URL."""
     if server is None:
         urls = [entry.url for entry in collection.servers]
         if url.rstrip("/") not in urls:
@@ -91,4 +91,4 @@ def _pinned(collection: Any, url: str, server: int | None) -> tuple[int, str]:
         server = urls.index(url.rstrip("/"))
     if not 0 <= server < len(collection.servers):
         raise InputError(f"server: {server} given, 0 to {len(collection.servers) - 1} expected")
-    return server, collection.servers[server].certificate
+    return server, collection.servers[server]

@@ -2,13 +2,14 @@
 
 Promised: a body is as long as it was announced to be, and no longer than `Limits.body_bytes`, or one record where that
 is longer; its payloads take at most `Limits.share_bytes`, or that of one record; what all requests together hold is at
-most `Limits.waiting_bytes`, or one body where that is longer; at a door at most `Limits.requests` requests are under
+most `Limits.waiting_bytes`, or one body where that is longer; at most `Limits.requests` requests of clients are under
 way; of both one address holds at most as much as it leaves free; an address has `Limits.rate` reports a second; outside
 its times a collection takes nothing. All this in bounded memory: of the `ADDRESSES` addresses seen last. Not promised:
-that an attacker with many addresses is kept away, or that nobody shares an address with one.
+that an attacker with many addresses is kept away, or that nobody shares an address with one; nor anything of who sends
+slowly or connects and says nothing, whom a reverse proxy turns away.
 
-An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given. At a door,
-which only a proxy reaches, it is the last one in the header X-Forwarded-For, which the proxy writes: those before it
+An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given. Behind a
+proxy it is the last one in the header X-Forwarded-For, which the proxy writes: those before it
 are what the caller says. Who comes without the header counts as one caller.
 """
 
@@ -51,13 +52,9 @@ class Limits:
     # most that the payloads of one body may take: keys, which are expanded during the release, or words
     share_bytes: int = 1 << 25
     waiting_bytes: int = 1 << 26  # most that the bodies being read or stored may take together, unless it is one alone
-    connections: int = 1024  # most at once, in all and of one address; each takes a file descriptor and about 350 kB
-    address_connections: int = 128
-    handshakes: int = 256  # most of them whose TLS handshake is not done, in all and of one address
-    address_handshakes: int = 64
-    requests: int = 1024  # most at once at a door; each takes a file descriptor
-    read_seconds: float = 20.0  # longest time for a body, for a request's head, and between requests
-    send_seconds: float = 60.0  # longest time for an answer of a door
+    requests: int = 1024  # most at once of clients; each takes a file descriptor
+    read_seconds: float = 20.0  # longest time for a body, and between requests
+    send_seconds: float = 60.0  # longest time for an answer to a client
 
     def __post_init__(self) -> None:
         for field in dataclasses.fields(self):
@@ -67,8 +64,7 @@ class Limits:
         """Return what one of several processes takes, so that all of them keep to the limits of a server."""
         if workers == 1:
             return self
-        shared = ("waiting_bytes", "requests", "connections", "address_connections", "handshakes", "address_handshakes")
-        parts = {name: max(1, getattr(self, name) // workers) for name in shared}
+        parts = {name: max(1, getattr(self, name) // workers) for name in ("waiting_bytes", "requests")}
         return dataclasses.replace(self, rate=self.rate / workers, **parts)
 
 
@@ -115,7 +111,7 @@ class Admission:
         self._buckets = Buckets(limits.rate)
         self.waiting = 0
         self._held: collections.Counter[str] = collections.Counter()  # of `waiting`, by address
-        self.requests = 0  # under way at a door
+        self.requests = 0  # of clients that are under way
         self._requests_of: collections.Counter[str] = collections.Counter()  # by address
 
     def longest_of(self, record: int) -> int:
@@ -149,7 +145,7 @@ class Admission:
 
     @contextmanager
     def place(self, address: str | None) -> Iterator[None]:
-        """Hold a place for a request at a door, or refuse it: an address has at most as many as it leaves free."""
+        """Hold a place for a request of a client, or refuse it: an address has at most as many as it leaves free."""
         network, most = network_of(address), self._limits.requests
         if self.requests >= most or self._requests_of[network] >= most - self.requests:
             raise Refusal(503, "Busy", "requests: more at once than are free for one address", FULL_SECONDS)

@@ -133,7 +133,7 @@ def design_collection(
     noise = fields.pop("noise")
     for margin in MARGINS[task.noising.reaches_several_rows(task.sketch) :]:
         collection = Collection(
-            format=3,
+            format=4,
             **msgspec.structs.asdict(terms),
             template={**fields, "noise": _raised(noise, margin)},
         )

@@ -45,6 +45,7 @@ STORED = 200
 FINAL = frozenset({STORED, 400, 401, 403, 404, 409, 410})  # answers after which nobody tries again
 UNREACHABLE = "unreachable"
 SEALED_UPLOADS = "/v2/collections/{digest}/reports"
+OWN_UPLOADS = f"{SEALED_UPLOADS}/here"  # which are not handed on: the client sends them to every server itself
 WITHDRAWALS = "/v2/collections/{digest}/withdrawals"
 MOST_WITHDRAWALS = 16  # in one request
 GROUP_REPORTS = 256  # most that are handed to another server in one request
@@ -246,9 +247,10 @@ class _Courier:
     def __init__(self, collection: Collection, server: int, identity: Path, outbox: Outbox, log: RateLimitedLogger):
         entry = collection.servers[server]
         self._collection, self._server, self._outbox, self._log = collection, server, outbox, log
-        self._url = entry.url + SEALED_UPLOADS.format(digest=collection.digest.hex())
-        self._withdrawals_url = entry.url + WITHDRAWALS.format(digest=collection.digest.hex())
-        self._keys_url = entry.url + ADDED_KEYS.format(digest=collection.digest.hex())
+        self._url, self._withdrawals_url, self._keys_url = (
+            f"https://{entry.peers}{path.format(digest=collection.digest.hex())}"
+            for path in (SEALED_UPLOADS, WITHDRAWALS, ADDED_KEYS)
+        )
         self.added: tuple[AddedKey, ...] = ()
         self._context = pinning_context(entry.certificate.encode(), identity)
         self._most = max(1, min(GROUP_REPORTS, GROUP_BYTES // SealedReports(collection).report_bytes))

@@ -86,7 +86,7 @@ def form_files() -> dict[str, tuple[bytes, str]]:
     return {path: ((folder / name).read_bytes(), kind) for path, (name, kind) in _FORM.items()}
 
 
-def page(collection: Collection, status: Status, *, form: bool = False) -> str:
+def page(collection: Collection, status: Status) -> str:
     """Return the page of a collection as HTML, with what its status says of it now, and a link to the form."""
 
     def said(text: str) -> str:
@@ -99,7 +99,6 @@ def page(collection: Collection, status: Status, *, form: bool = False) -> str:
             # a <style> knows no escapes, and its hash is in the header: this is our own file
             style=Markup(_style()),  # noqa: S704
             status=status,
-            form=form,
             name=said(collection.name),
             purpose=printable(collection.purpose),
             contact=printable(collection.contact),

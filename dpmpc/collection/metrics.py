@@ -37,7 +37,6 @@ class Metrics:
         log: RateLimitedLogger,
         stored: Callable[[], float],
         waiting: Callable[[], float],
-        connections: Callable[[], float],
     ):
         registry = CollectorRegistry()
         self._registry, self._log = registry, log
@@ -45,12 +44,6 @@ class Metrics:
         self._accepted = Counter("dpmpc_reports_accepted", "Reports stored and acknowledged", registry=registry)
         self._duplicates = Counter("dpmpc_reports_duplicate", "Reports acknowledged again", registry=registry)
         self._rejected = Counter("dpmpc_requests_rejected", "Uploads turned away", ["reason"], registry=registry)
-        self._connections = Counter(
-            "dpmpc_connections_refused",
-            "Connections refused, or dropped while idle, because there were too many; or whose proxy named nobody",
-            ["reason"],
-            registry=registry,
-        )
         self._bytes = Counter("dpmpc_upload_bytes", "Bytes of accepted bodies", registry=registry)
         self._seconds = Histogram(
             "dpmpc_commit_seconds", "Time to store a group of uploads", buckets=_COMMIT_SECONDS, registry=registry
@@ -61,7 +54,6 @@ class Metrics:
         for name, text, function in (
             ("dpmpc_reports_stored", "Reports in the spool", stored),
             ("dpmpc_waiting_bytes", "Bytes that uploads hold until they are stored", waiting),
-            ("dpmpc_connections", "Open connections", connections),
         ):
             Gauge(name, text, registry=registry).set_function(function)
 
@@ -84,10 +76,6 @@ class Metrics:
         self._rejected.labels(reply.cause).inc()
         self._refused[reply.cause] += 1
         self._log.log(logging.INFO, f"upload refused: {reply.status} {reply.cause}", cause=reply.cause)
-
-    def count_refused_connection(self, reason: str) -> None:
-        """Count a connection that was refused or dropped."""
-        self._connections.labels(reason).inc()
 
     def observe_group(self, requests: int, seconds: float) -> None:
         """Count one commit."""

@@ -1,5 +1,9 @@
 """The servers of a collection, as its task file names them: where they are, their certificates, and keys to seal to.
 
+Each server listens at three places: clients reach it at its *web endpoint*, directly or through a reverse proxy; the
+other servers hand reports on to it at its *pinned port*, which requires a certificate of theirs; and for the release
+they reach it at a port of its own.
+
 Promised: an entry that passes `check_servers` is one that clients and servers can reach and pin, with keys that clients
 can seal to, none of them shared. Not promised: that somebody answers there, or who runs it.
 """
@@ -7,6 +11,7 @@ can seal to, none of them shared. Not promised: that somebody answers there, or 
 from __future__ import annotations
 
 import hashlib
+import ssl
 import urllib.parse
 from collections.abc import Sequence
 
@@ -14,7 +19,7 @@ import msgspec
 
 from dpmpc.collection.sealing_suites import SUITES, SuiteName
 from dpmpc.errors import InputError
-from dpmpc.network.identity import check_certificate
+from dpmpc.network.identity import check_certificate, party_name, pinning_context
 from dpmpc.untrusted import is_unicode
 
 HTTPS_PORT = 443
@@ -53,21 +58,28 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
     Parameters
     ----------
     url : str
-        Where clients upload: ``https://HOST[:PORT]``.
+        Its web endpoint, for clients: ``https://HOST[:PORT]``.
+    peers : str
+        Its pinned port, where the other servers hand reports and withdrawals on to it: ``HOST:PORT``.
     release : str
         Where the other servers reach it for the release: ``HOST:PORT``.
     certificate : str
-        Its certificate in PEM, which clients and servers pin. It names the server as ``party-NUMBER``, not its host.
+        Its certificate in PEM, which the other servers pin. It names the server as ``party-NUMBER``, not its host.
     keys : tuple of SealKey
         In the order of their numbers, of which clients use the last one.
+    public_certificate : bool
+        Whether what answers at the web endpoint, a reverse proxy, shows a certificate that a public authority has
+        issued to its host. Otherwise clients pin `certificate` there, too.
     organisation : str
         Who runs it, for people, as whoever wrote the file says; at most 200 characters. Nothing proves it.
     """
 
     url: str
+    peers: str
     release: str
     certificate: str
     keys: tuple[SealKey, ...]
+    public_certificate: bool = False
     organisation: str = ""
 
     @property
@@ -77,15 +89,33 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
 
     @property
     def release_address(self) -> tuple[str, int]:
-        """Host and port for the other servers."""
-        host, _, port = self.release.rpartition(":")
-        return host.lower().removeprefix("[").removesuffix("]"), int(port)
+        """Host and port for the other servers, during the release."""
+        return _host_and_port(self.release)
 
     @property
-    def upload_address(self) -> tuple[str | None, int]:
+    def peer_address(self) -> tuple[str, int]:
+        """Host and port for the other servers, while reports are taken."""
+        return _host_and_port(self.peers)
+
+    @property
+    def web_address(self) -> tuple[str | None, int]:
         """Host and port for clients."""
         parts = urllib.parse.urlsplit(self.url)
         return parts.hostname, parts.port or HTTPS_PORT
+
+    def trusted_by_clients(self, number: int) -> tuple[ssl.SSLContext, str | None]:
+        """Return the TLS context of a client at the web endpoint of this server, whose number is given.
+
+        The second value is the name that the certificate there has to have, or None if that is the name of the host.
+        """
+        if self.public_certificate:
+            return ssl.create_default_context(), None
+        return pinning_context(self.certificate.encode()), party_name(number)
+
+
+def _host_and_port(place: str) -> tuple[str, int]:
+    host, _, port = place.rpartition(":")
+    return host.lower().removeprefix("[").removesuffix("]"), int(port)
 
 
 def check_servers(servers: Sequence[ServerEntry]) -> None:
@@ -95,7 +125,8 @@ def check_servers(servers: Sequence[ServerEntry]) -> None:
     for server, entry in enumerate(servers):
         _check_server(server, entry)
     for what, places in (
-        ("url", {server.upload_address for server in servers}),
+        ("url", {server.web_address for server in servers}),
+        ("peers address", {server.peer_address for server in servers}),
         ("release address", {server.release_address for server in servers}),
     ):
         if len(places) < len(servers):
@@ -113,11 +144,12 @@ def check_text(what: str, text: str, longest: int) -> None:
 
 
 def _check_server(number: int, server: ServerEntry) -> None:
-    host, _, port = server.release.rpartition(":")
     if not _is_https_host(server.url):
         raise InputError(f"servers: url {server.url!r} of server {number} given, https://HOST[:PORT] expected")
-    if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-        raise InputError(f"servers: release {server.release!r} of server {number} given, HOST:PORT expected")
+    for what, place in (("peers", server.peers), ("release", server.release)):
+        host, _, port = place.rpartition(":")
+        if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
+            raise InputError(f"servers: {what} {place!r} of server {number} given, HOST:PORT expected")
     check_text(f"servers: organisation of server {number}", server.organisation, LONGEST_NAME)
     check_certificate(server.certificate.encode(), number, "server")
 

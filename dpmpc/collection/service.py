@@ -1,26 +1,27 @@
-"""Answer the HTTP requests of a collection.
+"""Answer the HTTP requests of a collection, in three applications.
+
+*Clients* is for people, programs and browsers, directly or through a reverse proxy.
 
 ===============================================  ==========================================================
-``POST /v2/collections/DIGEST/reports``          body: reports (`sealing`)
+``POST /v2/collections/DIGEST/reports``          body: reports (`sealing`), which are handed on (`doors`)
+``POST /v2/collections/DIGEST/reports/here``     the same, handed on to no other server
 ``GET /v2/collections/DIGEST/keys``              keys that servers have added since it began (`added_keys`)
 ``POST /v2/collections/DIGEST/withdrawals``      secrets of reports that are taken back (`withdrawals`)
 ``GET /``                                        a page for people (`front_page`)
-``GET /contribute``                              a form for people, and its files (`front_page`); at doors alone
+``GET /contribute``                              a form for people, and its files (`front_page`)
 ``GET /v1/status``                               how this server stands (`status`), as JSON
 ``GET /v1/release``                              the release file, once this server has opened it
 ``GET /report``                                  the page of it for people, as `dpmpc verify --html` prints it
 ``GET /v1/collection``                           the content of the task file, whose SHA-256 is its digest
-``GET /healthz``                                 200 while uploads are stored, 503 after, or when the disk is full
-``GET /metrics``                                 to loopback addresses, unless an option says otherwise
 ===============================================  ==========================================================
 
-The *pinned* port has all of these. The *door* (``dpmpc serve --web``) is for browsers and whoever else reaches only an
-ordinary web address: it listens where a reverse proxy reaches it and strangers do not. It has neither
-``/healthz`` nor ``/metrics``, its answers may be read by pages of any origin, and what it takes is handed on to the
-other servers (`doors`). A caller's address is what the proxy says (`admission.caller_of`). What another server hands on
-comes to the pinned port, under that server's certificate, and is not handed on again.
+*Peers* is for the other servers, whose certificates the listener requires: reports and withdrawals, which are not
+handed on again, and keys. *Monitor* is for the operator: ``/healthz`` (200 while uploads are stored, 503 after, or when
+the disk is full), ``/metrics``, and ``/v1/status`` with the exact count.
 
-What is answered to uploads is in `replies`, what is counted and logged in `metrics`; `Service.close` logs the totals.
+What clients are answered may be read by pages of any origin. Behind a proxy a caller's address is what the proxy
+says (`admission.caller_of`). What is answered to uploads is in `replies`, what is counted and logged in `metrics`;
+`Service.close` logs the totals.
 
 Promised: no answer holds anything but public facts and what the client has itself sent.
 """
@@ -29,9 +30,8 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import ipaddress
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -62,7 +62,9 @@ from dpmpc.network.identity import certified_names, party_name
 LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; with less a server is not healthy, though it may still store some
 LOGGER = logging.getLogger("dpmpc.collection")
 _BEARER = "Bearer "
-DOOR = web.AppKey("door", bool)  # whether strangers come to an application through a proxy
+BEHIND_PROXY = web.AppKey("behind_proxy", bool)  # of the application for clients
+PEERS = web.AppKey("peers", bool)
+MONITOR = web.AppKey("monitor", bool)
 
 Handler = Callable[[Any], Awaitable[Any]]
 
@@ -78,7 +80,6 @@ class Service:
         *,
         roster: Roster | None = None,
         limits: Limits | None = None,
-        metrics_for_all: bool = False,
         opener: Opener | None,
         door: doors.Door,
         ledger: ReleaseLedger | None = None,
@@ -89,64 +90,75 @@ class Service:
             given = "none" if roster is None else "one"
             raise InputError(f"roster: {given} given for a collection with authenticated = {collection.authenticated}")
         self.collection, self.limits = collection, limits or Limits()
-        self.connections: Callable[[], int] = lambda: 0
         self.log = RateLimitedLogger(LOGGER)
-        self._server, self._roster, self._metrics_for_all, self._now = server, roster, metrics_for_all, now
+        self._server, self._roster, self._now = server, roster, now
         self._spool = spool
         form = ReportFormat(collection, server)
         self._hourly = HourlyCount(now())
         self._released = released  # the release file, once there is one
         self._reader = StateReader(collection, spool, ledger, released, now)
         self._admission = Admission(form, self.limits, self._reader)
-        self.metrics = Metrics(
-            self.log, lambda: self._commits.stored, lambda: self._admission.waiting, lambda: self.connections()
-        )
+        self.metrics = Metrics(self.log, lambda: self._commits.stored, lambda: self._admission.waiting)
         self._commits = GroupCommit(form, spool, self.metrics.observe_group)
         self._sealed = SealedUploads(
             collection, server, self._commits, self.metrics, opener=opener, roster=roster, door=door
         )
         self._withdrawals = Withdrawals(collection, server, spool, self._commits, roster=roster, door=door)
         self._guarantee = collection.promised
-        self._front: dict[bool, tuple[Status, bytes]] = {}
+        self._front: tuple[Status, bytes] | None = None
 
-    def application(self) -> Any:
-        """Return the aiohttp application of the pinned port."""
-        application = web.Application(client_max_size=self.longest, middlewares=[answer_errors(self.log)])
-        own = {("GET", "/healthz"): self._health, ("GET", "/metrics"): self._measure}
-        for (method, path), handler in (self._routes() | own).items():
-            application.router.add_route(method, path, handler)
+    def clients(self, *, behind_proxy: bool) -> Any:
+        """Return the aiohttp application for clients."""
+        application = self._application(
+            {
+                ("POST", doors.SEALED_UPLOADS): self._upload,
+                ("POST", doors.OWN_UPLOADS): self._upload,
+                ("OPTIONS", doors.SEALED_UPLOADS): self._allow,
+                ("POST", doors.WITHDRAWALS): self._withdraw,
+                ("GET", ADDED_KEYS): self._hand_out_keys,
+                ("GET", "/v1/collection"): self._describe,
+                ("GET", "/"): self._welcome,
+                ("GET", PATH): self._tell_status,
+                ("GET", RELEASE_PATH): self._hand_out_release,
+                ("GET", REPORT_PATH): self._hand_out_report,
+                **{("GET", path): self._hand_out_form for path in front_page.form_files()},
+            },
+            self._bound_requests,
+        )
+        application[BEHIND_PROXY] = behind_proxy
+        application.on_response_prepare.append(_allow_any_origin)
         return application
 
-    def door(self) -> Any:
-        """Return the aiohttp application of the door."""
-        application = web.Application(
-            client_max_size=self.longest, middlewares=[answer_errors(self.log), self._bound_requests]
+    def peers(self) -> Any:
+        """Return the aiohttp application for the other servers, which a listener with their certificates serves."""
+        application = self._application(
+            {
+                ("POST", doors.SEALED_UPLOADS): self._upload,
+                ("POST", doors.WITHDRAWALS): self._withdraw,
+                ("GET", ADDED_KEYS): self._hand_out_keys,
+            }
         )
-        application[DOOR] = True
-        own: dict[tuple[str, str], Handler] = {("OPTIONS", doors.SEALED_UPLOADS): self._allow}
-        own |= {("GET", path): self._hand_out_form for path in front_page.form_files()}
-        for (method, path), handler in (self._routes() | own).items():
+        application[PEERS] = True
+        return application
+
+    def monitor(self) -> Any:
+        """Return the aiohttp application for the operator."""
+        application = self._application(
+            {("GET", "/healthz"): self._health, ("GET", "/metrics"): self._measure, ("GET", PATH): self._tell_status}
+        )
+        application[MONITOR] = True
+        return application
+
+    def _application(self, routes: Mapping[tuple[str, str], Handler], *middlewares: Any) -> Any:
+        application = web.Application(client_max_size=self.longest, middlewares=[answer_errors(self.log), *middlewares])
+        for (method, path), handler in routes.items():
             application.router.add_route(method, path, handler)
-        application.on_response_prepare.append(_allow_any_origin)
         return application
 
     @property
     def longest(self) -> int:
         """The length of the longest body."""
         return self._admission.longest_of(self._sealed.report_bytes)
-
-    def _routes(self) -> dict[tuple[str, str], Handler]:
-        """Return what the pinned port and the door have both."""
-        return {
-            ("POST", doors.SEALED_UPLOADS): self._upload,
-            ("POST", doors.WITHDRAWALS): self._withdraw,
-            ("GET", ADDED_KEYS): self._hand_out_keys,
-            ("GET", "/v1/collection"): self._describe,
-            ("GET", "/"): self._welcome,
-            ("GET", PATH): self._tell_status,
-            ("GET", RELEASE_PATH): self._hand_out_release,
-            ("GET", REPORT_PATH): self._hand_out_report,
-        }
 
     async def close(self) -> None:
         """Store the uploads that are waiting, then accept no more."""
@@ -218,14 +230,16 @@ class Service:
         return answer.response()
 
     async def _withdraw(self, request: Any) -> Any:
-        through_door = DOOR in request.app
+        through_door = PEERS not in request.app
         try:
             self._require_collection(request)
             state = await self._state()
             if state.state in ("not open yet", "expired"):
                 raise CollectionClosed(f"withdrawal: the collection is {state.state}; nothing was changed")
-            length, limited = request.content_length, through_door or self._caller(request) is None
-            self._admission.measure(_sender(request), length, self._withdrawals.longest, SECRET_BYTES, limited=limited)
+            length = request.content_length
+            self._admission.measure(
+                _sender(request), length, self._withdrawals.longest, SECRET_BYTES, limited=through_door
+            )
             token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
             with self._admission.room(_sender(request), length, length):
                 answer = await self._withdrawals.take(await self._read(request), token, through_door=through_door)
@@ -235,20 +249,22 @@ class Service:
 
     async def _take(self, request: Any) -> Reply:
         size = self._sealed.report_bytes
-        door = self._server if DOOR in request.app else self._caller(request)
+        peer = self._peer(request) if PEERS in request.app else None
+        handed_on = not request.path.endswith(doors.OWN_UPLOADS.rpartition("/")[2])
+        door = peer if peer is not None else self._server if handed_on else None
         sender = _sender(request)
-        length = self._admit(request, size, limited=door in (None, self._server))
+        length = self._admit(request, size, limited=peer is None)
         with self._admission.room(sender, length, size):
             return await self._sealed.take(await self._read(request), sender, door)
 
-    def _caller(self, request: Any) -> int | None:
-        """Return the number of the server that calls, by its certificate, or None for anybody else."""
+    def _peer(self, request: Any) -> int:
+        """Return the number of the server that calls, by its certificate, which the listener has required."""
         certificate = None if request.transport is None else request.transport.get_extra_info("peercert")
         names = certified_names(certificate)
         for number in range(len(self.collection.servers)):
             if names == [party_name(number)] and number != self._server:
                 return number
-        return None
+        raise Refusal(403, "Unknown", "certificate: none of another server given, one expected")
 
     async def _allow(self, request: Any) -> Any:
         return web.Response(status=204)
@@ -300,7 +316,7 @@ class Service:
 
     async def _status_for(self, request: Any) -> Status:
         """Return the status of this server, with exact counts for those who may see them."""
-        own, exact = self.collection, self._may_see_figures(request)
+        own, exact = self.collection, MONITOR in request.app
         healthy, _ = await self._examine()
         state = await self._state()
         stored, counted = self._count_for_strangers(state)
@@ -332,11 +348,10 @@ class Service:
 
     async def _welcome(self, request: Any) -> Any:
         status = await self._status_for(request)
-        form = DOOR in request.app
-        if form not in self._front or self._front[form][0] != status:
-            self._front[form] = status, front_page.page(self.collection, status, form=form).encode()
+        if self._front is None or self._front[0] != status:
+            self._front = status, front_page.page(self.collection, status).encode()
         return web.Response(
-            body=self._front[form][1], content_type="text/html", charset="utf-8", headers=front_page.headers()
+            body=self._front[1], content_type="text/html", charset="utf-8", headers=front_page.headers()
         )
 
     async def _hand_out_release(self, request: Any) -> Any:
@@ -354,13 +369,7 @@ class Service:
         content, kind = front_page.form_files()[request.path]
         return web.Response(body=content, content_type=kind, headers=front_page.form_headers())
 
-    def _may_see_figures(self, request: Any) -> bool:
-        """Say whether a request is by the operator: through the door come strangers, from a proxy's address."""
-        return self._metrics_for_all or (DOOR not in request.app and _is_loopback(request.remote))
-
     async def _measure(self, request: Any) -> Any:
-        if not self._may_see_figures(request):
-            return refusal(403, "Forbidden", "metrics: only for loopback addresses").response()
         return web.Response(body=self.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
 
 
@@ -376,20 +385,13 @@ def _token(header: str) -> bytes:
 
 def _sender(request: Any) -> str | None:
     """Return the address that a request comes from, as far as that is known."""
-    return caller_of(request) if DOOR in request.app else request.remote
+    return caller_of(request) if request.app.get(BEHIND_PROXY, False) else request.remote
 
 
 async def _allow_any_origin(request: Any, response: Any) -> None:
-    """Let pages of any origin read what a door answers: it asks for no credentials, and says nothing secret."""
+    """Let pages of any origin read what is answered: it asks for no credentials, and says nothing secret."""
     response.headers["Access-Control-Allow-Origin"] = "*"
     if request.method == "OPTIONS":
         response.headers["Access-Control-Allow-Methods"] = "POST"
         response.headers["Access-Control-Allow-Headers"] = "Content-Type"
         response.headers["Access-Control-Max-Age"] = "86400"
-
-
-def _is_loopback(address: str | None) -> bool:
-    try:
-        return ipaddress.ip_address(address or "").is_loopback
-    except ValueError:
-        return False

@@ -1,13 +1,14 @@
 """Run one server of a collection as a process: sockets, TLS, signals.
 
-Beside the port that the collection names, a server may have a *door*: plain HTTP on the
-loopback interface or at the path of a UNIX socket, for a reverse proxy. The proxy ends TLS with an ordinary web
-certificate, and keeps strangers in bounds who send slowly, say nothing or come in thousands (docs/deploy/).
+It listens at up to four places (`service` has what each answers): for clients at its *web endpoint*, where it shows its
+own certificate; for a *reverse proxy*, in plain HTTP on the loopback interface or at the path of a UNIX socket; for the
+other servers at its *pinned port*; and for its operator at a *monitor*. A public collection needs the proxy, which
+keeps strangers in bounds who send slowly, say nothing or come in thousands, and shows an ordinary web certificate
+(docs/deploy/).
 
-Promised: TLS 1.3 with the certificate that the collection pins, and nothing else on the port; connections and
-handshakes are bounded in number and time (`dpmpc.collection.connections`), at the door bodies, requests at once and the
-time of each (`dpmpc.collection.admission`); SIGTERM and SIGINT stop the server within
-`connections.SHUTDOWN_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
+Promised: TLS 1.3 with the certificate that the collection pins, at the pinned port for the other servers alone; bodies,
+requests at once and the time of each are bounded (`dpmpc.collection.admission`); SIGTERM and SIGINT stop the server
+within `connections.SHUTDOWN_SECONDS` and what the disk takes, and what was acknowledged stays. A server that is killed
 loses nothing that it has acknowledged either.
 """
 
@@ -19,26 +20,14 @@ import dataclasses
 import logging
 import signal
 import ssl
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from socket import socket
-from typing import NamedTuple
-
-from aiohttp.web import SockSite
+from typing import Any
 
 from dpmpc.arguments import require_whole
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.connections import (
-    BACKLOG,
-    DoorPlace,
-    IdleTimeout,
-    LimitedListener,
-    close_door,
-    connections_allowed,
-    listen,
-    open_door,
-    start_http,
-)
+from dpmpc.collection.connections import Address, ProxyPlace, close_for_proxy, listen, open_for_proxy, serve_http
 from dpmpc.collection.doors import Door, Outbox
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
@@ -52,41 +41,91 @@ from dpmpc.collection.state import CLOCK_SECONDS, StateReader
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.workers import MOST_WORKERS, supervise
 from dpmpc.errors import InputError, SpoolError
-from dpmpc.network.identity import public_context
-from dpmpc.network.sockets import TrackedSocket
+from dpmpc.network.identity import serving_context
 
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-class _Listeners(NamedTuple):
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class ServerPlaces:
+    """Where a server listens.
+
+    Parameters
+    ----------
+    peers : tuple of str and int
+        Host and port for the other servers; port 0 is any that is free.
+    web : tuple of str and int, optional
+        Host and port for clients, who see the server's own certificate.
+    proxy : tuple of str and int, or path, optional
+        Where a reverse proxy reaches it: host and port on the loopback interface, or a UNIX socket.
+    monitor : tuple of str and int, optional
+        Host and port for the operator: plain HTTP, with exact counts.
+    """
+
+    peers: Address
+    web: Address | None = None
+    proxy: ProxyPlace | None = None
+    monitor: Address | None = None
+
+    def __post_init__(self) -> None:
+        if not (self.proxy is None or isinstance(self.proxy, Path) or self.proxy[0] in _LOOPBACK):
+            expected = f"one of {', '.join(_LOOPBACK)} or unix:PATH expected: a proxy before it ends TLS"
+            raise InputError(f"proxy: {self.proxy[0]} given, {expected}")
+
+    async def open(self) -> _Listeners:
+        """Open the sockets."""
+        opened = _Listeners(self)
+        try:
+            opened.peers = await listen(*self.peers)
+            opened.web = [] if self.web is None else await listen(*self.web)
+            opened.monitor = [] if self.monitor is None else await listen(*self.monitor)
+            opened.proxy = [] if self.proxy is None else [open_for_proxy(self.proxy)]
+        except BaseException:
+            opened.close()
+            raise
+        return opened
+
+
+@dataclasses.dataclass
+class _Listeners:
     """Open sockets, which the processes of a server share."""
 
-    pinned: list[TrackedSocket]
-    door: socket | None  # where it has one
-    door_place: DoorPlace | None
+    places: ServerPlaces
+    peers: list[socket] = dataclasses.field(default_factory=list)
+    web: list[socket] = dataclasses.field(default_factory=list)
+    proxy: list[socket] = dataclasses.field(default_factory=list)
+    monitor: list[socket] = dataclasses.field(default_factory=list)
+
+    @property
+    def all(self) -> list[socket]:
+        """All of them."""
+        return [*self.peers, *self.web, *self.proxy, *self.monitor]
+
+    @property
+    def port(self) -> int:
+        """The pinned port."""
+        port: int = self.peers[0].getsockname()[1]
+        return port
 
     def close(self) -> None:
         """Close this process's own."""
-        for listener in (*self.pinned, *([] if self.door is None else [self.door])):
+        for listener in self.all:
             listener.close()
 
     def end(self) -> None:
         """Close them for good."""
         self.close()
-        if self.door is not None and self.door_place is not None:
-            close_door(self.door_place, self.door)
+        if self.proxy and self.places.proxy is not None:
+            close_for_proxy(self.places.proxy, self.proxy[0])
 
 
 def serve(
     collection: Collection,
     server: int,
     folder: ServerFolder,
-    host: str,
-    port: int,
+    places: ServerPlaces,
     *,
     limits: Limits | None = None,
-    metrics_for_all: bool = False,
-    web: DoorPlace | None = None,
     store: str | None = None,
     workers: int = 1,
     on_listening: Callable[[int], None] = lambda port: None,
@@ -101,20 +140,16 @@ def serve(
         The number of the server.
     folder : ServerFolder
         Of this server.
-    host, port : str, int
-        Where to listen; port 0 is any that is free.
+    places : ServerPlaces
+        Where to listen.
     limits : Limits, optional
         How much is taken.
-    metrics_for_all : bool
-        See `Service`.
-    web : tuple of str and int, or path, optional
-        Where a proxy reaches the door: host and port on the loopback interface, or a UNIX socket.
     store : str, optional
         Address of the PostgreSQL database that takes the reports; the folder remembers it.
     workers : int
         How many processes take requests; several need such a database.
     on_listening : callable, optional
-        Called with the port.
+        Called with the pinned port.
 
     Raises
     ------
@@ -124,24 +159,13 @@ def serve(
         If the spool cannot be used.
     """
     folder.require_server(collection.verify(), server)
-    if not (web is None or isinstance(web, Path) or web[0] in _LOOPBACK):
-        expected = f"one of {', '.join(_LOOPBACK)} or unix:PATH expected: a proxy before it ends TLS"
-        raise InputError(f"web: {web[0]} given, {expected}")
     if require_whole("workers", workers, 1, MOST_WORKERS) > 1 and store is None and folder.store is None:
         raise InputError(f"workers: {workers} given, 1 expected without a store that several can write to (--store)")
     others = [entry.certificate.encode() for number, entry in enumerate(collection.servers) if number != server]
-    context = public_context(folder.identity, others)
+    pinned, shown = serving_context(folder.identity, others), serving_context(folder.identity)
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None
     if store is not None:
         folder.use_store(store)
-
-    async def open_all() -> _Listeners:
-        pinned = await listen(host, port)
-        try:
-            return _Listeners(pinned, None if web is None else open_door(web), web)
-        except BaseException:
-            _Listeners(pinned, None, None).close()
-            raise
 
     async def run(
         spool: ReportStore, ledger: ReleaseLedger, listeners: _Listeners | None, tell: Callable[[int], None]
@@ -153,16 +177,16 @@ def serve(
                 spool,
                 roster=roster,
                 limits=(limits or Limits()).for_one_of(workers),
-                metrics_for_all=metrics_for_all,
                 opener=opener,
                 door=door,
                 ledger=ledger,
                 released=folder.released(collection),
             )
-            opened = listeners or await open_all()
+            opened = listeners or await places.open()
             watching = asyncio.create_task(_watch_announcement(folder, spool))
             try:
-                await _listen(service, context, opened, door, tell)
+                async with _serving(service, opened, pinned, shown):
+                    await _until_stopped(service, opened, door, tell)
             finally:
                 watching.cancel()
                 opened.close() if listeners else opened.end()
@@ -186,12 +210,12 @@ def serve(
         return
     with folder.open_spool(collection, server, writer=True, workers=workers):
         pass  # what is wrong with the database is an error of this process, before any worker is there
-    listening = asyncio.run(open_all())
+    listening = asyncio.run(places.open())
     try:
         supervise(
             lambda worker: work(worker, listening, lambda port: None),
             workers,
-            lambda: on_listening(listening.pinned[0].getsockname()[1]),
+            lambda: on_listening(listening.port),
         )
     finally:
         listening.end()
@@ -224,58 +248,48 @@ def keys_and_door(
         yield opener, Door(collection, server, folder.identity, outbox, RateLimitedLogger(LOGGER))
 
 
-async def _listen(
-    service: Service,
-    context: ssl.SSLContext,
-    listeners: _Listeners,
-    door: Door | None,
-    on_listening: Callable[[int], None],
+@contextlib.asynccontextmanager
+async def _serving(
+    service: Service, listeners: _Listeners, pinned: ssl.SSLContext, shown: ssl.SSLContext
+) -> AsyncIterator[None]:
+    """Answer requests at all places, with TLS for peers (`pinned`) and for clients without a proxy (`shown`)."""
+    runners: list[Any] = []
+    try:
+        for application, opened, context in (
+            (service.peers(), listeners.peers, pinned),
+            (service.clients(behind_proxy=False), listeners.web, shown),
+            (service.clients(behind_proxy=True), listeners.proxy, None),
+            (service.monitor(), listeners.monitor, None),
+        ):
+            if opened:
+                runners.append(await serve_http(application, service.limits, opened, context))
+        yield
+    finally:
+        for runner in reversed(runners):  # each closes its sockets first
+            await runner.cleanup()
+
+
+async def _until_stopped(
+    service: Service, listeners: _Listeners, door: Door, on_listening: Callable[[int], None]
 ) -> None:
-    """Serve until a signal arrives, then finish the requests that have begun."""
+    """Hand on what comes, and log changes, until a signal arrives."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    limits = _within_open_files(service.limits)
-    idle = IdleTimeout(limits)
-    runners = [await start_http(service.application(), limits, idle)]
-    limited = LimitedListener(idle, limits, context, service.log, service.metrics.count_refused_connection)
-    service.connections = lambda: len(limited)
-    try:
-        if listeners.door is not None:
-            runners.append(await start_http(service.door(), limits))
-            await SockSite(runners[-1], listeners.door, backlog=BACKLOG).start()
-        running = [limited.accept(listeners.pinned), idle.sweep(), service.tell_times()]
-        if door is not None:
-            running.append(door.run())
-        tasks = [asyncio.create_task(each) for each in (*running, stop.wait())]
-        for listener in (*listeners.pinned, *([] if listeners.door is None else [listeners.door])):
-            LOGGER.info("listening on %s", _place_of(listener))
-        on_listening(listeners.pinned[0].getsockname()[1])
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        LOGGER.info("stopping")
-        for task in tasks:
-            task.cancel()
-        for ended in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(ended, Exception):
-                raise ended
-    finally:
-        for listener in listeners.pinned:
-            listener.close()
-        for runner in reversed(runners):  # that of a door closes its socket first
-            await runner.cleanup()
+    tasks = [asyncio.create_task(each) for each in (service.tell_times(), door.run(), stop.wait())]
+    for listener in listeners.all:
+        LOGGER.info("listening on %s", _place_of(listener))
+    on_listening(listeners.port)
+    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    LOGGER.info("stopping")
+    for task in tasks:
+        task.cancel()
+    for ended in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(ended, Exception):
+            raise ended
 
 
 def _place_of(listener: socket) -> str:
     name = listener.getsockname()
     return name if isinstance(name, str) else "{}:{}".format(*name)
-
-
-def _within_open_files(limits: Limits) -> Limits:
-    """Return limits that the system's limit of open files allows; say so if it lowers them."""
-    allowed = connections_allowed(limits.connections)
-    if allowed < limits.connections:
-        LOGGER.warning(
-            "open files: the system's limit allows %d connections, not %d (LimitNOFILE)", allowed, limits.connections
-        )
-    return dataclasses.replace(limits, connections=allowed)

@@ -1,13 +1,13 @@
 """How a server of a collection stands: what it says to anybody who asks, and how to ask.
 
-A server says exactly how many reports it stores to loopback addresses only (or to all, where its metrics are for all).
-Where anybody may contribute, others get no count while reports are taken: whoever can add reports of his own could
-bring any public count to its edge, and would then see the next report of somebody else arrive. With a roster others get
-the count of the last full hour, rounded down to a multiple of `ROUNDED_TO`, whenever they ask. After closing everybody
-gets the last one, rounded too.
+A server gives the exact number of reports that it stores at its monitor alone. Where anybody may contribute, others get
+no count while reports are taken: whoever can add reports of his own could bring any public count to its edge, and would
+then see the next report of somebody else arrive. With a roster others get the count of the last full hour, rounded down
+to a multiple of `ROUNDED_TO`, whenever they ask. After closing everybody gets the last one, rounded too.
 
-Promised to who asks: an answer is of the server whose certificate was pinned, if one was; it is bounded, checked, and
-printed with control characters escaped. Not promised: that what a server says is true.
+Promised to who asks: an answer is of the server whose certificate the task file pins, or of who has a certificate of a
+public authority for its host where the task file pins none; it is bounded, checked, and printed with control characters
+escaped. Not promised: that what a server says is true.
 """
 
 from __future__ import annotations
@@ -15,17 +15,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import hashlib
 import ssl
 import urllib.parse
 from collections.abc import Callable, Sequence
 
 import msgspec
 
-from dpmpc.collection.server_entries import HTTPS_PORT
+from dpmpc.collection.server_entries import HTTPS_PORT, ServerEntry
 from dpmpc.collection.state import CollectionState
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
-from dpmpc.network.identity import fingerprint, party_name, pinning_context
+from dpmpc.network.identity import pinning_context
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
 
 try:
@@ -34,6 +35,7 @@ except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 PATH = "/v1/status"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ROUNDED_TO = 100
 SECONDS = 20.0
 _ANSWER_BYTES = 1 << 16
@@ -98,27 +100,34 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
     """What came back from one address."""
 
     url: str  # of the server
-    fingerprint: str  # of the certificate that it showed, SHA-256
-    pinned: bool  # whether that is the certificate that was expected; otherwise anybody may have answered
+    fingerprint: str  # SHA-256 of the certificate that it showed; empty for one of a public authority, and without TLS
+    checked: bool  # whether the certificate was one that the task file expects; otherwise anybody may have answered
     status: Status  # what it said
 
 
-async def ask(url: str, *, server: int | None = None, certificate: str | None = None) -> Answer:
-    """Ask one server how it stands."""
+async def ask(url: str, *, server: int | None = None, entry: ServerEntry | None = None) -> Answer:
+    """Ask one server how it stands: that of an entry of a task file, whose number is given, or whoever answers."""
     parts = urllib.parse.urlsplit(url)
-    if parts.scheme != "https" or not parts.hostname:
-        raise InputError(f"url: {url!r} given, https://HOST:PORT expected")
+    monitor = parts.scheme == "http" and parts.hostname in LOOPBACK
+    if not monitor and (parts.scheme != "https" or not parts.hostname):
+        raise InputError(f"url: {url!r} given, https://HOST:PORT expected, or http of a monitor on this machine")
     who = f"server at {printable(url)}" if server is None else f"server {server} at {printable(url)}"
     try:
-        pinned = certificate or await _shown_certificate(parts.hostname, parts.port or HTTPS_PORT)
-        context = pinning_context(pinned.encode())
-        context.check_hostname = certificate is not None  # whose number is unknown has no name that could be checked
+        context: ssl.SSLContext | bool = True
+        shown, hostname = "", None
+        if entry is not None and server is not None:
+            context, hostname = entry.trusted_by_clients(server)
+            shown = "" if entry.public_certificate else entry.certificate
+        elif not monitor:
+            shown = await _shown_certificate(str(parts.hostname), parts.port or HTTPS_PORT)
+            context = pinning_context(shown.encode())
+            context.check_hostname = False  # whose number is unknown has no name that could be checked
         async with (
             aiohttp.ClientSession(timeout=aiohttp.ClientTimeout(total=SECONDS), auto_decompress=False) as session,
             session.get(
-                f"https://{parts.netloc}{PATH}",
+                f"{parts.scheme}://{parts.netloc}{PATH}",
                 ssl=context,
-                server_hostname=None if server is None else party_name(server),
+                server_hostname=hostname,
                 allow_redirects=False,
             ) as response,
         ):
@@ -138,19 +147,22 @@ async def ask(url: str, *, server: int | None = None, certificate: str | None = 
         raise ProtocolFailure(f"{who}: an answer that is not a status: {error}", server) from None
     return Answer(
         url=url,
-        fingerprint=fingerprint(pinned.encode()),
-        pinned=certificate is not None,
+        fingerprint=_fingerprint(shown) if shown else "",
+        checked=entry is not None,
         status=status,
     )
 
 
 async def ask_all(collection: Collection) -> Sequence[Answer | ProtocolFailure]:
-    """Ask every server of a collection, each under its pinned certificate; return answers, or why there is none."""
+    """Ask every server of a collection, each under the certificate that the task file expects.
+
+    Return answers, or why there is none.
+    """
 
     async def one(number: int) -> Answer | ProtocolFailure:
         entry = collection.servers[number]
         try:
-            answer = await ask(entry.url, server=number, certificate=entry.certificate)
+            answer = await ask(entry.url, server=number, entry=entry)
         except ProtocolFailure as error:
             return error
         told = answer.status
@@ -170,10 +182,13 @@ def lines(answer: Answer) -> list[str]:
     told = answer.status
     well = "stores uploads" if told.state == "open" else "takes no uploads"
     health = well if told.healthy else "DOES NOT STORE UPLOADS"
-    pinned = "as the task file names it" if answer.pinned else "compare it with the task file: it was not checked"
+    checked = "as the task file expects it" if answer.checked else "compare it with the task file: it was not checked"
+    shown = f"certificate {answer.fingerprint}, {checked}"
+    if not answer.fingerprint:
+        shown = "certificate of a public authority, as the task file expects" if answer.checked else "no certificate"
     return [
         f"server {told.server}, {printable(answer.url)}: {printable(told.words, 200)}, {told.count}, {health}",
-        f"  certificate {answer.fingerprint}, {pinned}",
+        f"  {shown}",
     ]
 
 
@@ -196,6 +211,11 @@ def facts(status: Status) -> list[str]:
         f"batch of {status.minimum_batch:,} to {status.largest_batch:,} reports",
         f"promised: {printable(status.guarantee.partition(chr(10))[0])}; dpmpc inspect says on what conditions",
     ]
+
+
+def _fingerprint(pem: str) -> str:
+    """Return SHA-256 of any certificate in pairs of digits, as `network.identity.fingerprint` does for parties'."""
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).digest().hex(":").upper()
 
 
 def _why(error: Exception) -> str:

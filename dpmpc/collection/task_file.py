@@ -51,7 +51,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     Parameters
     ----------
     format : int
-        3.
+        4.
     name : str
         For people.
     opens, closes : datetime
@@ -81,7 +81,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     """
 
     called: ClassVar[str] = "collection"
-    format: Literal[3]
+    format: Literal[4]
     name: str
     opens: datetime.datetime
     closes: datetime.datetime

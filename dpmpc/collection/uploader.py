@@ -1,6 +1,7 @@
 """Send one server, or a door, the reports of a submission until it has acknowledged them.
 
-Promised: only a server with the pinned certificate is contacted, or the door with an ordinary web certificate.
+Promised: only a server is contacted that shows the certificate which the task file pins, or a certificate of a public
+authority where the task file pins none; a door shows one of the latter.
 Temporary obstacles (a lost connection, a full queue, a server that restarts) lead to another attempt after growing,
 random delays, until time is up; then, and when a server refuses for good, the error names the server. Meanwhile `tell`
 is called about a server that does not answer. What a server answers is bounded, checked and escaped before anybody
@@ -22,7 +23,7 @@ import aiohttp
 import msgspec
 
 from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
-from dpmpc.collection.doors import FINAL, SEALED_UPLOADS, STORED, Status
+from dpmpc.collection.doors import FINAL, OWN_UPLOADS, SEALED_UPLOADS, STORED, Status
 from dpmpc.collection.pending import Pending, PendingRecord
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import (
@@ -35,7 +36,6 @@ from dpmpc.errors import (
     ReportConflict,
     ReportRejected,
 )
-from dpmpc.network.identity import party_name, pinning_context
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
 
 ATTEMPT_SECONDS = 30.0
@@ -84,37 +84,33 @@ class Target(NamedTuple):
     number: int  # in the state
     name: str  # for people
     host: str
-    url: str
+    url: str  # of uploads
+    keys_url: str
     context: ssl.SSLContext | None
     hostname: str | None  # in its certificate, where that is not the one of its address
     servers: tuple[int, ...]  # whose word its answer has to hold; a door is for all
-
-    @property
-    def party(self) -> int | None:
-        """The number of the server, of which a door has none."""
-        return None if self.hostname is None else self.number
+    party: int | None  # the number of the server, of which a door has none
 
 
 def targets_of(collection: Collection, door: str | None) -> list[Target]:
-    """Return the door, or else every server at its pinned port."""
+    """Return the door, which hands reports on to all servers, or else each server, which is to hand nothing on."""
+    uploads, own_uploads, keys = (
+        path.format(digest=collection.digest.hex()) for path in (SEALED_UPLOADS, OWN_UPLOADS, ADDED_KEYS)
+    )
     if door is not None:
         everybody = tuple(range(len(collection.servers)))
-        context = ssl.create_default_context() if door.startswith("https") else None
-        url = door.rstrip("/") + SEALED_UPLOADS.format(digest=collection.digest.hex())
-        return [Target(0, f"door {printable(door)}", printable(door), url, context, None, everybody)]
-    path = SEALED_UPLOADS.format(digest=collection.digest.hex())
-    return [
-        Target(
-            number,
-            f"server {number}",
-            printable(entry.url),
-            entry.url + path,
-            pinning_context(entry.certificate.encode()),
-            party_name(number),
-            (number,),
+        context, url = ssl.create_default_context() if door.startswith("https") else None, door.rstrip("/")
+        name = printable(door)
+        return [Target(0, f"door {name}", name, url + uploads, url + keys, context, None, everybody, None)]
+    targets = []
+    for number, entry in enumerate(collection.servers):
+        context, hostname = entry.trusted_by_clients(number)
+        name, host = f"server {number}", printable(entry.url)
+        target = Target(
+            number, name, host, entry.url + own_uploads, entry.url + keys, context, hostname, (number,), number
         )
-        for number, entry in enumerate(collection.servers)
-    ]
+        targets.append(target)
+    return targets
 
 
 def require_door(door: str) -> None:
@@ -150,12 +146,10 @@ async def keys_at(collection: Collection, door: str | None, seconds: float) -> t
 
 async def _keys_of(target: Target, collection: Collection) -> tuple[AddedKey, ...] | str:
     """Ask once for keys; return them, or why there is no answer yet."""
-    url = target.url.removesuffix(SEALED_UPLOADS.format(digest=collection.digest.hex()))
-    url += ADDED_KEYS.format(digest=collection.digest.hex())
     try:
         async with (
             _session(target, 1) as http,
-            http.get(url, server_hostname=target.hostname, allow_redirects=False) as response,
+            http.get(target.keys_url, server_hostname=target.hostname, allow_redirects=False) as response,
         ):
             content, status = await read_beginning(response.content, LARGEST_LIST), response.status
         if status == 200:

@@ -31,7 +31,6 @@ from dpmpc.collection.tombstones import WITHDRAWN, Fate
 from dpmpc.collection.uploader import ATTEMPT_SECONDS, require_door
 from dpmpc.collection.withdrawal_verdict import Verdict, fewest_confirming, verdict
 from dpmpc.errors import InputError, NotConfirmed, TooLate
-from dpmpc.network.identity import party_name, pinning_context
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_bytes, read_json
 
 _ANSWER_BYTES = 1 << 14
@@ -146,7 +145,7 @@ def withdraw(
     tickets: Sequence[Ticket] = (),
     door: str | None = None,
 ) -> TakenBack:
-    """Take reports back, by secrets or by tickets of a roster, at every server's pinned port or at one door.
+    """Take reports back, by secrets or by tickets of a roster, at every server's web endpoint or at one door.
 
     The same may be sent again. A door hands withdrawals on to the other servers, and answers for its own alone.
 
@@ -217,8 +216,8 @@ async def _ask_servers(
     for number, entry in enumerate(collection.servers):
         shown = [{"Authorization": f"Bearer {ticket.token(number).hex()}"} for ticket in tickets]
         single = [_Sent(ticket.report, 1, headers) for ticket, headers in zip(tickets, shown, strict=True)]
-        trusted = pinning_context(entry.certificate.encode())
-        jobs.append(_ask(entry.url + path, trusted, party_name(number), [number], grouped + single))
+        trusted, hostname = entry.trusted_by_clients(number)
+        jobs.append(_ask(entry.url + path, trusted, hostname, [number], grouped + single))
     return {number: words for number, (_, words) in enumerate(await asyncio.gather(*jobs))}
 
 

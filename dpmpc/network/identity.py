@@ -162,16 +162,16 @@ def dialling_context(folder: Path) -> ssl.SSLContext:
     return _context(folder, ssl.PROTOCOL_TLS_CLIENT)
 
 
-def public_context(folder: Path, known: Sequence[bytes] = ()) -> ssl.SSLContext:
-    """Return the TLS context of a server that anybody may connect to.
+def serving_context(folder: Path, known: Sequence[bytes] = ()) -> ssl.SSLContext:
+    """Return the TLS context of a server that shows its certificate.
 
-    It shows its certificate. A caller may show one of the `known` certificates (PEM), and none other.
+    Anybody may connect; with `known` certificates (PEM), whoever shows one of these, and nobody else.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.num_tickets = 0
     if known:
-        context.verify_mode = ssl.CERT_OPTIONAL
+        context.verify_mode = ssl.CERT_REQUIRED
         context.verify_flags |= ssl.VERIFY_X509_STRICT | ssl.VERIFY_X509_PARTIAL_CHAIN
         context.load_verify_locations(cadata=b"".join(known).decode("ascii"))
     _load_pair(context, folder)

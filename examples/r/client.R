@@ -55,7 +55,7 @@ open_collection <- function(body, digest) {
   task <- file$task
   kind <- match(task$statistic$name, KINDS)
   requires <- list(
-    "format 3" = file$format == 3, "a sum of rows or of second moments" = !is.na(kind),
+    "format 4" = file$format == 4, "a sum of rows or of second moments" = !is.na(kind),
     "no radius" = is.null(task$statistic$radius), "shares that add up" = task$sharing == "additive",
     "noise by servers" = task$noising$by == "servers", "one copy of it" = (task$noising$copies %||% "one") == "one",
     "values outside clipped" = (task$schema$outside %||% "clip") == "clip",

@@ -185,7 +185,8 @@ def test_one_key_is_named_by_one_collection_alone(servers, capsys):
         seals.bind(later, 0)
     later.save(servers.folder / "later.json")
     argv = ["serve", str(servers.folder / "later.json"), "--server", "0", "--folder", str(servers.folder / "server-0")]
-    assert main([*argv, "--listen", f"127.0.0.1:{free_ports(1)[0]}"]) == 2
+    listen, web = (f"127.0.0.1:{port}" for port in free_ports(2))
+    assert main([*argv, "--listen", listen, "--web", web]) == 2
     assert "a key for each collection expected" in capsys.readouterr().err
 
 

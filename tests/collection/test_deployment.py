@@ -13,7 +13,6 @@ from packaging.version import Version
 
 from bench.system.ports import free_ports
 from dpmpc.collection.admission import Limits
-from dpmpc.collection.connections import OTHER_FILES
 from dpmpc.collection.verifying import verify
 from support import restricted
 from support.release_processes import COUNT, filled
@@ -105,7 +104,7 @@ def test_the_container_runs_as_nobody_that_can_write_to_it():
 @pytest.mark.parametrize("unit", UNITS, ids=[unit.name for unit in UNITS])
 def test_units_allow_the_files_that_connections_need(unit):
     (files,) = re.findall(r"^LimitNOFILE=(\d+)$", unit.read_text(), re.MULTILINE)
-    assert int(files) >= Limits().connections + OTHER_FILES
+    assert int(files) >= 2 * Limits().requests
 
 
 def test_units_are_restricted_in_the_same_way():
@@ -134,9 +133,9 @@ def test_servers_run_under_the_restrictions_of_their_units(tmp_path):
     for prefix in start.values():
         assert subprocess.run([*prefix, sys.executable, "-c", probe], timeout=60, check=False).returncode == 7
     deployment = filled(tmp_path / "trial", noise_by="servers", copies="auto", corrupt_clients=None)
-    (port,) = free_ports(1)
+    port, web = free_ports(2)
     options = ["--server", "0", "--folder", str(deployment.folder(0))]
-    listening = ["--listen", f"127.0.0.1:{port}"]
+    listening = ["--listen", f"127.0.0.1:{port}", "--web", f"127.0.0.1:{web}"]
     serving = subprocess.Popen(
         [*start["dpmpc-serve"], *program, "serve", str(deployment.task_file), *options, *listening],
         stdout=subprocess.PIPE,
@@ -144,7 +143,7 @@ def test_servers_run_under_the_restrictions_of_their_units(tmp_path):
     )
     try:
         assert serving.stdout.readline().endswith(f":{port}\n")
-        where = [f"https://127.0.0.1:{port}", "--collection", str(deployment.task_file), "--server", "0"]
+        where = [f"https://127.0.0.1:{web}", "--collection", str(deployment.task_file), "--server", "0"]
         told = subprocess.run([*program, "status", *where], capture_output=True, text=True, timeout=60, check=False)
         assert "closed" in told.stdout
     finally:

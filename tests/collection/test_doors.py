@@ -17,7 +17,7 @@ from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.collection import doors as doors_module
 from dpmpc.collection.added_keys import ADDED_KEYS
-from dpmpc.collection.doors import Door, Outbox
+from dpmpc.collection.doors import OWN_UPLOADS, Door, Outbox
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.reports import ReportFormat, make_reports
@@ -47,12 +47,12 @@ def send(servers, server, *reports):
     return status, answer
 
 
-def send_pinned(servers, server, body, own=None, path=None):
-    """Send to the pinned port, with the certificate of another server's folder or none."""
+def send_pinned(servers, server, body, own, path=None):
+    """Send to the pinned port, with the certificate of a server's folder."""
     collection = servers.collection
     entry = collection.servers[server]
     context = pinning_context(entry.certificate.encode(), own)
-    url = entry.url + (path or path_of(collection))
+    url = f"https://{entry.peers}{path or path_of(collection)}"
     status, answer, _ = exchange("POST", url, body, ssl=context, server_hostname=f"party-{server}")
     return status, answer
 
@@ -168,14 +168,16 @@ def test_a_door_is_an_https_address_or_on_this_machine(running, tmp_path, door):
 def test_a_door_is_on_the_loopback_interface_and_asks_for_proofs(running, tmp_path, capsys):
     folder = str(running.folder / "server-0")
     argv = ["serve", str(running.task_file), "--server", "0", "--folder", folder]
-    assert main([*argv, "--web", "192.0.2.1:80"]) == 2
+    assert main([*argv, "--proxy", "192.0.2.1:80"]) == 2
     assert "one of 127.0.0.1, ::1, localhost or unix:PATH expected" in capsys.readouterr().err
     plain = Servers.make(tmp_path, doors=True)
     argv = ["serve", str(plain.task_file), "--server", "0", "--folder", str(tmp_path / "server-0")]
-    assert main([*argv, "--web", "127.0.0.1:0"]) == 2
-    assert "--unproved-web if that is as it should be" in capsys.readouterr().err
+    assert main([*argv, "--proxy", "127.0.0.1:0"]) == 2
+    assert "--unproved-proxy if that is as it should be" in capsys.readouterr().err
     (tmp_path / "server-0" / "seals" / "trial.key").unlink()
     assert main(argv) == 2
+    assert "web, proxy: none given" in capsys.readouterr().err
+    assert main([*argv, "--web", "127.0.0.1:0"]) == 2
     assert "lacks the private keys" in capsys.readouterr().err
 
 
@@ -193,24 +195,6 @@ def test_a_page_of_any_origin_may_use_the_door_and_sees_no_more_than_is_public(r
         assert exchange("GET", door + path)[0] == 404
     status, answer, headers = exchange("POST", door + path_of(collection), b"")
     assert (status, answer["error"], headers["Access-Control-Allow-Origin"]) == (400, "ReportRejected", "*")
-
-
-def test_the_connections_of_a_proxy_are_not_those_of_one_client(tmp_path):
-    """It keeps many open, from one address, where a client of the pinned port has two."""
-
-    async def hold(port):
-        links = [await asyncio.open_connection("127.0.0.1", port) for _ in range(6)]
-        answers = []
-        for reader, writer in links:
-            writer.write(b"GET /v1/status HTTP/1.1\r\nHost: x\r\n\r\n")
-            answers.append(await asyncio.wait_for(reader.readline(), PATIENCE))
-        for _, writer in links:
-            writer.close()
-        return answers
-
-    with Servers.make(tmp_path, "--address-connections", "2", doors=True, **PROVED) as servers:
-        servers.start(0)
-        assert asyncio.run(hold(servers.webs[0])) == [b"HTTP/1.1 200 OK\r\n"] * 6
 
 
 def raw(servers, server, content, seconds=PATIENCE):
@@ -266,7 +250,7 @@ def test_an_unsealed_record_is_refused_at_the_door_and_at_the_pinned_port(runnin
     ids = [report_id(collection.digest, Stream.from_os().bytes(SECRET_BYTES))]
     records = make_reports(Client(collection.plan), collection, ROWS[:1], ids)
     assert exchange("POST", running.door(0) + path_of(collection), records[0][0])[0] == 400
-    assert send_pinned(running, 0, records[0][0])[0] == 400
+    assert send_pinned(running, 0, records[0][0], running.server_folder(1).identity)[0] == 400
     assert ids[0] not in ids_at(running, 0)
 
 
@@ -312,22 +296,26 @@ def test_replays_to_another_collection_are_refused(running, tmp_path):
     assert (status, answer["error"]) == (404, "NotFound")
 
 
-def test_the_pinned_port_takes_a_report_for_itself_alone(running):
+@pytest.mark.parametrize("peer", [True, False], ids=["a server", "a client that sends to each"])
+def test_a_report_is_taken_for_the_own_server_alone(running, peer):
     (report,) = sealed_reports(running.collection)
-    status, answer = send_pinned(running, 1, report)
+    if peer:
+        status, answer = send_pinned(running, 1, report, running.server_folder(0).identity)
+    else:
+        path = OWN_UPLOADS.format(digest=running.collection.digest.hex())
+        status, answer, _ = exchange("POST", running.door(1) + path, report)
     assert (status, answer["servers"]) == (200, {"1": 200})
     found = [id_of(report) in ids_at(running, server) for server in range(3)]
     assert found == [False, True, False]
-    (report,) = sealed_reports(running.collection)
-    status, answer = send_pinned(running, 1, report, own=running.server_folder(0).identity)  # as another door does
-    assert (status, answer["servers"]) == (200, {"1": 200})
 
 
-def test_a_stranger_cannot_speak_as_a_server(running, tmp_path):
+@pytest.mark.parametrize("who", ["nobody", "a stranger", "itself"])
+def test_a_stranger_cannot_speak_as_a_server(running, tmp_path, who):
     other = Servers.make(tmp_path, doors=True, **PROVED)
+    owns = {"nobody": None, "a stranger": other.server_folder(0).identity, "itself": running.server_folder(1).identity}
     (report,) = sealed_reports(running.collection)
     with pytest.raises((aiohttp.ClientError, ssl.SSLError, OSError)):
-        send_pinned(running, 1, report, own=other.server_folder(0).identity)
+        send_pinned(running, 1, report, owns[who])
     assert id_of(report) not in ids_at(running, 1)
 
 

@@ -44,14 +44,14 @@ def run(*argv):
 def servers(tmp_path):
     """Servers of three organisations, as their operators make them."""
     (tmp_path / "bounds.toml").write_text(BOUNDS)
-    ports, entries = free_ports(3), []
+    ports, entries = free_ports(6), []
     for server, name in enumerate(ORGANISATIONS):
         own = tmp_path / f"server-{server}"
         own.mkdir(mode=0o700)
         run("identity", own / "identity", "--server", server)
         run("identity", own / "seals", "--seal", "trial")
-        address = f"{HOST}:{ports[server]}"
-        entries += ["--server", f"https://{address}", address, own / "identity" / "party.crt"]
+        web, pinned = f"{HOST}:{ports[server]}", f"{HOST}:{ports[3 + server]}"
+        entries += ["--server", f"https://{web}", pinned, pinned, own / "identity" / "party.crt"]
         entries += ["--seal", own / "seals" / "trial.pub", "--organisation", server, name]
     now = datetime.datetime.now(datetime.UTC)
     hours = {"--opens": -1, "--closes": 1, "--expires": 20}
@@ -60,7 +60,8 @@ def servers(tmp_path):
     sizes = ["--minimum-batch", 60, "--largest-batch", 500, "--epsilon", 2, "--delta", "1e-6", "--even-if-hopeless"]
     task_file = tmp_path / "collection.json"
     run("collection", task_file, *facts, "--bounds", tmp_path / "bounds.toml", *entries, *times, *sizes)
-    with Servers(tmp_path, Collection.load(task_file), webs=tuple(free_ports(3))) as made:
+    monitors, proxied = (tuple(free_ports(3)) for _ in range(2))
+    with Servers(tmp_path, Collection.load(task_file), monitors=monitors, proxied=proxied) as made:
         yield made.start()
 
 

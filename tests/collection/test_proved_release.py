@@ -8,7 +8,6 @@ import shutil
 import msgspec
 import numpy as np
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 
 from dpmpc.client import Client
 from dpmpc.collection import proof_checks, release_process, serving
@@ -53,7 +52,7 @@ from support.proved_collections import (
 )
 from support.release_processes import COUNT, MINIMUM, copied_or_linked, deploy, filled, run
 from support.sealed_doors import path_of, sealed_for
-from support.services import service_in
+from support.services import asking, service_in
 
 LATER = sorted(set(DEEDS) - AT_THE_DOOR)
 
@@ -157,7 +156,7 @@ def test_a_refused_upload_is_answered_with_the_reason(deployment, deed):
             before = len(spool)
             try:
                 async with (
-                    TestClient(TestServer(service.application())) as client,
+                    asking(service) as client,
                     client.post(path_of(collection), data=sealed_for(collection, 2, [record])[0]) as response,
                 ):
                     return response.status, await response.json(), len(spool) - before
@@ -565,8 +564,8 @@ def test_an_intake_whose_spool_was_put_back_takes_nothing(deployment, monkeypatc
     async def nobody(*arguments):
         """Take no connection."""
 
-    monkeypatch.setattr(serving, "_listen", nobody)
-    serving.serve(deployment.collection, 1, ServerFolder(folder), "127.0.0.1", 0)
+    monkeypatch.setattr(serving, "_until_stopped", nobody)
+    serving.serve(deployment.collection, 1, ServerFolder(folder), serving.ServerPlaces(peers=("127.0.0.1", 0)))
     with pytest.raises(CollectionClosed):
         join(deployment, honest(deployment.collection, os.urandom(16)))
     with ServerFolder(folder).open_spool(deployment.collection, 1, writer=False) as spool:
@@ -590,8 +589,8 @@ def test_copies_put_back_one_after_the_other_keep_the_point_if_the_server_was_st
             async def nobody(*arguments):
                 """Take no connection."""
 
-            monkeypatch.setattr(serving, "_listen", nobody)
-            serving.serve(deployment.collection, 0, ServerFolder(folder), "127.0.0.1", 0)
+            monkeypatch.setattr(serving, "_until_stopped", nobody)
+            serving.serve(deployment.collection, 0, ServerFolder(folder), serving.ServerPlaces(peers=("127.0.0.1", 0)))
         else:
             with pytest.raises(PartyMissing):
                 release_process.run_release(deployment.collection, 0, folder, deployment.out(0), connect_deadline=0.5)

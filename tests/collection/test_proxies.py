@@ -17,7 +17,7 @@ from bench.system.collection_servers import Servers
 from bench.system.ports import free_ports
 from dpmpc.cli.main import main
 from dpmpc.collection.admission import caller_of
-from dpmpc.collection.connections import open_door
+from dpmpc.collection.connections import open_for_proxy
 from dpmpc.errors import InputError
 from dpmpc.network.callers import network_of
 from support import proxies
@@ -37,10 +37,10 @@ def running(request, tmp_path_factory):
     root = tmp_path_factory.mktemp(request.param)
     options = ("--requests", "200", "--rate", "50")
     with Servers.make(root, *options, doors=True, **{**PROVED, "minimum_batch": 50, "largest_batch": 200}) as servers:
-        servers.door_paths[0] = root / "door.sock"
+        servers.proxy_paths[0] = root / "door.sock"
         servers.start()
         (port,) = free_ports(1)
-        with proxies.before(request.param, root / "proxy", port, servers.door_paths[0]):
+        with proxies.before(request.param, root / "proxy", port, servers.proxy_paths[0]):
             servers.proxy, servers.program = port, request.param
             yield servers
 
@@ -207,22 +207,22 @@ def test_what_is_no_address_is_one_caller():
 
 def test_a_path_that_somebody_has_is_refused_and_one_that_is_left_is_taken(tmp_path):
     path = tmp_path / "door.sock"
-    with open_door(path):
+    with open_for_proxy(path):
         assert path.stat().st_mode & 0o777 == 0o660
         with pytest.raises(InputError, match="where somebody listens"):
-            open_door(path)
-    open_door(path).close()  # nobody listens there any more
+            open_for_proxy(path)
+    open_for_proxy(path).close()  # nobody listens there any more
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="a path that is free expected"):
-        open_door(tmp_path / "file")
+        open_for_proxy(tmp_path / "file")
     with pytest.raises(InputError, match="cannot listen at"):
-        open_door(tmp_path / "no folder" / "door.sock")
+        open_for_proxy(tmp_path / "no folder" / "door.sock")
 
 
 def test_a_server_that_stops_takes_its_path_away(tmp_path):
     with Servers.make(tmp_path, doors=True, **PROVED) as servers:
-        servers.door_paths[0] = tmp_path / "door.sock"
+        servers.proxy_paths[0] = tmp_path / "door.sock"
         servers.start(0)
-        assert servers.door_paths[0].is_socket()
+        assert servers.proxy_paths[0].is_socket()
         assert servers.stop(0) == 0
-        assert not servers.door_paths[0].exists()
+        assert not servers.proxy_paths[0].exists()

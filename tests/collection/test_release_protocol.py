@@ -21,7 +21,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.errors import BatchMismatch, DpmpcError, InputError, MalformedFrame, VerificationFailed
 from dpmpc.network import conversation
 from dpmpc.network.frames import Frame, Kind, encode
-from dpmpc.network.identity import listening_context, public_context, sign
+from dpmpc.network.identity import listening_context, serving_context, sign
 from dpmpc.network.links import FRAME_LABELS, MOST_UNREAD, PeerLink
 from dpmpc.network.meter import Meter, PhaseCost, rounded, statistics_from
 from dpmpc.network.settings import read_outcome, read_settings
@@ -521,7 +521,7 @@ def test_sessions_are_never_resumed(original):
     identity = original.folder(0) / "identity"
     (identity / "ca.crt").write_bytes((identity / "party.crt").read_bytes())
     assert listening_context(identity).num_tickets == 0
-    assert public_context(identity).num_tickets == 0
+    assert serving_context(identity).num_tickets == 0
 
 
 def test_the_same_words_get_the_same_signature(original):

@@ -158,7 +158,7 @@ SMALL = (bytes(32), b"\1" + bytes(31), b"\xec" + b"\xff" * 30 + b"\x7f")
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        (lambda keys: {"format": 2}, "not one of this version: format 2 given, 3 expected"),
+        (lambda keys: {"format": 2}, "not one of this version: format 2 given, 4 expected"),
         (lambda keys: [(), *keys[1:]], "keys of server 0: numbers 0, 1, .. in this order expected, 1 to 256"),
         (lambda keys: [keys[0], keys[0], keys[2]], "each key once"),
         (lambda keys: [(replaced(keys[0][0], number=1),), *keys[1:]], "numbers 0, 1, .. in this order"),
@@ -239,8 +239,8 @@ def test_keys_are_made_by_a_command_and_named_by_the_task_file(tmp_path, capsys)
         assert (folder / "seals" / "trial.pub").read_text().strip() in shown.splitlines()
         assert (folder / "seals" / "trial.key").read_text().split()[1] not in shown
         assert {path.stat().st_mode & 0o777 for path in (folder / "seals").iterdir()} == {0o600}
-        url, release = f"https://s{server}.example", f"s{server}.example:7000"
-        argv += ["--server", url, release, str(folder / "identity" / "party.crt")]
+        url, peers, release = f"https://s{server}.example", f"s{server}.example:6000", f"s{server}.example:7000"
+        argv += ["--server", url, peers, release, str(folder / "identity" / "party.crt")]
         argv += ["--seal", str(folder / "seals" / "trial.pub")]
     argv += ["--opens", "2027-01-01T00:00Z", "--closes", "2027-02-01T00:00Z", "--expires", "2027-03-01T00:00Z"]
     argv += ["--minimum-batch", "1000", "--largest-batch", "5000", "--epsilon", "1", "--delta", "1e-6"]
@@ -263,7 +263,8 @@ def test_as_many_public_keys_as_servers_are_needed(servers, tmp_path, capsys):
     argv = ["collection", str(tmp_path / "task.json"), "--name", "trial", "--bounds", str(bounds)]
     for server in range(3):
         own = servers.folder / f"server-{server}"
-        argv += ["--server", f"https://s{server}.example", f"s{server}.example:7000", str(own / "identity/party.crt")]
+        places = (f"https://s{server}.example", f"s{server}.example:6000", f"s{server}.example:7000")
+        argv += ["--server", *places, str(own / "identity/party.crt")]
     argv += ["--opens", "2027-01-01T00:00Z", "--closes", "2027-02-01T00:00Z", "--expires", "2027-03-01T00:00Z"]
     argv += ["--minimum-batch", "1000", "--largest-batch", "5000", "--epsilon", "1", "--delta", "1e-6"]
     assert main([*argv, "--seal", str(servers.folder / "server-0" / "seals" / "trial.pub")]) == 2

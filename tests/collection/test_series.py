@@ -272,7 +272,7 @@ def test_the_command_makes_the_epochs_of_a_series(tmp_path, capsys):
         write_identity(folder, number, 30 * DAY)
         place = f"{'abc'[number]}.example"
         assert main(["identity", str(tmp_path / f"seals-{number}"), "--seal", "trial"]) == 0
-        servers += ["--server", f"https://{place}:7443", f"{place}:7444", str(folder / "party.crt")]
+        servers += ["--server", f"https://{place}", f"{place}:7443", f"{place}:7444", str(folder / "party.crt")]
         servers += ["--seal", str(tmp_path / f"seals-{number}" / "trial.pub")]
     (tmp_path / "bounds.toml").write_text("[columns]\na = {lower = 0, upper = 10}\ny = {lower = 0, upper = 10}\n")
     now = datetime.datetime.now(datetime.UTC)
@@ -293,7 +293,7 @@ def test_the_command_makes_the_epochs_of_a_series(tmp_path, capsys):
     assert make("third.json", "--series", str(tmp_path / "second.json")) == 2
     assert "this was the last one" in capsys.readouterr().err
     assert make("x.json", "--series", str(tmp_path / "first.json"), "--epochs", "2") == 2
-    other = [*common[:4], *servers[6:], *servers[:6], *common[22:]]
+    other = [*common[:4], *servers[7:], *servers[:7], *common[25:]]
     assert make("x.json", "--series", str(tmp_path / "first.json"), given=other) == 2
     assert make("x.json", "--series", str(tmp_path / "first.json"), "--epsilon=4") == 2
     assert "the total of the series expected" in capsys.readouterr().err

@@ -13,7 +13,6 @@ import types
 import aiohttp
 import numpy as np
 import pytest
-from aiohttp import web
 from aiohttp.test_utils import TestClient, TestServer
 
 from bench.system.collection_servers import Servers
@@ -25,8 +24,7 @@ from dpmpc.cli.options import address
 from dpmpc.client import Client
 from dpmpc.collection import uploader
 from dpmpc.collection.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
-from dpmpc.collection.connections import IdleTimeout
-from dpmpc.collection.doors import SEALED_UPLOADS
+from dpmpc.collection.doors import OWN_UPLOADS
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import ReportFormat, make_reports
@@ -48,7 +46,7 @@ from dpmpc.errors import (
 from dpmpc.network.identity import pinning_context, write_identity
 from support import forks
 from support.sealed_doors import sealed_for
-from support.services import service_in
+from support.services import asking, service_in
 from support.waiting import PATIENCE
 
 ROWS = np.random.default_rng(7).uniform(0, 10, (40, 3))
@@ -83,7 +81,7 @@ def answers(servers, requests, tmp_path=None, **options):
     async def run():
         with service_in(tmp_path, servers.collection, seals=seals, **options) as (service, spool):
             try:
-                async with TestClient(TestServer(service.application())) as client:
+                async with asking(service) as client:
                     found = []
                     for method, path, arguments in requests:
                         async with client.request(method, path, **arguments) as response:
@@ -97,7 +95,7 @@ def answers(servers, requests, tmp_path=None, **options):
 
 
 def uploads(collection):
-    return SEALED_UPLOADS.format(digest=collection.digest.hex())
+    return OWN_UPLOADS.format(digest=collection.digest.hex())
 
 
 def post(collection, body, **headers):
@@ -312,7 +310,7 @@ def test_a_client_believes_the_pinned_certificate_only(running, collection, tmp_
 def test_a_name_that_no_host_can_have_is_named(tmp_path, host, capsys):
     Servers.make(tmp_path)
     command = ["serve", str(tmp_path / "collection.json"), "--server", "0", "--folder", str(tmp_path / "server-0")]
-    assert main([*command, "--listen", f"{host}:8443"]) == 2
+    assert main([*command, "--listen", f"{host}:8443", "--web", "127.0.0.1:0"]) == 2
     assert f"listen: cannot listen on {host}:8443" in capsys.readouterr().err
 
 
@@ -327,7 +325,8 @@ def test_an_address_to_listen_at_is_a_host_and_a_port(wrong, capsys):
 
 def test_a_server_refuses_a_folder_that_is_not_its_own(tmp_path):
     servers = Servers.make(tmp_path)
-    command = ["serve", tmp_path / "collection.json", "--server", "1", "--listen", f"127.0.0.1:{free_ports(1)[0]}"]
+    command = ["serve", tmp_path / "collection.json", "--server", "1", "--web", "127.0.0.1:0"]
+    command += ["--listen", f"127.0.0.1:{free_ports(1)[0]}"]
     done = forks.run(*command, "--folder", tmp_path / "server-0")
     assert (done.returncode, "not the certificate" in done.stderr) == (2, True)
     key = servers.server_folder(1).identity / "party.key"
@@ -617,39 +616,29 @@ def test_health_metrics_and_the_public_file(running, collection, tmp_path):
     assert type(collection).from_dict(json.loads(public[1])).digest == collection.digest
 
 
-def test_a_connection_that_says_nothing_is_closed(collection):
-    """A client that sends half a head, one that sends nothing: both are cut off, others are served meanwhile."""
+@pytest.mark.parametrize("behind_proxy", [True, False])
+def test_a_header_names_the_caller_behind_a_proxy_alone(running, collection, tmp_path, behind_proxy):
+    """Two reports of two callers, as the header says, where one report of a caller is taken."""
+    options = {"seals": running.server_folder(0).seals, "limits": Limits(rate=1e-3)}
 
     async def run():
-        guard = IdleTimeout(Limits(read_seconds=0.4))
+        with service_in(tmp_path, collection, **options) as (service, _):
+            async with TestClient(TestServer(service.clients(behind_proxy=behind_proxy))) as client:
+                statuses = []
+                for number, body in enumerate(reports(collection)[:2]):
+                    headers = {"X-Forwarded-For": f"192.0.2.{number}"}
+                    async with client.post(uploads(collection), data=body, headers=headers) as response:
+                        statuses.append(response.status)
+            await service.close()
+            return statuses
 
-        async def ok(request):
-            return web.Response()
-
-        application = web.Application(middlewares=[guard.middleware])
-        application.router.add_get("/", ok)
-        runner = web.AppRunner(application)
-        await runner.setup()
-        guard.http = runner.server
-        listener = await asyncio.get_running_loop().create_server(guard.protocol, "127.0.0.1", 0)
-        sweeping = asyncio.create_task(guard.sweep())
-        port = listener.sockets[0].getsockname()[1]
-        for sent in (b"", b"GET / HTTP/1.1\r\nHost: x\r\n"):
-            reader, writer = await asyncio.open_connection("127.0.0.1", port)
-            writer.write(sent)
-            assert await asyncio.wait_for(reader.read(), PATIENCE) == b""
-            writer.close()
-        sweeping.cancel()
-        listener.close()
-        await runner.cleanup()
-
-    asyncio.run(run())
+    assert asyncio.run(run()) == [200, 200 if behind_proxy else 429]
 
 
 def test_a_slow_body_is_cut_off(collection, tmp_path):
     async def run():
         with service_in(tmp_path, collection, limits=Limits(read_seconds=0.3)) as (service, spool):
-            async with TestServer(service.application()) as server:
+            async with TestServer(service.clients(behind_proxy=False)) as server:
                 reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
                 head = f"POST {uploads(collection)} HTTP/1.1\r\nHost: x\r\nContent-Length: 48\r\n\r\n"
                 writer.write(head.encode() + b"x")

@@ -10,7 +10,6 @@ import types
 
 import msgspec
 import pytest
-from aiohttp.test_utils import TestClient, TestServer
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -37,7 +36,7 @@ from support.certified_releases import certify
 from support.hostile import strangers
 from support.seal_keys import key_in
 from support.sealed_doors import path_of, sealed_for
-from support.services import service_in
+from support.services import asking, service_in
 
 NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -55,6 +54,7 @@ def entries(identities):
     return tuple(
         ServerEntry(
             f"https://{name}.example:7443",
+            f"{name}.example:7445",
             f"{name}.example:7444",
             write_identity(identities / name, number, DAY).decode(),
             (key_in(identities / name),),
@@ -83,7 +83,7 @@ def answered(collection, tmp_path, *paths, now=NOW, **options):
     async def run():
         with service_in(tmp_path, collection, now=lambda: now, **options) as (one, _):
             try:
-                async with TestClient(TestServer(one.application())) as client:
+                async with asking(one) as client:
                     found = []
                     for path in paths:
                         async with client.get(path) as response:
@@ -122,7 +122,6 @@ def test_a_public_count_changes_at_full_hours_only():
 @pytest.mark.parametrize("authenticated", [False, True], ids=["anybody", "roster"])
 def test_no_stranger_sees_a_single_report_arrive(entries, identities, tmp_path, monkeypatch, authenticated):
     """Own reports bring no public count to its edge; with a roster it moves at the full hour, whoever asks."""
-    monkeypatch.setattr(service, "_is_loopback", lambda address: False)
     monkeypatch.setattr(service, "CLOCK_SECONDS", 0.01)
     collection = made(entries, authenticated=authenticated, proved=False)
     plain = ReportFormat(collection, 0).record_bytes - ID_BYTES + (TOKEN_BYTES if authenticated else 0)
@@ -136,11 +135,11 @@ def test_no_stranger_sees_a_single_report_arrive(entries, identities, tmp_path, 
         with service_in(tmp_path, collection, seals=seals, roster=roster, now=lambda: clock[0]) as (one, spool):
             ticking = asyncio.create_task(one.tell_times())
             try:
-                async with TestClient(TestServer(one.application())) as client:
+                async with asking(one) as client:
 
                     async def shown():
                         found = []
-                        for path in ("/v1/status", "/healthz", "/", "/v1/collection", "/metrics"):
+                        for path in ("/v1/status", "/", "/v1/collection"):
                             async with client.get(path) as response:
                                 found.append(await response.text())
                         return found
@@ -152,7 +151,7 @@ def test_no_stranger_sees_a_single_report_arrive(entries, identities, tmp_path, 
                             assert response.status == 200, await response.text()
 
                     assert json.loads((await shown())[0])["stored"] is None
-                    assert "count not public" in (await shown())[2]
+                    assert "count not public" in (await shown())[1]
                     assert await strangers.edge(shown, contribute) is None
                     clock[0] = NOW + HOUR
                     await asyncio.sleep(0.2)
@@ -178,7 +177,7 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
     async def says(one):
         telling = asyncio.create_task(one.tell_times())
         try:
-            async with TestClient(TestServer(one.application())) as client:
+            async with asking(one) as client:
                 yield client
         finally:
             telling.cancel()
@@ -201,8 +200,10 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
                         other.close_for_good()
                 status, health, page, code = await look(client)
                 assert (status["state"], status["early"], health["open"], code) == ("closed", True, False, 410)
-                answer = Answer(url="u", fingerprint="f", pinned=True, status=msgspec.convert(status, Status))
-                assert "closed for good, ahead of its time, 0 reports, takes no uploads" in lines(answer)[0]
+                answer = Answer(url="u", fingerprint="f", checked=True, status=msgspec.convert(status, Status))
+                assert (
+                    "closed for good, ahead of its time, fewer than 100 reports, takes no uploads" in lines(answer)[0]
+                )
                 assert '<p class="state">closed for good, ahead of its time</p>' in page
                 assert "before the date below" in page
                 assert "dpmpc submit" not in page
@@ -215,9 +216,9 @@ def test_a_collection_that_a_release_has_closed_says_so_everywhere(entries, tmp_
     assert not any("is open" in line for line in told)
 
 
-def test_a_server_says_how_it_stands(entries, tmp_path, monkeypatch):
+def test_a_server_says_how_it_stands(entries, tmp_path):
     collection = made(entries)
-    ((status, content, _),) = answered(collection, tmp_path, "/v1/status")
+    ((status, content, _),) = answered(collection, tmp_path, "monitor:/v1/status")
     told = json.loads(content)
     assert status == 200
     assert told == told | {
@@ -230,12 +231,9 @@ def test_a_server_says_how_it_stands(entries, tmp_path, monkeypatch):
         "healthy": True,
         "guarantee": str(collection.plan.guarantee),
     }
-    monkeypatch.setattr(service, "_is_loopback", lambda address: False)
     told_strangers = answered(collection, tmp_path, "/v1/status", "/")
     assert not json.loads(told_strangers[0][1])["exact"]
     assert "count not public" in told_strangers[1][1]
-    everybody = answered(collection, tmp_path, "/v1/status", metrics_for_all=True)
-    assert json.loads(everybody[0][1])["exact"]
 
 
 def test_the_page_says_what_is_collected_and_loads_nothing(entries, tmp_path):
@@ -248,7 +246,6 @@ def test_the_page_says_what_is_collected_and_loads_nothing(entries, tmp_path):
         collection.digest.hex(),
         "31 January 2027, 12:00 UTC",
         "dpmpc submit survey.json",
-        "0 reports",
         "2,000 to 10,000",
         "(1, 1e-07)-differential privacy",
         *(fingerprint(entry.certificate.encode()) for entry in entries),
@@ -260,7 +257,8 @@ def test_the_page_says_what_is_collected_and_loads_nothing(entries, tmp_path):
     policy = headers["Content-Security-Policy"]
     assert "default-src 'none'" in policy
     assert "frame-ancestors 'none'" in policy
-    assert not re.search(r"<script|<img|<link|\son\w+=|src=|href=", page)
+    assert not re.search(r"<script|<img|<link|\son\w+=|src=", page)
+    assert re.findall(r'href="([^"]*)"', page) == ["/contribute"]
 
 
 @pytest.mark.parametrize(
@@ -314,18 +312,23 @@ def test_the_command_asks_all_servers_and_one(tmp_path, capsys):
 
         assert main(["status", str(task)]) == 0
         shown = capsys.readouterr().out
-        assert shown.count("open, 12 reports, stores uploads") == 2
-        assert shown.count("as the task file names it") == 2
+        assert shown.count("open, count not public, stores uploads") == 2
+        assert shown.count("as the task file expects it") == 2
         assert main(["status", urls[1]]) == 0
         assert "compare it with the task file: it was not checked" in capsys.readouterr().out
         assert main(["status", urls[1], "--collection", str(task), "--json"]) == 0
         (told,) = json.loads(capsys.readouterr().out)["answers"]
-        assert (told["pinned"], told["status"]["stored"]) == (True, 12)
+        assert (told["checked"], told["status"]["stored"]) == (True, None)
+        assert main(["status", servers.monitor(1), "--json"]) == 0
+        (told,) = json.loads(capsys.readouterr().out)["answers"]
+        assert (told["checked"], told["status"]["stored"], told["status"]["exact"]) == (False, 12, True)
         with pytest.raises(PartyImpersonated, match="server 0 at"):
-            asyncio.run(ask(urls[1], server=0, certificate=servers.collection.servers[0].certificate))
+            asyncio.run(ask(urls[1], server=0, entry=servers.collection.servers[0]))
         impostor = write_identity(tmp_path / "impostor", 1, DAY).decode()  # of the same number, with another key
-        with pytest.raises(PartyImpersonated, match="server 1 at"):
-            asyncio.run(ask(urls[1], server=1, certificate=impostor))
+        for change in ({"certificate": impostor}, {"public_certificate": True}):  # which no authority has issued
+            changed = msgspec.structs.replace(servers.collection.servers[1], **change)
+            with pytest.raises(PartyImpersonated, match="server 1 at"):
+                asyncio.run(ask(urls[1], server=1, entry=changed))
         servers.stop(1)
         assert main(["status", str(task)]) == 3
         told = capsys.readouterr()
@@ -342,7 +345,7 @@ def test_the_command_asks_all_servers_and_one(tmp_path, capsys):
     ("arguments", "words"),
     [
         (["nowhere.toml"], "url: 'nowhere.toml' given, https://HOST:PORT or a task file expected"),
-        (["http://a.example"], "https://HOST:PORT or a task file expected"),
+        (["http://a.example"], "https://HOST:PORT expected, or http of a monitor"),
         (["https://a.example", "--server", "1"], "server: 1 given, expected with --collection alone"),
     ],
 )
@@ -368,7 +371,7 @@ def test_refused_uploads_are_logged_by_cause_and_summed_at_the_end(entries, tmp_
     async def run():
         with service_in(tmp_path, collection, now=lambda: NOW) as (one, _):
             try:
-                async with TestClient(TestServer(one.application())) as client:
+                async with asking(one) as client:
                     for where, body in ((path, b"secret"), (path, b"secret"), (path.replace("/coll", "/v", 0), b"")):
                         await (await client.post(where, data=body)).read()
             finally:

@@ -5,6 +5,7 @@ import datetime
 import json
 import math
 import sqlite3
+import ssl
 import stat
 import subprocess
 import sys
@@ -45,7 +46,13 @@ def entries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("identities")
     certificates = [write_identity(folder / str(party), party, datetime.timedelta(days=2)) for party in range(4)]
     return tuple(
-        ServerEntry(f"https://server-{party}.example", f"server-{party}.example:7000", certificate.decode(), (a_key(),))
+        ServerEntry(
+            f"https://server-{party}.example",
+            f"server-{party}.example:6000",
+            f"server-{party}.example:7000",
+            certificate.decode(),
+            (a_key(),),
+        )
         for party, certificate in enumerate(certificates)
     )
 
@@ -105,7 +112,7 @@ def test_the_digest_is_that_of_the_content(sketched, tmp_path):
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"format": 2}, "not one of this version: format 2 given, 3 expected"),
+        ({"format": 2}, "not one of this version: format 2 given, 4 expected"),
         ({"minimum_batch": 0}, "minimum_batch"),
         ({"largest_batch": 10}, "largest_batch"),
         ({"largest_batch": 2_000_000}, "delta"),
@@ -179,14 +186,33 @@ def test_an_address_to_upload_to_is_a_host_and_a_port(sketched, url):
 
 
 def test_addresses_are_those_to_connect_to():
-    entry = ServerEntry("https://A.example", "[::1]:7000", "", ())
-    assert (entry.upload_address, entry.release_address) == (("a.example", 443), ("::1", 7000))
+    entry = ServerEntry("https://A.example", "A.example:6000", "[::1]:7000", "", ())
+    assert entry.web_address == ("a.example", 443)
+    assert (entry.peer_address, entry.release_address) == (("a.example", 6000), ("::1", 7000))
+
+
+@pytest.mark.parametrize("field", ["peers", "release"])
+@pytest.mark.parametrize("place", ["", "a.example", ":7000", "a.example:", "a.example:0", "a.example:65536", "a:x"])
+def test_places_for_servers_are_a_host_and_a_port(sketched, field, place):
+    fields = sketched.to_dict()
+    fields["servers"] = [{**fields["servers"][0], field: place}, *fields["servers"][1:]]
+    with pytest.raises(InputError, match=f"servers: {field} .* of server 0 given, HOST:PORT expected"):
+        Collection.from_dict(fields)
+
+
+def test_clients_pin_the_certificate_or_trust_public_authorities(entries):
+    context, name = entries[2].trusted_by_clients(2)
+    assert (name, len(context.get_ca_certs()), context.verify_mode) == ("party-2", 0, ssl.CERT_REQUIRED)
+    public = msgspec.structs.replace(entries[2], public_certificate=True)
+    context, name = public.trusted_by_clients(2)
+    assert (name, context.check_hostname, context.verify_mode) == (None, True, ssl.CERT_REQUIRED)
 
 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         ({"url": "https://SERVER-1.example:443"}, "servers: two with one url given"),
+        ({"peers": "SERVER-1.example:6000"}, "servers: two with one peers address given"),
         ({"release": "Server-1.example:7000"}, "servers: two with one release address given"),
     ],
 )
@@ -369,7 +395,8 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
         assert main(["identity", str(tmp_path / f"{party}"), "--server", str(party)]) == 0
         certificate = str(tmp_path / f"{party}" / "party.crt")
         assert main(["identity", str(tmp_path / f"seals-{party}"), "--seal", "trial"]) == 0
-        servers += ["--server", f"https://s{party}.example", f"s{party}.example:7444", certificate]
+        servers += ["--server", f"https://s{party}.example", f"s{party}.example:7443", f"s{party}.example:7444"]
+        servers += [certificate]
         servers += ["--seal", str(tmp_path / f"seals-{party}" / "trial.pub")]
     times = ["--opens", "2027-01-01T00:00Z", "--closes", "2027-02-01T00:00Z", "--expires", "2027-03-01T00:00Z"]
     budget = ["--epsilon", "1", "--delta", "1e-6", "--minimum-batch", "1000", "--largest-batch", "100000"]

@@ -184,7 +184,7 @@ def test_a_row_without_a_number_for_each_column_is_refused(designed, row, said):
 
 
 REFUSED = {
-    "format": ({"format": 2}, "format: 2 received, 3 expected by this client"),
+    "format": ({"format": 2}, "format: 2 received, 4 expected by this client"),
     "noise": ({"task": {"noising": {"by": "clients"}}}, 'noise: "clients" received, servers expected by this client'),
     "sharing": ({"task": {"sharing": "shamir"}}, 'sharing: "shamir" received, additive expected by this client'),
     "ring": ({"task": {"encoding": {"ring": "mersenne61"}}}, 'ring: "mersenne61" received, ring64 expected'),

@@ -192,13 +192,13 @@ def test_a_folder_has_one_store_for_good(servers, postgres):
 def test_workers_need_a_store(servers, workers, message):
     folder = ServerFolder(servers.folder / "server-0")
     with pytest.raises(InputError, match=message):
-        serving.serve(servers.collection, 0, folder, "127.0.0.1", 0, workers=workers)
+        serving.serve(servers.collection, 0, folder, serving.ServerPlaces(peers=("127.0.0.1", 0)), workers=workers)
     assert not folder.spool.exists()
 
 
 def test_all_workers_together_keep_to_the_limits_of_a_server():
-    whole = Limits(rate=100.0, connections=10, address_connections=3, waiting_bytes=1000)
+    whole = Limits(rate=100.0, requests=10, waiting_bytes=1000)
     one = whole.for_one_of(4)
-    assert (one.rate, one.connections, one.address_connections, one.waiting_bytes) == (25.0, 2, 1, 250)
+    assert (one.rate, one.requests, one.waiting_bytes) == (25.0, 2, 250)
     assert (one.body_bytes, one.read_seconds) == (whole.body_bytes, whole.read_seconds)
     assert whole.for_one_of(1) is whole

@@ -22,6 +22,8 @@ from dpmpc.network.identity import (
     dialling_context,
     listening_context,
     pin,
+    pinning_context,
+    serving_context,
     sign,
     verify_signature,
     write_identity,
@@ -79,6 +81,18 @@ def test_a_caller_without_a_certificate_is_refused(folders):
     nobody = ssl.create_default_context(cafile=folders[0] / "ca.crt")
     with pytest.raises(ssl.SSLError, match="did not return a certificate"):
         handshake(listening_context(folders[1]), nobody, "party-1")
+
+
+def test_a_server_asks_for_certificates_where_it_knows_some(pinned):
+    own = (pinned[0] / "party.crt").read_bytes()
+    others = [(folder / "party.crt").read_bytes() for folder in pinned[1:]]
+    facts = handshake(serving_context(pinned[0], others), pinning_context(own, pinned[1]), "party-0")
+    assert facts == ("TLSv1.3", ["party-1"], ["party-0"])
+    for stranger in (None, pinned[0]):
+        with pytest.raises(ssl.SSLError):
+            handshake(serving_context(pinned[0], others), pinning_context(own, stranger), "party-0")
+    facts = handshake(serving_context(pinned[0]), pinning_context(own), "party-0")
+    assert facts == ("TLSv1.3", [], ["party-0"])
 
 
 def test_older_tls_is_refused(folders):

@@ -213,7 +213,8 @@ def entries(tmp_path_factory):
     folder = tmp_path_factory.mktemp("identities")
     pems = [write_identity(folder / f"{party}", party, DAY).decode() for party in range(3)]
     return tuple(
-        ServerEntry(f"https://s{i}.example", f"s{i}.example:7000", pem, (a_key(),)) for i, pem in enumerate(pems)
+        ServerEntry(f"https://s{i}.example", f"s{i}.example:6000", f"s{i}.example:7000", pem, (a_key(),))
+        for i, pem in enumerate(pems)
     )
 
 

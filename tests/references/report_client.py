@@ -352,7 +352,7 @@ def contribute(content, digest, row, ticket=None, draw=os.urandom):
         raise ValueError("another collection than that of this digest")
     collection = json.loads(content)
     task, servers = collection["task"], collection["servers"]
-    if collection["format"] != 3 or task["sharing"] != "additive" or task["noising"]["by"] != "servers":
+    if collection["format"] != 4 or task["sharing"] != "additive" or task["noising"]["by"] != "servers":
         raise ValueError("not on this page")
     if task["statistic"]["name"].removeprefix("proved-") not in ("rows", "second-moments"):
         raise ValueError("not on this page")

@@ -21,7 +21,7 @@ from support.waiting import wait_for
 
 DEPLOY = Path(__file__).parents[2] / "docs" / "deploy"
 PROGRAMS = {name: shutil.which(name, path=os.environ.get("PATH", "") + ":/usr/sbin") for name in ("nginx", "caddy")}
-SOCKET = "/run/dpmpc/survey/door.sock"
+SOCKET = "/run/dpmpc/survey/web.sock"
 
 
 def write_web_certificate(folder):

@@ -119,7 +119,7 @@ def deploy(root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, 
             certificate = (folder / "identity" / "party.crt").read_bytes()
         address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
         entries.append(
-            ServerEntry(f"https://server-{server}.example", address, certificate.decode(), (key_in(folder),))
+            ServerEntry(f"https://server-{server}.example", address, address, certificate.decode(), (key_in(folder),))
         )
     schema, fields = Schema.from_pair(columns, (0.0, 10.0)), {"name": "a trial", "servers": tuple(entries)} | fields
     collection = design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-6), **fields)

@@ -88,6 +88,7 @@ def entries_of(certificates, keys=None):
     return tuple(
         ServerEntry(
             f"https://server-{server}.example",
+            f"server-{server}.example:6000",
             f"server-{server}.example:7000",
             certificate.decode(),
             (a_key(),) if keys is None else keys[server],

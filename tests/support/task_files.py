@@ -13,7 +13,7 @@ NUMBERS = "".join(f"[columns.{name}]\nlower = 0.0\nupper = 10.0\n" for name in (
 def write_task_file(root, *options, servers=3, bounds=NUMBERS, insisted=("--even-if-hopeless",)):
     """Run `dpmpc identity` and `dpmpc collection` for task.json, however small the batch; return how that ended."""
     root.mkdir(exist_ok=True)
-    uploads, releases = free_ports(servers), free_ports(servers)
+    ports = free_ports(3 * servers)
     (root / "bounds.toml").write_text(bounds)
     places = []
     for server in range(servers):
@@ -22,8 +22,9 @@ def write_task_file(root, *options, servers=3, bounds=NUMBERS, insisted=("--even
         assert main(["identity", str(folder / "identity"), "--server", str(server), "--days", "2"]) == 0
         certificate = folder / "identity" / "party.crt"
         assert main(["identity", str(folder / "seals"), "--seal", "trial"]) == 0
-        urls = (f"https://127.0.0.1:{uploads[server]}", f"127.0.0.1:{releases[server]}")
-        places += ["--server", *urls, str(certificate), "--seal", str(folder / "seals" / "trial.pub")]
+        web, peers, release = (f"127.0.0.1:{port}" for port in ports[server::servers])
+        places += ["--server", f"https://{web}", peers, release, str(certificate)]
+        places += ["--seal", str(folder / "seals" / "trial.pub")]
     now = datetime.datetime.now(datetime.UTC)
     times = {"opens": now - HOUR, "closes": now + HOUR, "expires": now + 2 * HOUR}
     argv = ["collection", str(root / "task.json"), "--name", "trial", "--bounds", str(root / "bounds.toml"), *places]

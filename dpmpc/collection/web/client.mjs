@@ -1,4 +1,4 @@
-// A client of a dpmpc collection of format 2, for browsers, phones and node: makes one sealed report of a row and sends it.
+// A client of a dpmpc collection, for browsers, phones and node: makes one sealed report of a row and sends it.
 //
 // report.wasm (csrc/report.c) has the arithmetic and SHA-256, the platform's WebCrypto random bytes, AES and X25519: nothing
 // of a row or a key decides which address is used or which branch is taken, but where codebook.mjs codes answers. The bytes
@@ -286,7 +286,7 @@ export class Client {
   }
 
   #read(file) {
-    requireEqual('format', file.format, [3]);
+    requireEqual('format', file.format, [4]);
     const { statistic, encoding, schema, trust, noising, sharing } = file.task;
     requireEqual('statistic', statistic.name, KINDS);
     const proved = statistic.name.startsWith('proved-');
