@@ -66,6 +66,7 @@ class Label(bytes, enum.Enum):
     REPORT_SHARE = b"dpmpc v1 report share"
     REPORT_ID = b"dpmpc v2 report id"
     SEALED_RECORD = b"dpmpc v2 record"
+    SEALED_WITHDRAWAL = b"dpmpc v2 withdrawal"
     ADDED_KEY = b"dpmpc v2 key"
     CLIENT_TOKEN = b"dpmpc v1 client token"
     BATCH = b"dpmpc v1 batch"

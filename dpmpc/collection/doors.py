@@ -29,7 +29,7 @@ import msgspec
 
 from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
 from dpmpc.collection.logs import RateLimitedLogger
-from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, id_of
+from dpmpc.collection.sealing import SealedReports, id_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, SpoolError
 from dpmpc.network.identity import party_name, pinning_context
@@ -75,7 +75,7 @@ class Answered(msgspec.Struct, frozen=True):
 
 
 class Entry(NamedTuple):
-    """What waits for a server under the id of a report: the report, or the secret that takes it back."""
+    """What waits for a server under the id of a report: the report, or what takes it back."""
 
     name: bytes
     body: bytes
@@ -101,18 +101,15 @@ class Outbox(Store):
                 self._database.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(j, name) for j in servers])
 
     def withdraw(self, entries: Sequence[tuple[bytes, bytes, Sequence[int]]]) -> None:
-        """Keep secrets of withdrawals durably for these servers, in place of the reports that wait under their ids.
-
-        Without a secret, as with a roster, nothing is kept that other servers would believe: the reports are forgotten.
-        """
+        """Keep withdrawals durably for these servers, in place of the reports that wait under their ids."""
         with self._turns, typed_errors(self._folder), transaction(self._database):
-            for name, secret, servers in entries:
+            for name, withdrawal, servers in entries:
                 waiting = self._database.execute("SELECT server FROM waiting WHERE id = ?", (name,)).fetchall()
-                lacking = {*servers, *(server for (server,) in waiting)} if secret else set()
+                lacking = {*servers, *(server for (server,) in waiting)}
                 self._database.execute("DELETE FROM reports WHERE id = ?", (name,))
                 self._database.execute("DELETE FROM waiting WHERE id = ?", (name,))
                 if lacking:
-                    self._database.execute("INSERT INTO reports VALUES (?, ?)", (name, secret))
+                    self._database.execute("INSERT INTO reports VALUES (?, ?)", (name, withdrawal))
                 self._database.executemany(
                     "INSERT INTO waiting VALUES (?, ?)", [(server, name) for server in sorted(lacking)]
                 )
@@ -135,10 +132,10 @@ class Outbox(Store):
                 [(entry.name,) for entry in entries],
             )
 
-    def clear(self) -> None:
-        """Forget all reports: nobody takes them any more. Withdrawals stay."""
+    def clear(self, report_bytes: int) -> None:
+        """Forget all reports, by their length: nobody takes them any more. Withdrawals stay."""
         with self._turns, typed_errors(self._folder), transaction(self._database):
-            self._database.execute("DELETE FROM reports WHERE length(body) != ?", (SECRET_BYTES,))
+            self._database.execute("DELETE FROM reports WHERE length(body) = ?", (report_bytes,))
             self._database.execute("DELETE FROM waiting WHERE id NOT IN (SELECT id FROM reports)")
 
     def __len__(self) -> int:
@@ -196,18 +193,18 @@ class Door:
             await asyncio.to_thread(self._outbox.put, left)
         return found
 
-    async def withdraw(self, secrets: Mapping[bytes, bytes], withdrawn: Sequence[bool], *, handing_on: bool) -> None:
-        """Do as `hand_on` with secrets, by the ids of their reports, which nobody is handed any more.
+    async def withdraw(self, bodies: Mapping[bytes, bytes], withdrawn: Sequence[bool], *, handing_on: bool) -> None:
+        """Do as `hand_on` with withdrawals, by the ids of their reports, which nobody is handed any more.
 
         Of those that are not withdrawn here none is kept for later: this server may never have had such a report.
-        Without `handing_on` only those are kept whose reports wait here for servers: these get the secret instead.
+        Without `handing_on` only those are kept whose reports wait here for servers: these get the withdrawal instead.
         """
-        found: list[dict[int, Status]] = [{} for _ in secrets]
+        found: list[dict[int, Status]] = [{} for _ in bodies]
         if handing_on:
-            found = await self._hand(list(secrets.values()))
+            found = await self._hand(list(bodies.values()))
         entries = [
             (*one, _without_answer(answers))
-            for one, answers, here in zip(secrets.items(), found, withdrawn, strict=True)
+            for one, answers, here in zip(bodies.items(), found, withdrawn, strict=True)
             if here
         ]
         if entries:
@@ -225,7 +222,7 @@ class Door:
             await asyncio.sleep(FIRST_PAUSE)
         while True:
             try:
-                await asyncio.to_thread(self._outbox.clear)
+                await asyncio.to_thread(self._outbox.clear, SealedReports(self._collection).report_bytes)
             except SpoolError as error:  # a full disk, say, which may not end the server
                 self._log.log(logging.ERROR, "SpoolError: %s", error)
                 await asyncio.sleep(LONGEST_PAUSE)
@@ -253,7 +250,9 @@ class _Courier:
         )
         self.added: tuple[AddedKey, ...] = ()
         self._context = pinning_context(entry.certificate.encode(), identity)
-        self._most = max(1, min(GROUP_REPORTS, GROUP_BYTES // SealedReports(collection).report_bytes))
+        self._report_bytes = SealedReports(collection).report_bytes
+        self._most = max(1, min(GROUP_REPORTS, GROUP_BYTES // self._report_bytes))
+        self._most_withdrawals = 1 if collection.authenticated else MOST_WITHDRAWALS
         self._queue: collections.deque[_Handed] = collections.deque()
         self._wake = asyncio.Event()
         self._down_until = 0.0
@@ -350,13 +349,13 @@ class _Courier:
         return self._http
 
     async def _send(self, bodies: Sequence[bytes]) -> Sequence[Status]:
-        """Send reports in one request, and secrets in others; return the status of each at this server."""
-        once = list(dict.fromkeys(bodies))  # several clients may have sent the same: a request holds each secret once
-        secrets = [body for body in once if len(body) == SECRET_BYTES]
-        reports = [body for body in once if len(body) != SECRET_BYTES]
+        """Send reports in one request, and withdrawals in others; return the status of each at this server."""
+        once = list(dict.fromkeys(bodies))  # several clients may have sent the same: a request holds each once
+        withdrawals = [body for body in once if len(body) != self._report_bytes]
+        reports = [body for body in once if len(body) == self._report_bytes]
         statuses = dict(zip(reports, await self._send_reports(reports), strict=True)) if reports else {}
-        for first in range(0, len(secrets), MOST_WITHDRAWALS):
-            group = secrets[first : first + MOST_WITHDRAWALS]
+        for first in range(0, len(withdrawals), self._most_withdrawals):
+            group = withdrawals[first : first + self._most_withdrawals]
             statuses |= dict.fromkeys(group, (await self._post(self._withdrawals_url, group))[0])
         return [statuses[body] for body in bodies]
 

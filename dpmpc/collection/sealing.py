@@ -16,6 +16,9 @@ Clients use the newest key of each server, which may be younger than that file (
 The id is the beginning of SHA-256(framed("dpmpc v2 report id", digest, secret)) of a secret of 32 bytes that the client
 keeps, so that later it, and nobody else, can say whose report it is; with a roster it is the ticket's.
 
+A *withdrawal* of a collection with a roster has the same form. It holds the client's token for each server and nothing
+else, and its label is "dpmpc v2 withdrawal", so that neither opens as the other.
+
 Promised: whoever has no private key of a server learns nothing of what is for it but the length, and a record that an
 honest client has sealed for one collection, server, key and id opens under no other. Not promised: that a record was
 made by whoever made the others of its report, which proofs show (docs/security.md), or that what was recorded on the
@@ -25,12 +28,14 @@ way stays closed if a private key is stolen; so each collection has keys of its 
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import functools
 import hashlib
 import logging
 from collections.abc import Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from cryptography.exceptions import InvalidTag
 
@@ -64,11 +69,16 @@ def id_of(report: bytes) -> bytes:
 
 
 @dataclasses.dataclass(frozen=True)
-class SealedReports:
-    """The reports of a collection, as clients write them and servers read them."""
+class SealedMessages(abc.ABC):
+    """Messages that hold a part for each server, sealed to its key, as clients write them and servers read them."""
 
     collection: Collection
     added: tuple[AddedKey, ...] = ()  # since it began; each checked (`added_keys.read_added`)
+    label: ClassVar[Label]
+
+    @abc.abstractmethod
+    def plain_bytes(self, server: int) -> int:
+        """Return how many bytes are sealed for a server."""
 
     @functools.cached_property
     def keys(self) -> tuple[SealKey, ...]:
@@ -77,47 +87,82 @@ class SealedReports:
 
     @functools.cached_property
     def record_bytes(self) -> tuple[int, ...]:
-        """For each server, how many bytes of a report are for it."""
-        forms = (ReportFormat(self.collection, server) for server in range(len(self.collection.servers)))
-        token = TOKEN_BYTES if self.collection.authenticated else 0
+        """For each server, how many bytes of a message are for it."""
         return tuple(
-            1 + SUITES[entry.suite].added_bytes + token + form.record_bytes - ID_BYTES
-            for form, entry in zip(forms, self.collection.servers, strict=True)
+            1 + SUITES[entry.suite].added_bytes + self.plain_bytes(server)
+            for server, entry in enumerate(self.collection.servers)
         )
 
     @functools.cached_property
     def report_bytes(self) -> int:
-        """Length of a report."""
+        """Length of a message."""
         return _START + sum(self.record_bytes)
 
-    def seal(self, records: Sequence[bytes], ticket: Ticket | None = None) -> bytes:
-        """Return the report that holds what these records, one for each server, hold."""
-        (report,) = {record[:ID_BYTES] for record in records}
-        sealed = [FORMAT, report]
-        for server, record in enumerate(records):
-            key = self.keys[server]
-            plain = (b"" if ticket is None else ticket.token(server)) + record[ID_BYTES:]
+    def sealed(self, report: bytes, parts: Sequence[bytes]) -> bytes:
+        """Return the message under the id of a report that holds these parts, one for each server."""
+        message = [FORMAT, report]
+        for server, (key, plain) in enumerate(zip(self.keys, parts, strict=True)):
             info = self.info(server, key.number, report)
-            sealed += [bytes([key.number]), SUITES[key.suite].seal(bytes.fromhex(key.public), plain, info)]
-        return b"".join(sealed)
+            message += [bytes([key.number]), SUITES[key.suite].seal(bytes.fromhex(key.public), plain, info)]
+        return b"".join(message)
+
+    def part(self, message: bytes, server: int) -> bytes:
+        """Return what a message holds for a server: the number of a key, and what is sealed to it."""
+        first = _START + sum(self.record_bytes[:server])
+        return message[first : first + self.record_bytes[server]]
 
     def split(self, body: bytes) -> list[bytes]:
-        """Return the reports of a body, or refuse it."""
+        """Return the messages of a body, or reject it."""
         size = self.report_bytes
         if not body or len(body) % size:
             raise ReportRejected(f"body: {len(body)} bytes given, a positive multiple of {size} expected")
         return [body[first : first + size] for first in range(0, len(body), size)]
 
     def info(self, server: int, number: int, report: bytes) -> bytes:
-        """Return the context that a record is sealed for: under any other it does not open."""
-        return framed(Label.SEALED_RECORD, self.collection.digest, bytes([server]), bytes([number]), report)
+        """Return the context that a part is sealed for: under any other it does not open."""
+        return framed(self.label, self.collection.digest, bytes([server]), bytes([number]), report)
+
+
+class SealedReports(SealedMessages):
+    """The reports of a collection."""
+
+    label = Label.SEALED_RECORD
+
+    def plain_bytes(self, server: int) -> int:
+        """Return how many bytes a payload has, and with a roster the client's token before it."""
+        token = TOKEN_BYTES if self.collection.authenticated else 0
+        return token + ReportFormat(self.collection, server).record_bytes - ID_BYTES
+
+    def seal(self, records: Sequence[bytes], ticket: Ticket | None = None) -> bytes:
+        """Return the report that holds what these records, one for each server, hold."""
+        (report,) = {record[:ID_BYTES] for record in records}
+        tokens = [b"" if ticket is None else ticket.token(server) for server in range(len(records))]
+        return self.sealed(report, [token + record[ID_BYTES:] for token, record in zip(tokens, records, strict=True)])
+
+
+class SealedWithdrawals(SealedMessages):
+    """The withdrawals of a collection with a roster."""
+
+    label = Label.SEALED_WITHDRAWAL
+
+    def plain_bytes(self, server: int) -> int:
+        """Return the length of a token."""
+        return TOKEN_BYTES
+
+    def seal(self, ticket: Ticket) -> bytes:
+        """Return what takes the report of a ticket back at all servers."""
+        return self.sealed(ticket.report, [ticket.token(server) for server in range(len(self.collection.servers))])
 
 
 class Opener:
-    """What opens the records of one server."""
+    """What opens the parts of one server."""
 
     def __init__(self, collection: Collection, server: int, folder: SealFolder):
-        self._sealed, self._server = SealedReports(collection), server
+        self._reports, self._withdrawals, self._server = (
+            SealedReports(collection),
+            SealedWithdrawals(collection),
+            server,
+        )
         self._form = ReportFormat(collection, server)
         self._own = collection.servers[server]
         self._suite = SUITES[self._own.suite]
@@ -126,7 +171,11 @@ class Opener:
         self._keys: dict[int, object] = {}
         self.refresh()
         self._require_keys()
-        self._first = _START + sum(self._sealed.record_bytes[:server])
+
+    @property
+    def ended(self) -> bool:
+        """Whether nothing is opened any more."""
+        return self._ended
 
     def refresh(self) -> bool:
         """Read the keys in the folder again where one was added; return whether there are new ones."""
@@ -157,23 +206,30 @@ class Opener:
 
     def open(self, report: bytes) -> tuple[bytes, bytes | None]:
         """Return the record that this server finds in a report, and the client's token with a roster."""
-        own = report[self._first : self._first + self._sealed.record_bytes[self._server]]
-        number, named = own[0], id_of(report)
+        plain = self._open(self._reports, report)
+        token = TOKEN_BYTES if self._form.collection.authenticated else 0
+        return id_of(report) + plain[token:], plain[:token] or None
+
+    def open_withdrawal(self, withdrawal: bytes) -> bytes:
+        """Return the client's token for this server in a withdrawal."""
+        return self._open(self._withdrawals, withdrawal)
+
+    def _open(self, form: SealedMessages, message: bytes) -> bytes:
+        """Return what a message holds for this server."""
+        own = form.part(message, self._server)
+        number, named = own[0], id_of(message)
         if not self._keys:
             raise CollectionClosed(OPENS_NO_MORE)
         key = self._keys.get(number)
-        if report[: len(FORMAT)] != FORMAT or key is None:
+        if message[: len(FORMAT)] != FORMAT or key is None:
             raise ReportRejected(
-                f"body: a report of format {report[0]}, sealed to key {number} of server {self._server} given, format "
+                f"body: a report of format {message[0]}, sealed to key {number} of server {self._server} given, format "
                 "2 and a key that this server has expected"
             )
-        info = self._sealed.info(self._server, number, named)
         try:
-            plain = self._suite.open(key, own[1:], info)
+            return self._suite.open(key, own[1:], form.info(self._server, number, named))
         except (InvalidTag, ValueError):
             raise ReportRejected(
                 f"body: what is for server {self._server} does not open with its key {number}, this id and the "
                 f"collection {self._form.collection.digest.hex()[:16]}...: it is damaged or not meant for it"
             ) from None
-        token = TOKEN_BYTES if self._form.collection.authenticated else 0
-        return named + plain[token:], plain[:token] or None

@@ -61,7 +61,6 @@ from dpmpc.network.identity import certified_names, party_name
 
 LEAST_FREE_BYTES = 1 << 26  # on the spool's disk; with less a server is not healthy, though it may still store some
 LOGGER = logging.getLogger("dpmpc.collection")
-_BEARER = "Bearer "
 BEHIND_PROXY = web.AppKey("behind_proxy", bool)  # of the application for clients
 PEERS = web.AppKey("peers", bool)
 MONITOR = web.AppKey("monitor", bool)
@@ -103,7 +102,9 @@ class Service:
         self._sealed = SealedUploads(
             collection, server, self._commits, self.metrics, opener=opener, roster=roster, door=door
         )
-        self._withdrawals = Withdrawals(collection, server, spool, self._commits, roster=roster, door=door)
+        self._withdrawals = Withdrawals(
+            collection, server, spool, self._commits, opener=opener, roster=roster, door=door
+        )
         self._guarantee = collection.promised
         self._front: tuple[Status, bytes] | None = None
 
@@ -240,9 +241,8 @@ class Service:
             self._admission.measure(
                 _sender(request), length, self._withdrawals.longest, SECRET_BYTES, limited=through_door
             )
-            token = None if self._roster is None else _token(request.headers.get("Authorization", ""))
             with self._admission.room(_sender(request), length, length):
-                answer = await self._withdrawals.take(await self._read(request), token, through_door=through_door)
+                answer = await self._withdrawals.take(await self._read(request), through_door=through_door)
         except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
             answer = self.metrics.refuse(error)
         return answer.response()
@@ -371,16 +371,6 @@ class Service:
 
     async def _measure(self, request: Any) -> Any:
         return web.Response(body=self.metrics.text(), headers={"Content-Type": "text/plain; version=0.0.4"})
-
-
-def _token(header: str) -> bytes:
-    """Return the token of a header, or refuse a request without one."""
-    try:
-        if not header.startswith(_BEARER):
-            raise ValueError
-        return bytes.fromhex(header[len(_BEARER) :])
-    except ValueError:
-        raise Refusal(401, "Unauthenticated", "Authorization: 'Bearer TOKEN' with 64 digits expected") from None
 
 
 def _sender(request: Any) -> str | None:

@@ -2,7 +2,8 @@
 
 A withdrawal is the secret that the report's id was computed from (`sealing.report_id`). A server computes the id, puts
 a tombstone in the place of the report (`report_store`), and its door hands the secret on. With a roster ids come from
-no secret: the ticket's holder shows each server its token and the id, at its pinned port.
+no secret: the ticket's holder seals its token for each server to that server's key (`sealing.SealedWithdrawals`), and a
+request holds one such withdrawal, so that one which another server rejects costs no other.
 
 A server answers for itself alone, with its number and one word for each withdrawal (`Fate`). The status is 200 if all
 are withdrawn here, whenever that was; otherwise 404 if one of the reports was never here, or else 409.
@@ -10,7 +11,8 @@ are withdrawn here, whenever that was; otherwise 404 if one of the reports was n
 Promised (docs/security.md, proposition 3): if one honest server that takes part in the release answered "withdrawn now"
 or "was withdrawn", the report is not in the batch. The same holds if the report comes later than the withdrawal, as
 long as the server has room for the id of such a report (`report_store`): its word is "never here". A server that is
-too late hands the withdrawal on all the same: another one may not be. Not promised: that a server forgets what it was
+too late hands the withdrawal on all the same: another one may not be. Once the keys are deleted, a server with a roster
+answers about an id without a token: nothing is changed any more. Not promised: that a server forgets what it was
 sent; or anything once a release has come. What the answers of all servers amount to, `withdrawal_verdict` says.
 """
 
@@ -22,10 +24,9 @@ from dpmpc.collection.admission import Refusal
 from dpmpc.collection.doors import MOST_WITHDRAWALS, Door
 from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.replies import Reply
-from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.report_store import ReportStore
 from dpmpc.collection.roster import Roster
-from dpmpc.collection.sealing import SECRET_BYTES, report_id
+from dpmpc.collection.sealing import SECRET_BYTES, Opener, SealedWithdrawals, id_of, report_id
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.tombstones import WITHDRAWN, Fate
 from dpmpc.errors import ReportRejected
@@ -41,22 +42,24 @@ class Withdrawals:
         store: ReportStore,
         commits: GroupCommit,
         *,
+        opener: Opener | None,
         roster: Roster | None,
         door: Door,
     ):
         self._digest, self._server, self._store, self._commits = collection.digest, server, store, commits
-        self._roster, self._door = roster, door
-        self.longest = MOST_WITHDRAWALS * SECRET_BYTES
+        self._opener, self._roster, self._door = opener, roster, door
+        self._form = SealedWithdrawals(collection)
+        self.longest = MOST_WITHDRAWALS * SECRET_BYTES if roster is None else self._form.report_bytes
 
-    async def take(self, body: bytes, token: bytes | None, *, through_door: bool) -> Reply:
+    async def take(self, body: bytes, *, through_door: bool) -> Reply:
         """Put tombstones here, and hand on what came through the own door; return what became of each withdrawal."""
-        secrets = self._read(body, token)
-        fates = await asyncio.to_thread(self._store.withdraw, list(secrets))
+        read = self._read_secrets if self._roster is None else self._read_sealed
+        withdrawals = await asyncio.to_thread(read, body)
+        fates = await asyncio.to_thread(self._store.withdraw, list(withdrawals))
         if Fate.NOW in fates:
             await asyncio.to_thread(self._commits.count_anew)
         withdrawn = [fate in WITHDRAWN for fate in fates]
-        handing_on = through_door and self._roster is None  # the token is for this server alone
-        await self._door.withdraw(secrets, withdrawn, handing_on=handing_on)
+        await self._door.withdraw(withdrawals, withdrawn, handing_on=through_door)
         content = {"server": self._server, "reports": fates}
         if set(fates) <= WITHDRAWN:
             return Reply(200, content)
@@ -65,14 +68,21 @@ class Withdrawals:
         message = f"withdrawal: {', '.join(f'{count} {fate}' for fate, count in others.items())}: not withdrawn here"
         return Reply(status, {"error": name, "message": message, **content})
 
-    def _read(self, body: bytes, token: bytes | None) -> dict[bytes, bytes]:
+    def _read_sealed(self, body: bytes) -> dict[bytes, bytes]:
+        """Return what takes a report of the roster back, by its id."""
+        assert self._roster is not None
+        if len(body) != self._form.report_bytes:
+            raise ReportRejected(
+                f"body: {len(body)} bytes given, one sealed withdrawal of {self._form.report_bytes} expected"
+            )
+        if self._opener is not None and not self._opener.ended:
+            token = self._opener.open_withdrawal(body)
+            if not self._roster.admits(id_of(body), token):
+                raise Refusal(403, "Unknown", "withdrawal: no token of the client whose report this is")
+        return {id_of(body): body}
+
+    def _read_secrets(self, body: bytes) -> dict[bytes, bytes]:
         """Return what takes reports back, by their ids."""
-        if self._roster is not None:
-            if len(body) != ID_BYTES:
-                raise ReportRejected(f"body: {len(body)} bytes given, the {ID_BYTES} of a ticket's report expected")
-            if token is None or not self._roster.admits(body, token):
-                raise Refusal(403, "Unknown", "Authorization: no token of the client whose report this is")
-            return {body: b""}
         if not body or len(body) % SECRET_BYTES or len(body) > self.longest:
             raise ReportRejected(
                 f"body: {len(body)} bytes given, 1 to {MOST_WITHDRAWALS} secrets of {SECRET_BYTES} bytes expected"

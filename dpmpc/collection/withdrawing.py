@@ -22,15 +22,16 @@ from typing import NamedTuple
 import aiohttp
 import msgspec
 
+from dpmpc.collection.added_keys import AddedKey
 from dpmpc.collection.doors import MOST_WITHDRAWALS, WITHDRAWALS
 from dpmpc.collection.pending import secrets_in
 from dpmpc.collection.roster import Ticket
-from dpmpc.collection.sealing import report_id
+from dpmpc.collection.sealing import SealedWithdrawals, report_id
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.tombstones import WITHDRAWN, Fate
-from dpmpc.collection.uploader import ATTEMPT_SECONDS, require_door
+from dpmpc.collection.uploader import ATTEMPT_SECONDS, keys_at, require_door
 from dpmpc.collection.withdrawal_verdict import Verdict, fewest_confirming, verdict
-from dpmpc.errors import InputError, NotConfirmed, TooLate
+from dpmpc.errors import InputError, NotConfirmed, ProtocolFailure, TooLate
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_bytes, read_json
 
 _ANSWER_BYTES = 1 << 14
@@ -158,8 +159,6 @@ def withdraw(
         raise InputError(f"withdrawal: {len(secrets)} secrets and {len(tickets)} tickets given, {expected} expected")
     if door is not None:
         require_door(door)
-        if tickets:
-            raise InputError("door: given with tickets, which each server is shown alone; none expected")
     said = asyncio.run(_ask_servers(collection, secrets, tickets, door))
     servers = len(collection.servers)
     found = TakenBack(
@@ -199,7 +198,6 @@ class _Sent(NamedTuple):
 
     body: bytes
     reports: int
-    headers: dict[str, str]
 
 
 async def _ask_servers(
@@ -208,16 +206,20 @@ async def _ask_servers(
     """Return what each server that was asked says of each report."""
     path = WITHDRAWALS.format(digest=collection.digest.hex())
     groups = [secrets[first : first + MOST_WITHDRAWALS] for first in range(0, len(secrets), MOST_WITHDRAWALS)]
-    grouped = [_Sent(b"".join(group), len(group), {}) for group in groups]
+    requests = [_Sent(b"".join(group), len(group)) for group in groups]
+    if tickets:
+        added: tuple[AddedKey, ...] = ()
+        with contextlib.suppress(ProtocolFailure):  # then to the older keys, which servers keep unless one has leaked
+            added = await keys_at(collection, door, ATTEMPT_SECONDS)
+        form = SealedWithdrawals(collection, added)
+        requests = [_Sent(form.seal(ticket), 1) for ticket in tickets]
     if door is not None:
-        named, words = await _ask(door.rstrip("/") + path, True, None, range(len(collection.servers)), grouped)
+        named, words = await _ask(door.rstrip("/") + path, True, None, range(len(collection.servers)), requests)
         return {named[0] if len(named) == 1 else _UNNAMED: words}
     jobs = []
     for number, entry in enumerate(collection.servers):
-        shown = [{"Authorization": f"Bearer {ticket.token(number).hex()}"} for ticket in tickets]
-        single = [_Sent(ticket.report, 1, headers) for ticket, headers in zip(tickets, shown, strict=True)]
         trusted, hostname = entry.trusted_by_clients(number)
-        jobs.append(_ask(entry.url + path, trusted, hostname, [number], grouped + single))
+        jobs.append(_ask(entry.url + path, trusted, hostname, [number], requests))
     return {number: words for number, (_, words) in enumerate(await asyncio.gather(*jobs))}
 
 
@@ -241,7 +243,7 @@ async def _ask(
                 continue
             try:
                 async with http.post(
-                    url, data=request.body, headers=request.headers, server_hostname=hostname, allow_redirects=False
+                    url, data=request.body, server_hostname=hostname, allow_redirects=False
                 ) as response:
                     content, status = await read_beginning(response.content, _ANSWER_BYTES), response.status
             except (aiohttp.ClientError, TimeoutError, OSError, ValueError):

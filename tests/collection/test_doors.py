@@ -483,7 +483,7 @@ def test_an_outbox_keeps_the_first_report_of_an_id_and_forgets_at_the_end(tmp_pa
         assert [entry.body for entry in outbox.waiting(2, 2, more[1][1:17])] == more[
             2:4
         ]  # one that has to stay keeps nobody behind it
-        outbox.clear()
+        outbox.clear(len(one))
         assert len(outbox) == 0
     (folder / "outbox.sqlite").write_bytes(b"no database" * 99)
     with pytest.raises(SpoolError, match="spool"):
@@ -525,11 +525,11 @@ def test_a_disk_that_fails_at_the_end_does_not_stop_the_server(tmp_path, monkeyp
     folder.mkdir(mode=0o700)
 
     class Failing(Outbox):
-        def clear(self):
+        def clear(self, report_bytes):
             tries.append(None)
             if len(tries) < 3:
                 raise SpoolError("disk I/O error")
-            super().clear()
+            super().clear(report_bytes)
 
     async def run(outbox):
         folder = servers.server_folder(0).identity

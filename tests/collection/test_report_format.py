@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 
 from bench.system.collection_servers import Servers
 from dpmpc.collection.added_keys import newest, read_added
-from dpmpc.collection.roster import draw_tickets, write_roster
+from dpmpc.collection.roster import Ticket, draw_tickets, write_roster
 from dpmpc.collection.seal_folder import SealFolder
-from dpmpc.collection.sealing import Opener, SealedReports, report_id
+from dpmpc.collection.sealing import Opener, SealedReports, SealedWithdrawals, report_id
 from dpmpc.collection.sealing_suites import SUITES
 from dpmpc.collection.server_entries import SealKey
 from dpmpc.collection.verifying import verify
@@ -76,6 +76,23 @@ def test_servers_find_in_the_reports_what_was_sealed_and_refuse_all_others(certi
                     opener.open(*SealedReports(collection).split(bytes.fromhex(bad["report"])))
             else:
                 opener.open(*SealedReports(collection).split(bytes.fromhex(bad["report"])))
+
+
+def test_servers_find_in_a_withdrawal_the_tokens_of_its_ticket(certificates, tmp_path):
+    answer, known = VECTORS["plain"], VECTORS["withdrawal"]
+    keys = [(SealKey(0, "x25519", public),) for public in answer["public_keys"]]
+    collection = design(certificates, "plain", keys, fractional_bits=answer["fractional_bits"], authenticated=True)
+    collection.__dict__["digest"] = bytes.fromhex(VECTORS["digest"])
+    folder = SealFolder(tmp_path / "seals")
+    folder.folder.mkdir(mode=0o700)
+    (withdrawal,) = SealedWithdrawals(collection).split(bytes.fromhex(known["body"]))
+    ticket = Ticket("x", bytes.fromhex(known["id"]), bytes.fromhex(known["ticket_secret"]))
+    for server, private in enumerate(answer["private_keys"]):
+        path = folder.folder / f"{server}.key"
+        path.write_text(f"x25519 {private}\n")
+        path.chmod(0o600)
+        token = Opener(collection, server, folder).open_withdrawal(withdrawal)
+        assert token.hex() == known["tokens"][server] == ticket.token(server).hex()
 
 
 @pytest.mark.parametrize("case", CASES)

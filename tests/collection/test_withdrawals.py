@@ -12,18 +12,21 @@ from dpmpc.client import Client
 from dpmpc.collection.doors import MOST_WITHDRAWALS, WITHDRAWALS, Door, Outbox
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.reports import make_reports
-from dpmpc.collection.roster import draw_tickets, write_roster, write_tickets
-from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, id_of, report_id
+from dpmpc.collection.roster import Roster, draw_tickets, write_roster, write_tickets
+from dpmpc.collection.sealing import SECRET_BYTES, Opener, SealedReports, SealedWithdrawals, id_of, report_id
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.service import LOGGER
+from dpmpc.collection.tombstones import Fate
 from dpmpc.collection.verifying import verify
+from dpmpc.collection.withdrawals import Withdrawals
 from dpmpc.collection.withdrawing import secrets_of, withdraw
 from dpmpc.errors import InputError, NotConfirmed, TooLate
-from dpmpc.network.identity import pinning_context
+from dpmpc.randomness import Label
 from support.announcements import announced
 from support.release_processes import COUNT, assert_released, filled, run
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
-from support.waiting import PATIENCE
+from support.services import NoDoor
+from support.waiting import PATIENCE, wait_for
 
 NOW, BEFORE, NEVER, LATE = "withdrawn now", "was withdrawn", "never here", "too late"
 
@@ -206,7 +209,8 @@ def test_arguments_that_fit_nothing_are_refused(running, tmp_path):
             secrets_of(running.collection, state=tmp_path / path)
 
 
-def test_with_a_roster_the_ticket_takes_back(tmp_path, capsys):
+@pytest.mark.parametrize("door", [None, 2], ids=["at each server", "through a door"])
+def test_with_a_roster_the_ticket_takes_back(tmp_path, capsys, door):
     with Servers.make(tmp_path, doors=True, authenticated=True, **PROVED) as servers:
         tickets = draw_tickets(["x", "y"])
         for server in range(3):
@@ -217,18 +221,50 @@ def test_with_a_roster_the_ticket_takes_back(tmp_path, capsys):
         common = [str(servers.task_file), "--tickets", str(tmp_path / "tickets.csv")]
         options = ["--row", str(tmp_path / "row.txt"), "--state", str(tmp_path / "state"), "--door", servers.door(1)]
         assert main(["submit", *common, *options]) == 0
-        entry = servers.collection.servers[0]
-        pinned = {"ssl": pinning_context(entry.certificate.encode()), "server_hostname": "party-0"}
-        url = entry.url + WITHDRAWALS.format(digest=servers.collection.digest.hex())
-        for token in (tickets[1].token(0), tickets[0].token(1), bytes(32)):  # of another client, or server
-            shown = {"Authorization": f"Bearer {token.hex()}"}
-            assert exchange("POST", url, tickets[0].report, headers=shown, **pinned)[0] == 403
-        assert exchange("POST", url, tickets[0].report, **pinned)[0] == 401
-        assert main(["withdraw", *common]) == 0
-        assert "server 1: 1 withdrawn now" in capsys.readouterr().out
+        form, (own, other) = SealedWithdrawals(servers.collection), tickets
+        honest = form.seal(own)
+        url = servers.door(0) + WITHDRAWALS.format(digest=servers.collection.digest.hex())
+        for token in (other.token(0), own.token(1), bytes(32)):  # of another client, of another server
+            stolen = form.sealed(own.report, [token] * 3)
+            assert exchange("POST", url, stolen)[0] == 403
+        elsewhere = honest[:1] + other.report + honest[17:]
+        as_report = Relabelled(servers.collection).seal(own)
+        for wrong in (own.report, elsewhere, as_report, honest[:-1]):
+            assert exchange("POST", url, wrong)[0] == 400
+        assert exchange("POST", url, honest * 2)[0] == 413
         for server in range(3):
             with servers.spool(server) as spool:
-                assert tuple(spool.tally()) == (0, 1)
+                assert tuple(spool.tally()) == (1, 0)
+        options = [] if door is None else ["--door", servers.door(door)]
+        assert main(["withdraw", *common, *options]) == 0
+        shown = capsys.readouterr().out
+        assert ("server 1: 1 withdrawn now" in shown) == (door is None)
+        for server in range(3):
+            with servers.spool(server) as spool:
+                wait_for(lambda spool=spool: tuple(spool.tally()) == (0, 1), "the withdrawal at each server")
+
+
+class Relabelled(SealedWithdrawals):
+    label = Label.SEALED_RECORD
+
+
+def test_after_the_keys_are_gone_a_server_answers_and_changes_nothing(tmp_path):
+    made = Servers.make(tmp_path, authenticated=True, **PROVED)
+    tickets, seals = draw_tickets(["x"]), made.server_folder(0).seals
+    write_roster(made.server_folder(0).roster, made.collection, 0, tickets)
+    roster = Roster(made.server_folder(0).roster, made.collection, 0)
+    body = SealedWithdrawals(made.collection).seal(tickets[0])
+
+    async def run(withdrawals):
+        return (await withdrawals.take(body, through_door=False)).content["reports"]
+
+    opener = Opener(made.collection, 0, seals)
+    with made.server_folder(0).open_spool(made.collection, 0, writer=True) as spool:
+        withdrawals = Withdrawals(made.collection, 0, spool, None, opener=opener, roster=roster, door=NoDoor())
+        for _ in range(2):
+            assert asyncio.run(run(withdrawals)) == [Fate.NEVER]
+            opener.delete_keys()
+        assert opener.ended
 
 
 def test_a_withdrawal_takes_the_place_of_a_report_in_the_outbox(tmp_path):
@@ -244,16 +280,13 @@ def test_a_withdrawal_takes_the_place_of_a_report_in_the_outbox(tmp_path):
         assert (id_of(report), secret) in outbox.waiting(1, 9)
         outbox.put([(report, [2])])  # a door that was slower than the withdrawal
         assert outbox.waiting(2, 9) == [(id_of(report), secret)]
-        outbox.clear()  # at closing time
+        outbox.clear(len(report))  # at closing time
         assert outbox.waiting(1, 9) == [(id_of(report), secret)]
         for server in (1, 2):
             outbox.end(server, outbox.waiting(server, 9))
         assert len(outbox) == 0
         outbox.withdraw([(id_of(kept), other, [])])  # which nobody lacks
         assert len(outbox) == 0
-        outbox.put([(report, [1, 2]), (kept, [2])])
-        outbox.withdraw([(id_of(report), b"", [])])  # by a ticket, which no other server would believe
-        assert (outbox.waiting(1, 9), outbox.waiting(2, 9), len(outbox)) == ([], [(id_of(kept), kept)], 1)
 
 
 def test_after_a_withdrawal_by_ticket_the_outbox_hands_on_the_other_reports(tmp_path):

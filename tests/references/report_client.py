@@ -337,11 +337,17 @@ def later_keys(collection, digest, answer):
     return found
 
 
-def report(digest, keys, name, plains, draw):
+def withdrawal(digest, keys, name, secret, draw):
+    """Section 6: what takes the report of a ticket back, whose id and secret are given."""
+    tokens = [token(secret, server) for server in range(len(keys))]
+    return report(digest, keys, name, tokens, draw, label="dpmpc v2 withdrawal")
+
+
+def report(digest, keys, name, plains, draw, label="dpmpc v2 record"):
     """Section 6; `keys` are the number and public key of each server."""
     found = b"\2" + name
     for server, ((number, public), plain) in enumerate(zip(keys, plains, strict=True)):
-        info = framed("dpmpc v2 record", digest, bytes([server]), bytes([number]), name)
+        info = framed(label, digest, bytes([server]), bytes([number]), name)
         found += bytes([number]) + seal(public, info, plain, X25519PrivateKey.from_private_bytes(draw(32)))
     return found
 
@@ -435,11 +441,29 @@ def known_answer(kind, bits):
     }
 
 
+def known_withdrawal():
+    private = [X25519PrivateKey.from_private_bytes(sha(b"key %d" % server)) for server in range(3)]
+    keys = [(0, key.public_key().public_bytes_raw()) for key in private]
+    name, secret = sha(b"ticket id")[:16], sha(b"ticket secret")
+    ephemeral = iter([sha(b"ephemeral withdrawal %d" % server) for server in range(3)])
+    body = withdrawal(DIGEST, keys, name, secret, lambda length: next(ephemeral))
+    tokens = [token(secret, server).hex() for server in range(3)]
+    return {"id": name.hex(), "ticket_secret": secret.hex(), "tokens": tokens, "body": body.hex()}
+
+
 def vectors():
     answers = {kind: known_answer(kind, bits) for kind, bits in (("plain", 16), ("proved", 9))}
     known = json.loads(VECTORS.read_text())  # a certificate and an encapsulated key, which nobody makes twice
     kept = {name: known[name] for name in ("added_key", "hybrid")}
-    return {"digest": DIGEST.hex(), "columns": COLUMNS, "row": ROW, "servers": 3, **answers, **kept}
+    return {
+        "digest": DIGEST.hex(),
+        "columns": COLUMNS,
+        "row": ROW,
+        "servers": 3,
+        **answers,
+        "withdrawal": known_withdrawal(),
+        **kept,
+    }
 
 
 if __name__ == "__main__":
