@@ -6,22 +6,20 @@ networks around it. An address is an IPv4 address or the first 64 bits of an IPv
 is given; the networks around it are the /56 and the /48 of IPv6, and the /24 of IPv4 (`_PREFIXES`).
 
 Who makes way for a newcomer where no place is free: first in the address that has most, of those that have more than
-the newcomer's, and else in the newcomer's own. A caller that has said nothing goes at once; next are those that the
-server waits for, without a request, or with a handshake or a body that is not done. These have a grace, unless their
-address has far more places than the newcomer's. A caller that waits for the server keeps its place.
+the newcomer's, and else in the newcomer's own. A caller that has sent nothing goes at once; next are those whose
+handshake is not done. These have a grace, unless their address has far more places than the newcomer's.
 
 Promised: `accept_callers` goes on whatever a caller does, also when the system has no file or memory left, with a pause
 and without leaving the loop to callers alone. TLS begins with a caller's first byte. So strangers keep nobody out who
-say nothing, or who let the server wait, as long as a newcomer's address has far fewer places than each of theirs. Not
-promised: that an attacker is kept away who has many addresses and keeps the server at work for all of them, or one who
-shares an address, or calls many thousand times a second.
+send nothing, or do not finish a handshake, as long as a newcomer's address has far fewer places than each of theirs.
+Not promised: that an attacker is kept away who has many addresses, or one who shares an address, or calls many thousand
+times a second.
 """
 
 from __future__ import annotations
 
 import asyncio
 import collections
-import enum
 import errno
 import functools
 import ipaddress
@@ -39,44 +37,22 @@ _AT_ONCE = 16  # connections that are accepted before others have their turn
 _PREFIXES = {4: ((32, 1), (24, 4)), 6: ((64, 1), (56, 2), (48, 4))}
 
 
-class Stage(enum.IntEnum):
-    """What a caller does, in the order in which callers of an address make way."""
-
-    SILENT = 0  # it has sent nothing yet
-    IDLE = 1  # it has no request under way
-    HEARD = 2  # the server waits for the rest of its handshake
-    ASKING = 3  # it has a request under way
-
-
 class Place:
     """What one caller has until it leaves."""
 
-    __slots__ = ("_clock", "_waits", "drop", "networks", "since", "stage")
+    __slots__ = ("_clock", "drop", "heard", "networks", "since")
 
     def __init__(self, networks: tuple[str, ...], clock: Callable[[], float], drop: Callable[[], object]):
         self.networks, self._clock, self.drop = networks, clock, drop
-        self._enter(Stage.SILENT)
+        self.heard, self.since = False, clock()
 
     def speak(self) -> None:
         """Note that the caller has sent something: its grace begins."""
-        self._enter(Stage.HEARD)
-
-    def ask(self, waits: Callable[[], bool]) -> None:
-        """Note that a request is under way; `waits` says whether the server still waits for a part of it."""
-        self._enter(Stage.ASKING, waits)
-
-    def rest(self) -> None:
-        """Note that no request is under way."""
-        self._enter(Stage.IDLE)
+        self.heard, self.since = True, self._clock()
 
     def makes_way(self, grace: float, *, at_once: bool) -> bool:
         """Return whether the caller makes way for a newcomer; with `at_once` there is no grace."""
-        if self.stage is Stage.SILENT:
-            return True
-        return (at_once or self._clock() - self.since >= grace) and self._waits()
-
-    def _enter(self, stage: Stage, waits: Callable[[], bool] = lambda: True) -> None:
-        self.stage, self.since, self._waits = stage, self._clock(), waits
+        return not self.heard or at_once or self._clock() - self.since >= grace
 
 
 class Places:
@@ -139,7 +115,7 @@ class Places:
                 continue
             at_once = self._counts[name] > 2 * (mine + 1)  # among equals whoever has just come keeps its place
             if going := [one for one in callers if one.makes_way(self._grace, at_once=at_once)]:
-                return min(going, key=lambda one: (one.stage, one.since))
+                return min(going, key=lambda one: (one.heard, one.since))
         return None
 
 

@@ -51,18 +51,18 @@ def test_places_are_bounded_in_all_and_for_each_address():
     ids=["56", "48", "24", "apart"],
 )
 def test_the_networks_around_an_address_are_bounded_too(addresses, most):
-    """Callers who keep their places: of 100, an address has 10."""
+    """Callers within their grace: of 100, an address has 10."""
     places = Places(100, 10)
     for address in addresses:
         for _ in range(10):
             place = places.enter(address)
             if place is not None:
-                place.ask(lambda: False)
+                place.speak()
     assert len(places) == most
     assert Places(10, 8).enter("192.0.2.1") is not None
 
 
-def test_whoever_has_no_request_makes_way_first_in_the_address_that_has_most():
+def test_who_has_most_makes_way_first_and_without_a_grace():
     now, dropped = 0.0, []
     places = Places(12, 6, 2.0, lambda: now)
 
@@ -70,33 +70,27 @@ def test_whoever_has_no_request_makes_way_first_in_the_address_that_has_most():
         place = places.enter(address, lambda: dropped.append(name))
         if place is not None:
             place.speak()
-            place.rest()
         return place
 
-    many = [come(f"many {number}", "192.0.2.1") for number in range(6)]
-    few = [come(f"few {number}", "198.51.100.1") for number in range(4)]
+    for number in range(6):
+        come(f"many {number}", "192.0.2.1")
+    for number in range(4):
+        come(f"few {number}", "198.51.100.1")
     for number in range(2):
         come(f"alone {number}", f"203.0.{number}.1")
     assert len(places) == 12
-    many[0].ask(lambda: False)  # the server is at work
-    many[1].ask(lambda: True)  # the server waits for the rest of a body
     assert come("new", "203.0.9.1") is not None
-    assert dropped == ["many 2"]
+    assert dropped == ["many 0"]
     assert come("another", "192.0.2.1") is None  # of the address that now has most with five: its own have a grace
-    for place in many[3:]:
-        place.ask(lambda: False)
-    assert come("second", "203.0.9.2") is not None
-    assert come("third", "203.0.9.3") is not None
-    assert dropped[1:] == ["many 1", "few 0"]  # the one whose body is late, then the address that has most but one
-    for place in few[1:]:
-        place.ask(lambda: False)
+    assert all(come(f"further {number}", f"203.0.10.{number}") is not None for number in range(4))
+    assert dropped[1:] == ["many 1", "many 2", "few 0", "many 3"]
+    assert come("fifth", "203.0.11.1") is not None
+    assert dropped[5:] == ["few 1"]  # from now on no address has far more than a newcomer's
     now = 1.9
-    assert come("fourth", "203.0.9.4") is None  # those whose address has one have their grace
+    assert come("late", "203.0.12.1") is None
     now = 2.0
-    assert come("fourth", "203.0.9.4") is not None
-    assert dropped[3:] == ["alone 0"]
-    now = 9.0
-    assert come("last", "192.0.2.1") is None  # none of its own makes way, and nobody has more
+    assert come("late", "203.0.12.1") is not None
+    assert (dropped[6:], len(places)) == (["many 4"], 12)
 
 
 def test_the_oldest_caller_makes_way_when_its_grace_is_over():
