@@ -23,9 +23,10 @@ from dpmpc.collection.collection_design import CollectionTerms, design_collectio
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.status import Status
-from dpmpc.data import schema as schema_of
 from dpmpc.data import write_csv
-from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.data.schemas import schema as schema_of
+from dpmpc.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.network.identity import write_identity
 from dpmpc.specification import Budget
 

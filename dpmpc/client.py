@@ -23,9 +23,12 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
 from dpmpc.proved_reports import circuit_of, scheme_of, statement_of
-from dpmpc.proving import ProvedShares, Prover
+from dpmpc.proving import Prover
+from dpmpc.proving.prove import ProvedShares
 from dpmpc.randomness import Stream, require_secret
-from dpmpc.sharing import AdditiveSharing, ArrayShare, FileShare, Masks, SeededShare, Share, in_parallel
+from dpmpc.sharing import AdditiveSharing
+from dpmpc.sharing.additive import Masks
+from dpmpc.sharing.batch import ArrayShare, FileShare, SeededShare, Share, in_parallel
 from dpmpc.task import Task
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation

@@ -22,11 +22,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.data import load_pyarrow
+from dpmpc.data.table_files import load_pyarrow
 from dpmpc.encoding.ring import Ring
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure
 from dpmpc.server import CHUNK_BYTES, add_noise, noise_stream, require_dealt
-from dpmpc.sharing import Share, open_share
+from dpmpc.sharing.batch import Share, open_share
 from dpmpc.sketching import PublicMatrix
 from dpmpc.task import Task
 
@@ -53,8 +53,9 @@ def transform(
     task : Task
         The public facts.
     share : Share, path or dask.array.Array
-        This server's share, (n, copies, width) ring or field elements: a share, a file that `dpmpc.sharing.open_share`
-        opens, or an array of uint64 that is chunked along the clients, such as `parquet_share` returns.
+        This server's share, (n, copies, width) ring or field elements: a share, a file that
+        `dpmpc.sharing.batch.open_share` opens, or an array of uint64 that is chunked along the clients, such as
+        `parquet_share` returns.
     client : distributed.Client, optional
         The cluster; by default whatever Dask's configuration says, which is threads of this process if it says nothing.
     chunk : int, optional

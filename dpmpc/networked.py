@@ -33,12 +33,12 @@ from dpmpc.network.meter import RunStatistics
 from dpmpc.network.programs import Agreement, Callbacks, FolderCallback, here
 from dpmpc.network.verified_task import KEYS, TASK
 from dpmpc.proved_reports import circuit_of, rows_of
-from dpmpc.proving import ProvedShares
 from dpmpc.proving.joint import ID_BYTES
+from dpmpc.proving.prove import ProvedShares
 from dpmpc.randomness import Stream
 from dpmpc.release import RELEASE_FILE, Release
 from dpmpc.server import require_own_noise, simulation_keys
-from dpmpc.sharing import SHARE_FILE, FileShare, Share, save_share
+from dpmpc.sharing.batch import SHARE_FILE, FileShare, Share, save_share
 from dpmpc.task import Task
 
 PROGRAM, PROGRAM_WITH_PROOFS = "dpmpc.protocols.linear_transform", "dpmpc.protocols.proved_reports"
@@ -278,8 +278,8 @@ def run_servers(
 class Rounds:
     """Answers one task after another about the same rows: each by clients, servers and an analyst of its own.
 
-    For what takes several releases, as ``dpmpc.rounds.Releases(spec, Rounds(rows))``. Every round draws fresh noise and
-    fresh shares.
+    For what takes several releases, as ``dpmpc.rounds.releases.Releases(spec, Rounds(rows))``. Every round draws fresh
+    noise and fresh shares.
 
     Parameters
     ----------

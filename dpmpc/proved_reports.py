@@ -21,9 +21,11 @@ from numpy.typing import NDArray
 
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InputError
-from dpmpc.proving import Circuit, ProofServer, Proved, ProvedShares
-from dpmpc.proving.circuit import WORD_BYTES
+from dpmpc.proving import ProofServer
+from dpmpc.proving.circuit import WORD_BYTES, Circuit
 from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
+from dpmpc.proving.prove import ProvedShares
+from dpmpc.proving.statements import Proved
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.task import Task

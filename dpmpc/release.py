@@ -17,13 +17,15 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import Rows, SecondMoments, WeightedMoments
+from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.contributions.contribution import WeightedMoments
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee
-from dpmpc.results import Description, describe_moments
+from dpmpc.results.description import Description, describe_moments
 from dpmpc.results.notebook import facts_html
-from dpmpc.storage import release_file, whole
+from dpmpc.storage import release_file
+from dpmpc.storage.files import whole
 from dpmpc.task import LONGEST_CHECK, Task
 
 RELEASE_FILE = "release.dpmpc"

@@ -5,9 +5,10 @@ the transformed shares are shares of the transformed data; no message passes bet
 sketch and one chunk, whatever the number of clients.
 
 Where the task says so, a server also adds noise to its share of the sums, and by additivity to what is opened
-(`dpmpc.privacy.NoisePlacement`). That noise is drawn here and stays secret. A server does not trust others that it
-suffices: it verifies the task before it reads a share, as each client does before it randomizes a row. With Shamir
-shares a server's own noise is no share of the sums: it deals that among all, and adds its share of all that was dealt.
+(`dpmpc.privacy.calibration.NoisePlacement`). That noise is drawn here and stays secret. A server does not trust others
+that it suffices: it verifies the task before it reads a share, as each client does before it randomizes a row. With
+Shamir shares a server's own noise is no share of the sums: it deals that among all, and adds its share of all that was
+dealt.
 """
 
 from __future__ import annotations
@@ -21,7 +22,8 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import BatchMismatch, InputError
 from dpmpc.randomness import KEY_BYTES, Stream, require_secret
-from dpmpc.sharing import ShamirSharing, Share
+from dpmpc.sharing import ShamirSharing
+from dpmpc.sharing.batch import Share
 from dpmpc.sketching import PublicMatrix
 from dpmpc.task import Task
 

@@ -23,7 +23,7 @@ from dpmpc.arguments import NOISES, choice, require_choice, require_float, requi
 from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.contributions import Contribution
+    from dpmpc.contributions.contribution import Contribution
     from dpmpc.data import Schema
     from dpmpc.sketching import PublicMatrix
 else:  # what they are imports NumPy, which the help of the command does without; signatures have to name something
@@ -319,7 +319,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
                     "delta and every choice as plain values"
                 )
         if self.contribution is not None:
-            from dpmpc.contributions import Contribution
+            from dpmpc.contributions.contribution import Contribution
 
             if not isinstance(self.contribution, Contribution):
                 raise InputError(

@@ -20,18 +20,26 @@ from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_bool, require_choice, require_float
-from dpmpc.contributions import Contribution, contribution_from
+from dpmpc.contributions import contribution_from
+from dpmpc.contributions.contribution import Contribution
 from dpmpc.data import Schema
-from dpmpc.encoding import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import Noise, NoNoise, noise_from
-from dpmpc.privacy import CUT_OFF, Calibration, Guarantee, NoGuarantee, NoisePlacement
-from dpmpc.privacy.guarantee import Promise
-from dpmpc.proving import Proved, ProvedContribution, ProvedNoise, fewest_present
+from dpmpc.noise import Noise, noise_from
+from dpmpc.noise.integer import NoNoise
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.calibration import CUT_OFF, Calibration, NoisePlacement
+from dpmpc.privacy.guarantee import NoGuarantee, Promise
+from dpmpc.proving.contributions import ProvedContribution
+from dpmpc.proving.decide import fewest_present
+from dpmpc.proving.noise import ProvedNoise
+from dpmpc.proving.statements import Proved
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.sketching import PublicMatrix, sketch_from
 from dpmpc.specification import CALIBRATIONS, SHARINGS, TrustModel
-from dpmpc.storage import Record, canonical, malformed
+from dpmpc.storage import Record, canonical
+from dpmpc.storage.records import malformed
 
 LONGEST_CHECK = 60.0  # seconds of one core that checking somebody else's task may take, unless told otherwise
 _ENTRY_SECONDS = 3e-8  # to draw an entry of a sparse matrix and to weigh it, on a slow core

@@ -11,8 +11,9 @@ import numpy as np
 
 from dpmpc import LowRankApproximation
 from dpmpc.data import Schema
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.prediction import LowRank, Population, expected_of
+from dpmpc.specification import ReleaseSpec
 
 PEOPLE, COLUMNS, RANK, SPREAD, EXPLAINED = 100_000, 12, 2, 0.25, 0.8
 DELTA = 1e-6

@@ -12,7 +12,8 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
    digest of the task, and of its fields those that machines may compute differently: a matrix of the round before is
    not said again, and all else follows from the plan.
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
-   shares, and puts them on its disk (`dpmpc.data_owners.OwnRound`); when all have, it sends one to each owner.
+   shares, and puts them on its disk (`dpmpc.data_owners.own_rounds.OwnRound`); when all have, it sends one to each
+   owner.
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
    theirs; when all have, each puts the commitments on its disk, and all show theirs: the noisy sum is opened, the same
    at every owner, and nothing else is.
@@ -23,8 +24,8 @@ that an owner that tells different owners different things is named by all other
 
 Promised: what leaves an owner is shares, commitments and digests; every proper part of the shares is random, and what
 all of them show is the noisy sum of the task. A run after a crash, in the same folders, is the same run: the same
-tasks, noise, shares and commitments, byte for byte (`dpmpc.data_owners.RoundsRecord`). Not promised: protection against
-an owner that hands in other rows than it has; an end where an owner leaves for good.
+tasks, noise, shares and commitments, byte for byte (`dpmpc.data_owners.rounds_record.RoundsRecord`). Not promised:
+protection against an owner that hands in other rows than it has; an end where an owner leaves for good.
 
 Three owners, each a process of this machine, and generated people whom they divide among them::
 
@@ -51,7 +52,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.analyst import open_sums
-from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
+from dpmpc.data_owners.own_rounds import AgreedReleases, OwnRound
 from dpmpc.data_owners.owner_parties import (
     SEED,
     OwnerSource,
@@ -62,6 +63,8 @@ from dpmpc.data_owners.owner_parties import (
     release_file,
     run,
 )
+from dpmpc.data_owners.owners_plan import OwnersPlan
+from dpmpc.data_owners.rounds_record import RoundsRecord
 from dpmpc.errors import InputError, MalformedFrame
 from dpmpc.estimators.in_rounds import LogisticFit
 from dpmpc.network.announcing import announce, explained, settle
@@ -229,7 +232,8 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.render.guarantee_prose import guarantee_text
     from dpmpc.render.released import rounds_text
     from dpmpc.render.servers import servers_table
-    from dpmpc.rounds import AUTO, SavedReleases, rounds_of
+    from dpmpc.rounds import SavedReleases
+    from dpmpc.rounds.fit import AUTO, rounds_of
 
     chosen, began = demonstration_options(__doc__, arguments), time.perf_counter()
     people = patients(chosen.clients)

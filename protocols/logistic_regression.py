@@ -8,8 +8,8 @@ together give each client (epsilon, delta)-differential privacy.
    (`dpmpc.protocols.linear_transform`). From it the analyst reads coordinates v = S (1, z), and publishes S.
 2. In each steering round, at public coefficients theta, every client computes q = 1 / (1 + exp(-theta . (1, z))) and
    g = (y - q) v / c, shortened to norm 1. It sends noisy shares of g and of how long g was, which costs no privacy
-   beside it (`dpmpc.contributions.ClippedScores`). The analyst reads all sums so far together, and publishes the next
-   theta (`dpmpc.rounds.steering`). The last one predicts.
+   beside it (`dpmpc.contributions.clipped_scores.ClippedScores`). The analyst reads all sums so far together, and
+   publishes the next theta (`dpmpc.rounds.steering`). The last one predicts.
 3. In two last rounds a client sends noisy shares of its score (y - q) v, with v = (1, z) times public scales and short
    enough for every row of the box, of the score's outer product, and of its curvature q (1 - q) v v^T: from their sums
    s, J and H the analyst makes the step H^-1 s (`dpmpc.rounds.last_round`). No row is weighted.
@@ -37,13 +37,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.cli.parsing import Parser
-from dpmpc.contributions import sigmoid
+from dpmpc.contributions.scores import sigmoid
 from dpmpc.data import Column, Schema
 from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
 from dpmpc.networked import Rounds
 from dpmpc.randomness import stream_for
 from dpmpc.results import NumberTable
-from dpmpc.rounds import Releases
+from dpmpc.rounds.releases import Releases
 from dpmpc.specification import ReleaseSpec
 
 FEATURES = (Column("age", 18, 90), Column("smoker", 0, 1), Column("dose", 0, 3))

@@ -46,11 +46,11 @@ from dpmpc.network.frames import ContentType, Kind
 from dpmpc.network.party import Party
 from dpmpc.networked import REFUSED, Placement, clients, run_servers, share_file, stored_reports
 from dpmpc.proved_reports import circuit_of
-from dpmpc.proving import ProvedShares, RowCircuit
-from dpmpc.proving.circuit import FIELD, P
+from dpmpc.proving.circuit import FIELD, P, RowCircuit
 from dpmpc.proving.joint import ID_BYTES
+from dpmpc.proving.prove import ProvedShares
 from dpmpc.randomness import Stream
-from dpmpc.sharing import FileShare, open_share
+from dpmpc.sharing.batch import FileShare, open_share
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
 
@@ -254,8 +254,9 @@ def demonstrate(arguments: Sequence[str]) -> None:
     """Fit incomes of the generated population with and without proofs, and print what was refused and what it cost."""
     from dpmpc.cli.demonstrations import demonstration, demonstration_options, print_run
     from dpmpc.cli.output import print_result
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.planning import design
     from dpmpc.render.servers import proofs_text, servers_table
+    from dpmpc.specification import ReleaseSpec
 
     def more(parser: Parser) -> None:
         parser.add_argument("--liars", type=float, default=0.01, metavar="SHARE", help="of the clients (default .01)")

@@ -54,10 +54,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpmpc
-from dpmpc.data import Table, read_labels, read_table, write_csv
-from dpmpc.data_release import DataOwner, MixedRelease, MixingTask, design, mixing_of
+from dpmpc.data import Table, write_csv
+from dpmpc.data.table_files import read_labels, read_table
+from dpmpc.data_release import DataOwner, design
 from dpmpc.data_release.alignment import align, check_unique
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.data_release.mixing_parties import RELEASE_FILE, SEED, PartySource, public_arguments, run
+from dpmpc.data_release.mixing_task import MixingTask
+from dpmpc.data_release.owner import mixing_of
 from dpmpc.data_release.release_record import ReleaseRecord
 from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.announcing import announce, explained, settle
@@ -179,7 +183,8 @@ def demonstrate(arguments: Sequence[str]) -> None:
     from dpmpc.cli.demonstrations import demonstration_options
     from dpmpc.cli.output import print_result
     from dpmpc.data_release import RMGM
-    from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, DEMO_TARGET, demo_population
+    from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
+    from dpmpc.datasets.demo import DEMO_TARGET
     from dpmpc.results import NumberTable
 
     chosen = demonstration_options(__doc__, arguments)

@@ -14,7 +14,8 @@ from typing import Any
 
 from mpyc.runtime import mpc
 
-from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.mpyc.mpyc_links import errors_in_a_line
 from dpmpc.mpyc.programs import options, planned
 from dpmpc.protocols.linear_transform import linear_transform

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.mpyc.checked import checked_gram
 from dpmpc.mpyc.closed_tasks import design_products, public_ones, require_products
 from dpmpc.mpyc.mpyc_links import errors_in_a_line

@@ -9,9 +9,10 @@ from dpmpc.analyst import open_robustly, open_sums
 from dpmpc.client import share_batch
 from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, InconsistentShares, InputError, PartyMissing
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.server import transform
+from dpmpc.specification import ReleaseSpec
 
 SCHEMA = Schema.unit(["a", "b"])
 SHAMIR = [(3, 1), (4, 1), (5, 2)]  # M and t = (M - 1) // 2

@@ -17,9 +17,10 @@ from dpmpc.analyst import open_sums
 from dpmpc.client import share_batch
 from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, InputError, ProtocolFailure, SimulationOnly
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
-from dpmpc.sharing import ArrayShare, save_share
+from dpmpc.sharing.batch import ArrayShare, save_share
+from dpmpc.specification import ReleaseSpec
 
 CLIENTS, WIDTH, CHUNK = 2000, 3, 77  # 26 chunks: two rounds of additions, and a last chunk that is shorter
 KEY = bytes(range(16))

@@ -24,9 +24,10 @@ from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.private_estimator import PrivateLinearModel
 from dpmpc.noise import FAMILIES, noise_from
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import released_sd
+from dpmpc.planning import design
+from dpmpc.privacy.accountants import released_sd
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 from support.pages import ROOT, load
 

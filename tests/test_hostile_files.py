@@ -20,18 +20,21 @@ from dpmpc.cli.main import main
 from dpmpc.collection.roster import Roster
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.contributions import Rows
-from dpmpc.data import Schema, read_cells, read_table
+from dpmpc.data import Schema
 from dpmpc.data.csv_files import LONGEST_LINE
-from dpmpc.data_release import MixedRelease
+from dpmpc.data.table_files import read_cells, read_table
 from dpmpc.data_release import design as mixing_design
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.errors import GuaranteeError, InputError, OverflowRisk
 from dpmpc.network.identity import Authority, dialling_context, listening_context
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import Release
 from dpmpc.render.fit_folder import FitFolder
-from dpmpc.sharing import open_share
-from dpmpc.sketching import OSNAP, Sum
+from dpmpc.sharing.batch import open_share
+from dpmpc.sketching import OSNAP
+from dpmpc.sketching.sparse import Sum
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import LONGEST_CHECK
 from support.hostile import files
 from support.release_processes import deploy
@@ -60,7 +63,7 @@ print(time.process_time() - began)
 TABLE_CHILD = """
 import resource, sys, time
 from dpmpc.errors import InputError
-from dpmpc.data import read_cells, read_table
+from dpmpc.data.table_files import read_cells, read_table
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for read in (read_table, read_cells):
     try:

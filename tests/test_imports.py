@@ -23,7 +23,8 @@ from dpmpc import (
     errors,
     mutual_information,
 )
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.randomness import Stream
 from support.certified_releases import certify
 from support.lints import check_each

@@ -16,14 +16,15 @@ from dpmpc.analyst import open_sums
 from dpmpc.client import BLOCK, Client, share_batch
 from dpmpc.contributions import Rows, SecondMoments, contribution_from
 from dpmpc.data import Schema
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, OverflowRisk, SimulationOnly
 from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, noise_from
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.server import simulation_keys, transform
-from dpmpc.sharing import FileShare
+from dpmpc.sharing.batch import FileShare
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 NAMES = ("a", "b", "y")

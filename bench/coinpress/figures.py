@@ -32,7 +32,7 @@ from dpmpc.baselines import SSP, AdaSSP
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.coinpress.steps import COVARIANCE_FAILURE, tail_bound
 from dpmpc.data_release import RMGM
-from dpmpc.privacy import epsilon_of_rho
+from dpmpc.privacy.composition import epsilon_of_rho
 
 TITLE = "CoinPress: linear regression"
 RUNS, RHO, DELTA = 50, 0.5, 1e-6

@@ -8,7 +8,7 @@ import math
 import numpy as np
 
 from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal
-from dpmpc.privacy import mu_of_budget
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream
 
 CURVATURE_SHARE = 0.5  # of epsilon, for the determinant: Kifer, Smith and Thakurta 2012, Algorithm 1

@@ -16,11 +16,11 @@ from numpy.typing import NDArray
 from bench.curators.moments import seed_of, specification
 from bench.curators.problem import Fits, Problem
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.contributions import ClippedScores
+from dpmpc.contributions.clipped_scores import ClippedScores
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.rounds import Releases
 from dpmpc.rounds.models import LeastSquares
+from dpmpc.rounds.releases import Releases
 from dpmpc.rounds.steering import Steering
 from dpmpc.task import Task
 

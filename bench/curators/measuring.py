@@ -24,7 +24,7 @@ from bench.curators import gradients, in_rounds, libraries, mixing, moments, nam
 from bench.curators.page import draw, render
 from bench.curators.problem import DELTA, Fits, Problem, RegressionSet
 from bench.harness import RESULTS, machine, write
-from dpmpc.baselines import optimal_ridge
+from dpmpc.baselines.linear import optimal_ridge
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
 

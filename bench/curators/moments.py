@@ -15,9 +15,10 @@ from dpmpc.baselines.linear import ADASSP_SENSITIVITY
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import LinearModel
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import mu_of_budget
+from dpmpc.planning import design
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec
 
 BOOSTING_ROUNDS = (1, 3, 10, 30, 100)
 TUNING_RUNS = 25

@@ -25,7 +25,23 @@ from numpy.typing import NDArray
 from bench.secure_sketching.real_data import elevation
 from dpmpc import datasets
 from dpmpc.data import Column, Schema, Table
-from dpmpc.noise import Gaussian
+from dpmpc.datasets.data_release import (
+    BIKE_BOUNDS,
+    BIKE_TARGET,
+    INSURANCE_BOUNDS,
+    INSURANCE_TARGET,
+    SGEMM_BOUNDS,
+    SGEMM_TARGET,
+    SUPERCONDUCT_BOUNDS,
+    SUPERCONDUCT_TARGET,
+    load_bike,
+    load_insurance,
+    load_sgemm,
+    load_superconduct,
+)
+from dpmpc.datasets.mutual_information import load_mnist_4_9
+from dpmpc.datasets.secure_sketching import ELEVATION_BOUNDS, ELEVATION_TARGET, POWER_BOUNDS, POWER_TARGET
+from dpmpc.noise.floating import Gaussian
 from dpmpc.randomness import Stream
 
 Reals = NDArray[np.float64]
@@ -146,7 +162,7 @@ def symmetric(stream: Stream, sigma: float, side: int, runs: int) -> Reals:
 
 def digits() -> Table:
     """Read MNIST's fours and nines, pixels averaged over squares of four by four, a public map; the label last."""
-    images, labels = datasets.load_mnist_4_9()
+    images, labels = load_mnist_4_9()
     side = 28 // _POOLED
     pooled = images.reshape(-1, side, _POOLED, side, _POOLED).mean(axis=(2, 4)).reshape(len(images), -1)
     return Table(DIGITS_BOUNDS.names, np.column_stack([pooled, labels]))
@@ -159,17 +175,17 @@ DIGITS_BOUNDS = Schema(
 SETS = (
     RegressionSet(
         "Insurance",
-        datasets.load_insurance,
-        datasets.INSURANCE_BOUNDS,
-        datasets.INSURANCE_TARGET,
+        load_insurance,
+        INSURANCE_BOUNDS,
+        INSURANCE_TARGET,
         "whole; four regions add up to the intercept's column",
         "INSURANCE_BOUNDS",
     ),
     RegressionSet(
         "Elevation",
         elevation,
-        datasets.ELEVATION_BOUNDS,
-        datasets.ELEVATION_TARGET,
+        ELEVATION_BOUNDS,
+        ELEVATION_TARGET,
         "the first 5,000 rows of 434,874, which are a few roads and no sample",
         "ELEVATION_BOUNDS",
     ),
@@ -181,29 +197,29 @@ SETS = (
         "pixels averaged over 4 x 4, each in [0, 1]; the label is -1 or 1",
         "bench.curators.problem.DIGITS_BOUNDS",
     ),
-    RegressionSet("Bike", datasets.load_bike, datasets.BIKE_BOUNDS, datasets.BIKE_TARGET, "whole", "BIKE_BOUNDS"),
+    RegressionSet("Bike", load_bike, BIKE_BOUNDS, BIKE_TARGET, "whole", "BIKE_BOUNDS"),
     RegressionSet(
         "Superconduct",
-        datasets.load_superconduct,
-        datasets.SUPERCONDUCT_BOUNDS,
-        datasets.SUPERCONDUCT_TARGET,
+        load_superconduct,
+        SUPERCONDUCT_BOUNDS,
+        SUPERCONDUCT_TARGET,
         "the 19,475 rows of 21,263 whose target is at hand; 81 features that nearly depend on each other",
         "SUPERCONDUCT_BOUNDS",
     ),
     RegressionSet(
         "Power",
         datasets.load_power,
-        datasets.POWER_BOUNDS,
-        datasets.POWER_TARGET,
+        POWER_BOUNDS,
+        POWER_TARGET,
         "every fortieth minute of 2,049,280",
         "POWER_BOUNDS",
         every=40,
     ),
     RegressionSet(
         "SGEMM",
-        datasets.load_sgemm,
-        datasets.SGEMM_BOUNDS,
-        datasets.SGEMM_TARGET,
+        load_sgemm,
+        SGEMM_BOUNDS,
+        SGEMM_TARGET,
         "every fifth of 241,600; the logarithm of the run time",
         "SGEMM_BOUNDS",
         every=5,

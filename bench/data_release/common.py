@@ -26,10 +26,10 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.baselines import symmetric_noise
-from dpmpc.contributions import moment_sensitivity
-from dpmpc.data_release import choose_rows
+from dpmpc.baselines.common import symmetric_noise
+from dpmpc.contributions.contribution import moment_sensitivity
 from dpmpc.data_release.mixing_guarantee import PartyCalibration
+from dpmpc.data_release.rows import choose_rows
 from dpmpc.linear_algebra import solve_ridge
 from dpmpc.randomness import Stream
 from dpmpc.sketching import BernoulliMixing
@@ -72,7 +72,7 @@ def noisy_moments(moments: Matrix, subjects: int, sd: float, rng: np.random.Gene
 
 
 def mixed(rows: Matrix, count: int, seed: int) -> Matrix:
-    """Return B D / sqrt(k), (k, p), with the signs of `dpmpc.data_release.mixing_of`."""
+    """Return B D / sqrt(k), (k, p), with the signs of `dpmpc.data_release.owner.mixing_of`."""
     return BernoulliMixing(count, len(rows), seed) @ rows
 
 

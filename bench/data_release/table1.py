@@ -49,11 +49,23 @@ from bench.data_release.common import (
 )
 from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc import datasets
 from dpmpc.data import Column, Schema, Table
+from dpmpc.datasets.data_release import (
+    BIKE_BOUNDS,
+    INSURANCE_BOUNDS,
+    SGEMM_BOUNDS,
+    SUPERCONDUCT_BOUNDS,
+    load_bike,
+    load_insurance,
+    load_sgemm,
+    load_superconduct,
+)
+from dpmpc.datasets.dataset_files import data_folder
+from dpmpc.datasets.secure_sketching import SONGS_BOUNDS, SONGS_FILE, SONGS_NAMES, SONGS_TARGET, load_songs
 from dpmpc.estimators import RidgeRegression
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy.gaussian import epsilon_of_mu
+from dpmpc.specification import ReleaseSpec
 
 NAME, TITLE = "mpr_table1", "Data release, Table 1: real data"
 ROWS = (100, 300, 1000, 3000, 10_000)
@@ -81,7 +93,7 @@ class RealData:
     @property
     def at_hand(self) -> bool:
         """Whether the data folder holds the file that is needed."""
-        return self.file is None or (datasets.data_folder() / self.file).exists()
+        return self.file is None or (data_folder() / self.file).exists()
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -91,36 +103,36 @@ class RealData:
 
 def gpu() -> Table:
     """Read the kernel's parameters and its mean time in milliseconds: the paper predicts that, not its logarithm."""
-    values = datasets.load_sgemm().values
+    values = load_sgemm().values
     return Table(GPU_BOUNDS.names, np.column_stack([values[:, :-1], np.exp(values[:, -1])]))
 
 
 def songs() -> Table:
     """Read the songs, with the label, the year, last."""
-    return datasets.load_songs().select(SONGS_BOUNDS.names)
+    return load_songs().select(SONGS_BOUNDS.names)
 
 
-SONGS_BOUNDS = datasets.SONGS_BOUNDS.select((*datasets.SONGS_NAMES[1:], datasets.SONGS_TARGET))
-GPU_BOUNDS = Schema((*datasets.SGEMM_BOUNDS.columns[:-1], Column("run_ms", 10, 10_000)))
+SONGS_BOUNDS = SONGS_BOUNDS.select((*SONGS_NAMES[1:], SONGS_TARGET))
+GPU_BOUNDS = Schema((*SGEMM_BOUNDS.columns[:-1], Column("run_ms", 10, 10_000)))
 MEASURED = (
     RealData(
         "Insurance",
-        datasets.load_insurance,
-        datasets.INSURANCE_BOUNDS,
+        load_insurance,
+        INSURANCE_BOUNDS,
         5,
         {OLS: 0.008, 1.0: (0.7015, 0.0791, 0.0805), 0.3: (0.7550, 0.0782, 0.0850), 0.1: (0.7263, 0.0793, 0.0832)},
     ),
     RealData(
         "Bike",
-        datasets.load_bike,
-        datasets.BIKE_BOUNDS,
+        load_bike,
+        BIKE_BOUNDS,
         5,
         {OLS: 0.017, 1.0: (0.8105, 0.0581, 0.0691), 0.3: (0.9080, 0.0711, 0.0703), 0.1: (0.8792, 0.0700, 0.0707)},
     ),
     RealData(
         "Superconductor",
-        datasets.load_superconduct,
-        datasets.SUPERCONDUCT_BOUNDS,
+        load_superconduct,
+        SUPERCONDUCT_BOUNDS,
         10,
         {OLS: 0.009, 1.0: (0.9794, 0.0659, 0.0670), 0.3: (1.0075, 0.0707, 0.0704), 0.1: (0.9220, 0.0699, 0.0704)},
     ),
@@ -137,7 +149,7 @@ MEASURED = (
         SONGS_BOUNDS,
         10,
         {OLS: 0.011, 1.0: (1.0167, 0.0202, 0.7194), 0.3: (1.6462, 0.1039, 0.7479), 0.1: (1.5583, 0.5654, 0.7508)},
-        datasets.SONGS_FILE,
+        SONGS_FILE,
     ),
 )
 _PRINTED_ORDER = (DGM, RMGM, BGM)
@@ -289,7 +301,7 @@ def page(content: dict[str, Any]) -> str:
     note = (
         f"Losses on held-out rows, the paper's in brackets; delta = {content['delta']:g}, {content['runs']} splits. "
         "The last three columns have public bounds, the others those of the data. "
-        f"Music Song is measured where the data folder holds {datasets.SONGS_FILE}. DGM with clipped predictions is "
+        f"Music Song is measured where the data folder holds {SONGS_FILE}. DGM with clipped predictions is "
         "our reading of the paper's column, which does not say that it clips."
     )
     ends = (f"{RMGM} on [-1, 1], public bounds, theory k", f"{RMGM} on [0, 1], the same", f"{SUM}, public bounds")

@@ -19,7 +19,9 @@ import numpy as np
 
 from bench.harness import RESULTS, machine, markdown, write
 from dpmpc.errors import InputError
-from dpmpc.mutual_information import RandomProjection, copied_columns, guess_entry, leak_bound, least_leak
+from dpmpc.mutual_information import RandomProjection
+from dpmpc.mutual_information.attack import copied_columns, guess_entry, least_leak
+from dpmpc.mutual_information.information import leak_bound
 
 TRIALS, CLIENTS, EPSILON = 500, 400, 0.5
 ROWS = (20, 60)  # n' <= f^2, about 133: the printed noise is 0

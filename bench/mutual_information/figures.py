@@ -27,8 +27,13 @@ from scipy.linalg import cholesky, solve_triangular
 from bench.charts import Chart, Panel, finish, options_of
 from bench.secure_sketching.utility import TRIVIAL
 from bench.wishart import wishart_factor
-from dpmpc.datasets import load_mnist_4_9
-from dpmpc.mutual_information import additive_variance, hidden_variance, paper_variance, smallest_spread
+from dpmpc.datasets.mutual_information import load_mnist_4_9
+from dpmpc.mutual_information.information import (
+    additive_variance,
+    hidden_variance,
+    paper_variance,
+    smallest_spread,
+)
 
 Matrix = NDArray[np.float64]
 Measure = Callable[[Matrix], float]

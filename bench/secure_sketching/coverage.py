@@ -24,12 +24,14 @@ from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from dpmpc import simulation as model
-from dpmpc.data import Schema, clip_ball
+from dpmpc.data import Schema
+from dpmpc.data.schemas import clip_ball
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import exact_gram, solve_ridge
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 RUNS, LEVEL, DELTA = 1000, 0.95, 1e-6

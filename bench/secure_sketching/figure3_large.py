@@ -23,10 +23,10 @@ from bench.charts import Chart, Panel, finish, options_of
 from bench.secure_sketching.printed import NoiseProducts, entries_name, entry_scale
 from bench.secure_sketching.synthetic import ALPHA, FEATURES, RADIUS, REGIMES, regression_rows
 from bench.secure_sketching.utility import DELTA, TRIVIAL, RidgeProblem
-from dpmpc.baselines import symmetric_noise
-from dpmpc.contributions import moment_sensitivity
-from dpmpc.data import clip_ball, largest_squared_norm
-from dpmpc.privacy import mu_of_budget
+from dpmpc.baselines.common import symmetric_noise
+from dpmpc.contributions.contribution import moment_sensitivity
+from dpmpc.data.schemas import clip_ball, largest_squared_norm
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream
 
 NAME = "figure3_large"

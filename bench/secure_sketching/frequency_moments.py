@@ -25,7 +25,7 @@ from dpmpc.estimators import FrequencyMoment
 from dpmpc.network.meter import RunStatistics
 from dpmpc.networked import run
 from dpmpc.planning import design
-from dpmpc.privacy import mu_of_budget
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream
 
 DELTA, ITEMS, RUNS, SERVERS = 1e-7, 1000, 5, 3

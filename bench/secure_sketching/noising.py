@@ -18,8 +18,9 @@ import numpy as np
 from bench.harness import machine, markdown, plus_minus, summary, write
 from dpmpc.data import Schema
 from dpmpc.networked import NetworkedRun, run
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 CLIENTS, COLUMNS, ROWS, SPARSITY, RUNS = 200_000, 10, 1000, 8, 5

@@ -21,7 +21,7 @@ import numpy as np
 
 from dpmpc.mpyc.share_folders import TASK_FILE, read_task
 from dpmpc.server import sketch_share
-from dpmpc.sharing import SHARE_FILE, Share, open_share
+from dpmpc.sharing.batch import SHARE_FILE, Share, open_share
 from dpmpc.task import Task
 
 WAYS = ("kernel", "csc", "reading")

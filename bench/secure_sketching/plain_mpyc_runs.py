@@ -16,7 +16,7 @@ from bench.secure_sketching.setting import COLUMNS, PEER_SERVERS, PEER_SPARSITY,
 from bench.system.ports import free_ports
 from dpmpc.network.processes import ONE_THREAD
 from dpmpc.networked import NetworkedRun
-from dpmpc.sharing import ArrayShare, Share
+from dpmpc.sharing.batch import ArrayShare, Share
 
 MPYC_CLIENTS = 100_000
 MP_SPDZ = RESULTS / "mp_spdz.json"

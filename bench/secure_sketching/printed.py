@@ -28,9 +28,9 @@ from scipy.linalg import cholesky
 
 from bench.secure_sketching.utility import DELTA, EXPONENTS, TRIVIAL, Problem, runs_at
 from bench.wishart import wishart_factor
-from dpmpc.data import clip_ball, largest_squared_norm
+from dpmpc.data.schemas import clip_ball, largest_squared_norm
 from dpmpc.errors import InputError
-from dpmpc.privacy import mu_of_budget
+from dpmpc.privacy.gaussian import mu_of_budget
 
 LAPLACE_ENTRIES = "Laplace on every entry"
 CHUNK = 1 << 16  # rows of noise at once: memory does not grow with n

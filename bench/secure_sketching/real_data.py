@@ -31,6 +31,24 @@ from bench.secure_sketching.utility import (
 )
 from dpmpc import datasets
 from dpmpc.data import Schema, Table
+from dpmpc.datasets.data_release import BIKE_BOUNDS, BIKE_TARGET, SGEMM_BOUNDS, SGEMM_TARGET, load_bike, load_sgemm
+from dpmpc.datasets.dataset_files import data_folder
+from dpmpc.datasets.secure_sketching import (
+    ELEVATION_BOUNDS,
+    ELEVATION_FILE,
+    ELEVATION_TARGET,
+    ETHYLENE_CO_BOUNDS,
+    ETHYLENE_FILE,
+    ETHYLENE_TARGET,
+    POWER_BOUNDS,
+    POWER_TARGET,
+    SONGS_BOUNDS,
+    SONGS_FILE,
+    SONGS_TARGET,
+    load_elevation,
+    load_ethylene,
+    load_songs,
+)
 
 EPSILONS = (0.01, 0.03, 0.05, 0.1, 0.5, 5.0, 20.0)  # the last two are ours: see what sketches of few clients need
 SHORT_ROWS = 2000
@@ -55,7 +73,7 @@ class DataSet:
     @property
     def at_hand(self) -> bool:
         """Whether the data folder holds the file that is needed."""
-        return self.file is None or (datasets.data_folder() / self.file).exists()
+        return self.file is None or (data_folder() / self.file).exists()
 
     def rows(self, most: int | None = None) -> NDArray[np.float64]:
         """Return normalised rows (n, d + 1), the target last; the first `most` of them."""
@@ -66,23 +84,23 @@ class DataSet:
 
 def elevation() -> Table:
     """Read UCI's file where the data folder holds it, else its first 5,000 rows."""
-    whole = datasets.data_folder() / datasets.ELEVATION_FILE
-    return datasets.load_elevation(whole if whole.exists() else whole.with_name("road3d_first5000.parquet"))
+    whole = data_folder() / ELEVATION_FILE
+    return load_elevation(whole if whole.exists() else whole.with_name("road3d_first5000.parquet"))
 
 
 MEASURED = (
-    DataSet("Power", datasets.load_power, datasets.POWER_BOUNDS, datasets.POWER_TARGET, 2),
-    DataSet("SGEMM", datasets.load_sgemm, datasets.SGEMM_BOUNDS, datasets.SGEMM_TARGET, 5),
-    DataSet("Bike", datasets.load_bike, datasets.BIKE_BOUNDS, datasets.BIKE_TARGET, 3),
-    DataSet("Elevation", elevation, datasets.ELEVATION_BOUNDS, datasets.ELEVATION_TARGET, 1),
-    DataSet("Songs", datasets.load_songs, datasets.SONGS_BOUNDS, datasets.SONGS_TARGET, 10, datasets.SONGS_FILE),
+    DataSet("Power", datasets.load_power, POWER_BOUNDS, POWER_TARGET, 2),
+    DataSet("SGEMM", load_sgemm, SGEMM_BOUNDS, SGEMM_TARGET, 5),
+    DataSet("Bike", load_bike, BIKE_BOUNDS, BIKE_TARGET, 3),
+    DataSet("Elevation", elevation, ELEVATION_BOUNDS, ELEVATION_TARGET, 1),
+    DataSet("Songs", load_songs, SONGS_BOUNDS, SONGS_TARGET, 10, SONGS_FILE),
     DataSet(
         "Ethylene",
-        datasets.load_ethylene,
-        datasets.ETHYLENE_CO_BOUNDS,
-        datasets.ETHYLENE_TARGET,
+        load_ethylene,
+        ETHYLENE_CO_BOUNDS,
+        ETHYLENE_TARGET,
         5,
-        datasets.ETHYLENE_FILE,
+        ETHYLENE_FILE,
     ),
 )
 SHORT = MEASURED[2:4]

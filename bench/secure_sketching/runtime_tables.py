@@ -46,7 +46,7 @@ from dpmpc.randomness import Stream
 from dpmpc.release import Release
 from dpmpc.render.released import byte_fields
 from dpmpc.server import sketch_share
-from dpmpc.sharing import SHARE_FILE, FileShare, open_share
+from dpmpc.sharing.batch import SHARE_FILE, FileShare, open_share
 from dpmpc.task import Task
 
 PROGRAM = Path(__file__).parents[2] / "protocols" / "linear_transform.py"

@@ -6,7 +6,8 @@ import dataclasses
 from typing import Any
 
 from dpmpc.data import Schema
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 COLUMNS, ROWS = 10, 1000

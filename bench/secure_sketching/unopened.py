@@ -23,9 +23,9 @@ from dpmpc.data import Column, Schema
 from dpmpc.mpyc.closed_tasks import design_square
 from dpmpc.network.meter import RunStatistics
 from dpmpc.networked import Run, run_parties, run_servers
-from dpmpc.planning import ReleaseSpec
 from dpmpc.planning.designing import public_seed
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec
 
 UNOPENED = "dpmpc.protocols.unopened_moment"
 CLIENTS, ITEMS, RUNS = 100_000, 1000, 5

@@ -22,8 +22,9 @@ from dpmpc.baselines import SSP, AnalyzeGauss, LocalGaussian, ModSulq
 from dpmpc.data import Schema
 from dpmpc.estimators import LowRankApproximation, RidgeRegression
 from dpmpc.linear_algebra import random_excess_risk, solve_ridge, top_components
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 EXPONENTS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # p of section 6.2, our reconstruction of lost values

@@ -23,7 +23,7 @@ from bench.harness import machine, markdown, write
 from bench.system.changed_reports import CHANGES, Tried, try_changes, try_lies
 from bench.system.false_reports import LIES, full_size
 from dpmpc.errors import ProtocolFailure
-from dpmpc.proving import soundness_error
+from dpmpc.proving.decide import soundness_error
 from dpmpc.sharing import AdditiveSharing
 
 MANY, SERVERS, SEED = 1_000_000, 3, 1

@@ -17,11 +17,12 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, write
-from dpmpc.contributions import CellCounts, CellGrid
+from dpmpc.contributions.cells import CellCounts, CellGrid
 from dpmpc.data import Schema
 from dpmpc.errors import ProtocolFailure
 from dpmpc.networked import run
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 CLIENTS, PROVED, COLUMNS, CELLS, SEED = 1_000_000, 100_000, 10, 64, 1

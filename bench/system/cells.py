@@ -25,13 +25,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bench.harness import machine, markdown, write
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.estimators.independence import Independence
 from dpmpc.estimators.table_one_fit import TableOneFit
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 
 RUNS, DELTA, CELLS = 400, 1e-6, 64
 PEOPLE, EPSILONS = (500, 2_000, 20_000), (1.0, 3.0)

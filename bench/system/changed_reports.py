@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 from bench.system.false_reports import Draw, lies_about, not_zero, points, shifted, stated
 from dpmpc.encoding.ring import Words
 from dpmpc.errors import InputError
-from dpmpc.proving import ProofServer, ProvedShares, Prover, QueryPoint, RowCircuit, decide, joint_randomness
-from dpmpc.proving.circuit import FIELD, P
+from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
+from dpmpc.proving.circuit import FIELD, P, RowCircuit
 from dpmpc.proving.joint import ID_BYTES, PART_BYTES, Bytes
+from dpmpc.proving.prove import ProvedShares
 from dpmpc.randomness import SEED_BYTES
 from dpmpc.sharing import AdditiveSharing
 

@@ -26,10 +26,12 @@ from dpmpc.client import share_batch
 from dpmpc.data import Schema
 from dpmpc.digests import hkdf_of_rows
 from dpmpc.encoding.ring import Mersenne61
-from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, Skellam
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from dpmpc.noise.integer import Skellam
+from dpmpc.planning import design
 from dpmpc.randomness import KEY_BYTES, Stream, aes_kernel, fill_key_streams, fill_one_by_one
 from dpmpc.sharing import AdditiveSharing
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 CLIENTS, COLUMNS, SERVERS, DRAWS, RUNS = 1_000_000, 10, 3, 1_000_000, 7

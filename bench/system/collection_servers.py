@@ -24,7 +24,7 @@ from dpmpc.collection.sealing_suites import SuiteName
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.task_file import Collection
-from dpmpc.data import schema as schema_of
+from dpmpc.data.schemas import schema as schema_of
 from dpmpc.errors import InputError
 from dpmpc.network.identity import write_identity
 from dpmpc.specification import Budget, taken

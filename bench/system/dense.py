@@ -20,7 +20,7 @@ from threadpoolctl import threadpool_limits
 
 from bench.harness import cpu_seconds, machine, markdown, summary, write
 from dpmpc.encoding.ring import Mersenne61
-from dpmpc.sketching import Rademacher
+from dpmpc.sketching.dense import Rademacher
 
 SETTINGS = ((1_000_000, 206, 11), (200_000, 1000, 10))  # n, k, d
 CACHED, STORED = 512, 50_000  # clients of the rivals' blocks: what stays in the cache, and what does not

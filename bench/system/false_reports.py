@@ -17,8 +17,8 @@ import numpy as np
 from dpmpc.contributions import SecondMoments
 from dpmpc.encoding.ring import Integers, Words
 from dpmpc.errors import InputError
-from dpmpc.proving import RowCircuit, proved
-from dpmpc.proving.circuit import BASE, FIELD, P, digits_of
+from dpmpc.proving import proved
+from dpmpc.proving.circuit import BASE, FIELD, P, RowCircuit, digits_of
 
 FAR = 1 << 30
 """A coordinate whose square is a tenth of p: sums wrap around after a few of them."""

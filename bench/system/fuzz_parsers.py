@@ -21,19 +21,22 @@ import numpy as np
 
 from dpmpc import simulation as model
 from dpmpc.contributions import contribution_from
-from dpmpc.data import Schema, Table, read_table
-from dpmpc.data_release import MixedRelease, MixingTask
+from dpmpc.data import Schema, Table
+from dpmpc.data.table_files import read_table
 from dpmpc.data_release import design as mixing_design
+from dpmpc.data_release.mixed_release import MixedRelease
+from dpmpc.data_release.mixing_task import MixingTask
 from dpmpc.errors import DpmpcError
 from dpmpc.network.settings import PartySettings, read_settings, write_settings
 from dpmpc.network.verified_task import verified_task
 from dpmpc.noise import noise_from
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy import BudgetLedger
 from dpmpc.release import Release
-from dpmpc.sharing import ArrayShare, SeededShare, open_share, save_share
+from dpmpc.sharing.batch import ArrayShare, SeededShare, open_share, save_share
 from dpmpc.sketching import sketch_from
-from dpmpc.storage import PUBLIC_MEMBER, SUMS_MEMBER, open_members
+from dpmpc.specification import ReleaseSpec
+from dpmpc.storage.release_file import PUBLIC_MEMBER, SUMS_MEMBER, open_members
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
 

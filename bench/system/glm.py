@@ -24,14 +24,18 @@ from sklearn.linear_model import LogisticRegression
 
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.contributions import sigmoid
+from dpmpc.contributions.scores import sigmoid
 from dpmpc.data import Schema
-from dpmpc.datasets import POWER_BOUNDS, load_power
+from dpmpc.datasets import load_power
+from dpmpc.datasets.secure_sketching import POWER_BOUNDS
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import Release
-from dpmpc.rounds import LeastSquares, LogisticModel, Releases, fit_in_rounds
+from dpmpc.rounds.fit import fit_in_rounds
+from dpmpc.rounds.models import LeastSquares, LogisticModel
+from dpmpc.rounds.releases import Releases
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]

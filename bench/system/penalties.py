@@ -22,11 +22,27 @@ from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import datasets
 from dpmpc.data import Schema, Table
+from dpmpc.datasets.data_release import (
+    BIKE_BOUNDS,
+    BIKE_TARGET,
+    INSURANCE_BOUNDS,
+    INSURANCE_TARGET,
+    SGEMM_BOUNDS,
+    SGEMM_TARGET,
+    SUPERCONDUCT_BOUNDS,
+    SUPERCONDUCT_TARGET,
+    load_bike,
+    load_insurance,
+    load_sgemm,
+    load_superconduct,
+)
+from dpmpc.datasets.secure_sketching import POWER_BOUNDS
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 
 Reals = NDArray[np.float64]
 
@@ -58,17 +74,13 @@ def _chosen(
 
 
 DATA: dict[str, Callable[[], tuple[Table, Schema]]] = {
-    "household, sub-metering 3": lambda: _chosen(datasets.load_power, datasets.POWER_BOUNDS, "Sub_metering_3"),
-    "household, active power": lambda: _chosen(datasets.load_power, datasets.POWER_BOUNDS, "Global_active_power"),
-    "bike": lambda: _chosen(datasets.load_bike, datasets.BIKE_BOUNDS, datasets.BIKE_TARGET),
-    "superconduct, 20 features": lambda: _chosen(
-        datasets.load_superconduct, datasets.SUPERCONDUCT_BOUNDS, datasets.SUPERCONDUCT_TARGET, 20
-    ),
-    "superconduct": lambda: _chosen(
-        datasets.load_superconduct, datasets.SUPERCONDUCT_BOUNDS, datasets.SUPERCONDUCT_TARGET
-    ),
-    "sgemm": lambda: _chosen(datasets.load_sgemm, datasets.SGEMM_BOUNDS, datasets.SGEMM_TARGET),
-    "insurance": lambda: _chosen(datasets.load_insurance, datasets.INSURANCE_BOUNDS, datasets.INSURANCE_TARGET),
+    "household, sub-metering 3": lambda: _chosen(datasets.load_power, POWER_BOUNDS, "Sub_metering_3"),
+    "household, active power": lambda: _chosen(datasets.load_power, POWER_BOUNDS, "Global_active_power"),
+    "bike": lambda: _chosen(load_bike, BIKE_BOUNDS, BIKE_TARGET),
+    "superconduct, 20 features": lambda: _chosen(load_superconduct, SUPERCONDUCT_BOUNDS, SUPERCONDUCT_TARGET, 20),
+    "superconduct": lambda: _chosen(load_superconduct, SUPERCONDUCT_BOUNDS, SUPERCONDUCT_TARGET),
+    "sgemm": lambda: _chosen(load_sgemm, SGEMM_BOUNDS, SGEMM_TARGET),
+    "insurance": lambda: _chosen(load_insurance, INSURANCE_BOUNDS, INSURANCE_TARGET),
 }
 
 

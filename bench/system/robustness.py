@@ -37,15 +37,16 @@ from bench.system.changed_reports import BLOCK, Reports
 from bench.system.false_reports import lies_about
 from dpmpc.contributions import SecondMoments
 from dpmpc.data import Schema
-from dpmpc.datasets import POWER_BOUNDS, load_power
+from dpmpc.datasets import load_power
+from dpmpc.datasets.secure_sketching import POWER_BOUNDS
 from dpmpc.encoding.ring import Integers, Words
 from dpmpc.errors import ProtocolFailure, UtilityWarning
 from dpmpc.estimators import RidgeRegression
 from dpmpc.linear_algebra import exact_gram, ridge_cost, solve_ridge
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.proving import RowCircuit
-from dpmpc.proving.circuit import FIELD
+from dpmpc.planning import design
+from dpmpc.proving.circuit import FIELD, RowCircuit
 from dpmpc.sharing import AdditiveSharing
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]

@@ -46,9 +46,10 @@ from dpmpc.data_release import DGM, RMGM
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.estimators.inference import Inference
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
-from dpmpc.rounds import Releases
+from dpmpc.rounds.releases import Releases
+from dpmpc.specification import ReleaseSpec
 
 Reals = NDArray[np.float64]
 

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.contributions import sigmoid
+from dpmpc.contributions.scores import sigmoid
 from dpmpc.data import Column, Schema
 
 Reals = NDArray[np.float64]

@@ -32,10 +32,11 @@ from bench.system import scale_release
 from dpmpc.contributions import SecondMoments
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.cost import Prices, ReleaseCost, Slopes, Workload, estimate
-from dpmpc.sharing import SeededShare, save_share
+from dpmpc.sharing.batch import SeededShare, save_share
 from dpmpc.sketching import OSNAP
+from dpmpc.specification import ReleaseSpec
 from dpmpc.system import drop_from_cache
 from dpmpc.task import Task
 

@@ -10,7 +10,7 @@ import msgspec
 
 from dpmpc.network.meter import Meter
 from dpmpc.server import transform
-from dpmpc.sharing import open_share
+from dpmpc.sharing.batch import open_share
 from dpmpc.task import Task
 
 

@@ -18,14 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
-from dpmpc.contributions import CellCounts
-from dpmpc.contributions.cells import BITS, strategy_matrix
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.contributions.cells import BITS, CellCounts, strategy_matrix
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.cox_fit import CoxFit
 from dpmpc.estimators.kaplan_meier_fit import Curve, LogRank, log_rank
 from dpmpc.estimators.survival_cells import SurvivalCells, survival_contribution, survival_schema
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]

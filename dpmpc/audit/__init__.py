@@ -16,8 +16,8 @@ knows nothing of what the adversary might see besides the release. Of a collecti
 and clients, but not that of the network.
 """
 
-from dpmpc.audit.mechanism import AuditedMechanism, AuditResult, Claim, Subject, audit
-from dpmpc.audit.registry import ATTACKS, MECHANISMS, SUBJECTS
+from dpmpc.audit.mechanism import AuditedMechanism, Subject, audit
+from dpmpc.audit.registry import MECHANISMS
 from dpmpc.audit.sums import Sums
 
-__all__ = ["ATTACKS", "MECHANISMS", "SUBJECTS", "AuditResult", "AuditedMechanism", "Claim", "Subject", "Sums", "audit"]
+__all__ = ["MECHANISMS", "AuditedMechanism", "Subject", "Sums", "audit"]

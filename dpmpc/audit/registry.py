@@ -33,14 +33,16 @@ from dpmpc.audit.system_attacks import MissingClients, RepeatedRelease, surround
 from dpmpc.audit.whole_fit import WholeFit
 from dpmpc.coinpress.steps import Round, covariance_round, mean_round
 from dpmpc.coinpress.summation import Servers
-from dpmpc.contributions import Logistic, Scores
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.contributions.scores import Logistic, Scores
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.mutual_information import AdditiveNoise, RandomProjection
-from dpmpc.noise import Gaussian
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import mu_of_budget
+from dpmpc.noise.floating import Gaussian
+from dpmpc.planning import design
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import SEED_BYTES, Stream
-from dpmpc.sketching import GaussianProjection
+from dpmpc.sketching.dense import GaussianProjection
+from dpmpc.specification import ReleaseSpec
 
 Reals = NDArray[np.float64]
 

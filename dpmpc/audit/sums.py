@@ -29,14 +29,16 @@ from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.views import exact_epsilon, signs_of
 from dpmpc.client import Client
-from dpmpc.contributions import Contribution
-from dpmpc.data_release import DataOwner, MixingTask
+from dpmpc.contributions.contribution import Contribution
+from dpmpc.data_release import DataOwner
+from dpmpc.data_release.mixing_task import MixingTask
 from dpmpc.data_release.owner import mixing_of
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.noise import DiscreteLaplace
 from dpmpc.randomness import KEY_BYTES, SEED_BYTES, Stream
 from dpmpc.server import add_noise, noise_stream, transform
-from dpmpc.sharing import ArrayShare
+from dpmpc.sharing.batch import ArrayShare
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]

@@ -33,9 +33,11 @@ import scipy.linalg
 from numpy.typing import NDArray
 
 from dpmpc.errors import InputError
-from dpmpc.noise import DiscreteGaussian, Gaussian
-from dpmpc.privacy import Guarantee, epsilon_of_mu
+from dpmpc.noise import DiscreteGaussian
+from dpmpc.noise.floating import Gaussian
+from dpmpc.privacy import Guarantee
 from dpmpc.privacy.exposure import ROUNDING_WIDTH
+from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.task import Task
 
 Reals = NDArray[np.float64]

@@ -14,9 +14,10 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.data import check_finite, clip_ball, numeric_matrix
+from dpmpc.data.schemas import clip_ball
+from dpmpc.data.table import check_finite, numeric_matrix
 from dpmpc.errors import InputError
-from dpmpc.noise import Gaussian
+from dpmpc.noise.floating import Gaussian
 from dpmpc.randomness import Stream
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice
-from dpmpc.contributions import sigmoid
+from dpmpc.contributions.scores import sigmoid
 
 Reals = NDArray[np.float64]
 

@@ -17,12 +17,13 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc.arguments import documented, require_finite
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
-from dpmpc.contributions import moment_sensitivity
-from dpmpc.data import Table, largest_squared_norm
+from dpmpc.contributions.contribution import moment_sensitivity
+from dpmpc.data import Table
+from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
-from dpmpc.noise import Gaussian
-from dpmpc.privacy import mu_of_budget
+from dpmpc.noise.floating import Gaussian
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
 
 ADASSP_SENSITIVITY = 4 / math.sqrt(3)  # of the three releases together, replace-one, in units of B^2, B^2 and B C

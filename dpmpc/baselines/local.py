@@ -14,11 +14,12 @@ from numpy.typing import ArrayLike, NDArray
 from dpmpc.arguments import documented
 from dpmpc.baselines.common import normalised_rows
 from dpmpc.baselines.linear import PrivateRidge
-from dpmpc.data import Table, largest_squared_norm
+from dpmpc.data import Table
+from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.estimators.scikit import remember_features, warn_in_selection
 from dpmpc.linear_algebra import LinearModel, solve_ridge, top_components
-from dpmpc.noise import Gaussian
-from dpmpc.privacy import mu_of_budget
+from dpmpc.noise.floating import Gaussian
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import NoisyGram
 

@@ -17,12 +17,13 @@ from sklearn.base import BaseEstimator
 
 from dpmpc.arguments import documented
 from dpmpc.baselines.common import normalised_rows, symmetric_noise
-from dpmpc.contributions import moment_sensitivity
-from dpmpc.data import Table, largest_squared_norm
+from dpmpc.contributions.contribution import moment_sensitivity
+from dpmpc.data import Table
+from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.errors import GuaranteeError
 from dpmpc.estimators.scikit import remember_features, warn_in_selection
 from dpmpc.linear_algebra import top_components
-from dpmpc.privacy import epsilon_of_mu, mu_of_budget
+from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.randomness import Stream, stream_for
 
 

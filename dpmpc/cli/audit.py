@@ -17,7 +17,7 @@ from dpmpc.errors import AuditFailed, InputError
 from dpmpc.untrusted import printable
 
 if TYPE_CHECKING:
-    from dpmpc.audit import AuditResult
+    from dpmpc.audit.mechanism import AuditResult
 
 ALL = "all"
 RELEASES = 200_000
@@ -61,7 +61,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _audit(options: argparse.Namespace) -> None:
-    from dpmpc.audit import SUBJECTS, audit
+    from dpmpc.audit import audit
+    from dpmpc.audit.registry import SUBJECTS
     from dpmpc.randomness import stream_for
 
     names = _chosen(options.mechanism, list(SUBJECTS))

@@ -21,7 +21,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _bounds(options: argparse.Namespace) -> None:
-    from dpmpc.data import read_table, suggest
+    from dpmpc.data.data_checks import suggest
+    from dpmpc.data.table_files import read_table
 
     table = read_table(options.data, options.columns, drop_missing=options.drop_missing, dialect=dialect_of(options))
     print("# Suggested from the data itself, which is NOT private: replace each pair by what is publicly known.")

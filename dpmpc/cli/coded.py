@@ -38,7 +38,9 @@ def add_missing_options(command: Parser) -> None:
 
 def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, Schema]:
     """Read what a model needs, within its public bounds; an unknown target is refused before anything is coded."""
-    from dpmpc.data import Codebook, Schema, read_cells, read_table, schema
+    from dpmpc.data import Codebook, Schema
+    from dpmpc.data.schemas import schema
+    from dpmpc.data.table_files import read_cells, read_table
 
     _check_missing_options(options)
     given = None if options.bounds is None else Schema.from_toml(options.bounds)

@@ -397,7 +397,7 @@ def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:
 
 def _require_useful(collection: Any, curves: bool, *, refuse: bool) -> None:
     """Say what releases of the smallest and of the largest batch are worth; refuse a smallest one worth nothing."""
-    from dpmpc.contributions import CellCounts
+    from dpmpc.contributions.cells import CellCounts
     from dpmpc.planning.advice import verdict
     from dpmpc.render.plan import table_verdict
     from dpmpc.render.plan_survival import curves_verdict

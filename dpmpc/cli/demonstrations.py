@@ -15,17 +15,20 @@ from dpmpc.cli.options import add_simulation_seed, option_of
 from dpmpc.cli.output import print_result
 from dpmpc.cli.parsing import Parser
 from dpmpc.data import Schema, Table
-from dpmpc.datasets import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
+from dpmpc.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.errors import InputError
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.networked import NetworkedRun, Run
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy import Guarantee
 from dpmpc.render.grids import grid
 from dpmpc.render.guarantee_prose import guarantee_text
 from dpmpc.render.released import byte_fields, release_text
 from dpmpc.render.servers import servers_table
-from dpmpc.results import NumberTable, Report
+from dpmpc.results import NumberTable
+from dpmpc.results.result import Report
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 ITEM_COLUMN = "schooling_years"  # whole numbers

@@ -57,8 +57,11 @@ def _describe(options: argparse.Namespace) -> None:
     from dpmpc.arguments import require_fraction
     from dpmpc.cli.fit import hand_out, run_and_fit
     from dpmpc.cli.fit_models import TableOneModel
-    from dpmpc.data import Codebook, read_cells, warn_of_bounds
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.data import Codebook
+    from dpmpc.data.data_checks import warn_of_bounds
+    from dpmpc.data.table_files import read_cells
+    from dpmpc.planning import design
+    from dpmpc.specification import ReleaseSpec
 
     began = time.perf_counter()
     require_fraction("level", options.level)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from dpmpc.cli.fit_rounds import RoundsFitModel
     from dpmpc.data import Schema, Table
     from dpmpc.networked import NetworkedRun
-    from dpmpc.results import Report
+    from dpmpc.results.result import Report
     from dpmpc.task import Task
 
 MODELS = ("ridge", "compare", "survival", "low-rank", "moment", "logistic", "poisson")
@@ -126,8 +126,9 @@ def _fit(options: argparse.Namespace) -> None:
     from dpmpc.cli.fit_models import RidgeFitModel
     from dpmpc.cli.fit_rounds import RoundsFitModel, ridge_model_of
     from dpmpc.cli.fit_survival import TimesFitModel
-    from dpmpc.data import warn_of_bounds
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.data.data_checks import warn_of_bounds
+    from dpmpc.planning import design
+    from dpmpc.specification import ReleaseSpec
 
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)

@@ -13,8 +13,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dpmpc.cli.fit_models import FitModel, NotPrivate, clipped, compared
-from dpmpc.contributions import GroupedMoments
-from dpmpc.data import Codebook, Schema, Table, Variable, check_table
+from dpmpc.contributions.grouped_moments import GroupedMoments
+from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.data_checks import check_table
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators import GroupComparison, GroupedRidgeRegression, RidgeRegression
 from dpmpc.linear_algebra import exact_gram, solve_ridge

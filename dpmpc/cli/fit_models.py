@@ -17,8 +17,9 @@ from typing import Any, ClassVar, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Codebook, Schema, Table, check_table
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.data_checks import check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import (
     FrequencyMoment,

@@ -16,11 +16,12 @@ from typing import Any, Self
 import msgspec
 import numpy as np
 
-from dpmpc.baselines import maximum_likelihood, mean_loss, trivial_loss
+from dpmpc.baselines.likelihood import maximum_likelihood, mean_loss, trivial_loss
 from dpmpc.cli.fit_models import FitModel, NotPrivate, RidgeFitModel, clipped, compared
 from dpmpc.cli.options import sums_only
 from dpmpc.cli.output import ResultFolder, progress
-from dpmpc.data import Column, Schema, Table, check_table
+from dpmpc.data import Column, Schema, Table
+from dpmpc.data.data_checks import check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.estimators.round_fits import features_in_units
@@ -29,7 +30,7 @@ from dpmpc.randomness import stream_for
 from dpmpc.release import Release
 from dpmpc.render.released import release_file
 from dpmpc.results import NumberTable
-from dpmpc.rounds import Releases
+from dpmpc.rounds.releases import Releases
 from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 

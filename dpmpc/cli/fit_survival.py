@@ -12,10 +12,10 @@ from typing import Any, Self
 
 from dpmpc.cli.fit_models import FitModel, NotPrivate, clipped, compared
 from dpmpc.cli.options import dialect_of
-from dpmpc.contributions import CellCounts
-from dpmpc.contributions.cells import BITS
-from dpmpc.data import Codebook, Schema, Table, read_cells
-from dpmpc.encoding import FixedPoint
+from dpmpc.contributions.cells import BITS, CellCounts
+from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.table_files import read_cells
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators import CoxRegression, KaplanMeier
 from dpmpc.estimators.cell_estimates import CellEstimates

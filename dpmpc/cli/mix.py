@@ -15,7 +15,7 @@ from dpmpc.specification import MIXING_CALIBRATIONS, MIXING_METHODS, MIXING_PROT
 
 if TYPE_CHECKING:
     from dpmpc.data import Schema
-    from dpmpc.data_release import MixedRelease
+    from dpmpc.data_release.mixed_release import MixedRelease
 
 PARTY = "party"
 
@@ -65,7 +65,7 @@ def _rows(text: str) -> int | str:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.data import column_names, read_labels
+    from dpmpc.data.table_files import column_names, read_labels
     from dpmpc.data_release.mixing_parties import PartySource, run
 
     out = new_path("out", options.out)
@@ -99,8 +99,9 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _party(options: argparse.Namespace) -> None:
-    from dpmpc.data import column_names, position_of
-    from dpmpc.data_release import MixedRelease
+    from dpmpc.data.table import position_of
+    from dpmpc.data.table_files import column_names
+    from dpmpc.data_release.mixed_release import MixedRelease
     from dpmpc.data_release.mixing_parties import PROGRAM, RELEASE_FILE, PartySource, task_of
     from dpmpc.data_release.release_record import has_sent
     from dpmpc.network.programs import require_prepared

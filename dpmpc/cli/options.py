@@ -101,8 +101,8 @@ def add_file_options(command: Parser) -> None:
 
 
 def dialect_of(options: argparse.Namespace) -> Any:
-    """Return what `add_file_options` has read, for `dpmpc.data.read_table`."""
-    from dpmpc.data import Dialect
+    """Return what `add_file_options` has read, for `dpmpc.data.table_files.read_table`."""
+    from dpmpc.data.csv_files import Dialect
 
     return Dialect(options.separator, options.decimal)
 

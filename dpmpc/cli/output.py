@@ -16,7 +16,7 @@ from dpmpc.errors import InputError
 
 if TYPE_CHECKING:
     from dpmpc.release import Release
-    from dpmpc.results import Report
+    from dpmpc.results.result import Report
 
 #: The files of a result, in the order in which they are to be read; releases come after them.
 OUTPUTS = ("report.html", "report.txt", "result.json")
@@ -61,7 +61,7 @@ class ResultFolder:
     def __enter__(self) -> Self:
         import tempfile
 
-        from dpmpc.storage import sync
+        from dpmpc.storage.files import sync
 
         if self.out is not None:
             self.out.mkdir()  # before anything is opened: what cannot be written is refused at no cost
@@ -104,7 +104,7 @@ def _write_json(path: Path, fields: Mapping[str, object]) -> None:
 
 
 def _write_text(path: Path, text: str) -> None:
-    from dpmpc.storage import whole
+    from dpmpc.storage.files import whole
 
     with whole(path) as file:
         file.write(text.encode())

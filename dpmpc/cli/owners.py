@@ -19,7 +19,7 @@ from dpmpc.specification import MODELS_IN_ROUNDS
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from dpmpc.data_owners import OwnersPlan
+    from dpmpc.data_owners.owners_plan import OwnersPlan
     from dpmpc.network.meter import RunStatistics
     from dpmpc.release import Release
 
@@ -120,7 +120,8 @@ def _prepare(options: argparse.Namespace) -> None:
 
 
 def _owner(options: argparse.Namespace) -> None:
-    from dpmpc.data import column_names, position_of
+    from dpmpc.data.table import position_of
+    from dpmpc.data.table_files import column_names
     from dpmpc.data_owners.owner_parties import PROGRAM, OwnerSource, load_releases, own_rows, plan_of
     from dpmpc.data_owners.rounds_record import has_sent
     from dpmpc.estimators.coded_rows import codebook_of
@@ -164,7 +165,8 @@ def _finish(options: argparse.Namespace) -> None:
 
 def _schema(options: argparse.Namespace) -> Any:
     """Return the columns with their bounds, the target of a regression last."""
-    from dpmpc.data import Schema, position_of
+    from dpmpc.data import Schema
+    from dpmpc.data.table import position_of
 
     if options.describe:
         for name in ("target", "model", "rounds", "predict_only"):
@@ -191,7 +193,7 @@ def _schema(options: argparse.Namespace) -> Any:
 def _plan(options: argparse.Namespace, rows: Sequence[int]) -> OwnersPlan:
     """Return what all owners agree on."""
     from dpmpc.data_owners.owners_plan import TABLE, OwnersPlan
-    from dpmpc.rounds import AUTO, rounds_of
+    from dpmpc.rounds.fit import AUTO, rounds_of
 
     intervals = not options.predict_only and not options.describe
     rounds = AUTO if options.rounds is None else options.rounds

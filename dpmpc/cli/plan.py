@@ -80,9 +80,10 @@ def add_commands(commands: Any) -> None:
 
 def _plan(options: argparse.Namespace) -> None:
     from dpmpc.data import Schema
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.planning import design
     from dpmpc.planning.prediction import Population
     from dpmpc.render import plan as plan_report
+    from dpmpc.specification import ReleaseSpec
 
     if (options.columns is None) == (options.bounds is None):
         raise InputError("columns, bounds: give a number (--columns) or a bounds file (--bounds), one of the two")
@@ -128,9 +129,10 @@ def _plan(options: argparse.Namespace) -> None:
 
 def _plan_table(options: argparse.Namespace, schema: Schema) -> None:
     """Plan what `dpmpc describe` makes."""
-    from dpmpc.contributions import CellCounts
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.contributions.cells import CellCounts
+    from dpmpc.planning import design
     from dpmpc.render.plan import table_plan_fields
+    from dpmpc.specification import ReleaseSpec
 
     if options.bounds is None:
         raise InputError(
@@ -148,8 +150,9 @@ def _plan_table(options: argparse.Namespace, schema: Schema) -> None:
 def _plan_survival(options: argparse.Namespace, schema: Schema) -> None:
     """Plan curves and a log-rank test."""
     from dpmpc.estimators.survival_cells import survival_contribution, survival_schema
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.planning import design
     from dpmpc.render.plan_survival import EVENTS, survival_plan_fields
+    from dpmpc.specification import ReleaseSpec
 
     if options.bounds is None:
         raise InputError("model: survival given with columns, a bounds file expected, which says what cells there are")
@@ -170,9 +173,10 @@ def _plan_survival(options: argparse.Namespace, schema: Schema) -> None:
 
 def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
     """Plan a regression for each group."""
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.planning import design
     from dpmpc.planning.prediction import Population
     from dpmpc.render.plan import compare_plan_fields, groups_plan_fields, groups_plan_parts
+    from dpmpc.specification import ReleaseSpec
 
     if options.model not in ("ridge", "compare"):
         raise InputError(f"by: {options.by!r} given, but that is for --model ridge or compare, not {options.model}")
@@ -196,10 +200,11 @@ def _plan_groups(options: argparse.Namespace, schema: Schema) -> None:
 
 def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
     """Plan a model that takes several sums."""
-    from dpmpc.planning import ReleaseSpec
     from dpmpc.planning.prediction import Population
     from dpmpc.render.plan_rounds import rounds_plan_fields, rounds_plan_parts
-    from dpmpc.rounds import Assumed, outlook
+    from dpmpc.rounds import outlook
+    from dpmpc.rounds.outlook import Assumed
+    from dpmpc.specification import ReleaseSpec
 
     model, rounds = options.model, "auto" if options.rounds is None else options.rounds
     for name in ("components", "plot", "prices", "currency", *(("explained",) if model != "ridge" else ())):

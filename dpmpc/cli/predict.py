@@ -61,7 +61,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _predict(options: argparse.Namespace) -> None:
-    from dpmpc.data import read_cells
+    from dpmpc.data.table_files import read_cells
     from dpmpc.estimators.coded_rows import codebook_of, predict_by_group, predict_coded
     from dpmpc.render.fit_folder import EVERYBODY
 
@@ -112,7 +112,7 @@ def _of_folder(options: argparse.Namespace) -> _Model:
 
 def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
-    from dpmpc.data import require_column
+    from dpmpc.data.data_checks import require_column
     from dpmpc.estimators.grouped_fit import GroupedRidgeFit
     from dpmpc.estimators.in_rounds import LogisticFit
     from dpmpc.estimators.release_parts import is_grouped, with_variables

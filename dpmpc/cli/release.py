@@ -74,7 +74,7 @@ def _release(options: argparse.Namespace) -> None:
     from dpmpc.network.meter import rounded, tenths
     from dpmpc.render.release_page import release_page
     from dpmpc.render.servers import servers_table
-    from dpmpc.storage import whole
+    from dpmpc.storage.files import whole
 
     collection = Collection.load(options.collection)
     released = run_release(

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dpmpc._kernels import dense, sketch
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.noise import noise_from
 from dpmpc.randomness import Stream
 from dpmpc.sharing.batch import SeededShare
@@ -52,7 +52,8 @@ def network_seconds(deadline: float = 30.0) -> float:
     """Release a sum among three servers and an analyst over TLS on the loopback; return the seconds."""
     from dpmpc.data import Schema
     from dpmpc.networked import run
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.planning import design
+    from dpmpc.specification import ReleaseSpec
 
     began = time.perf_counter()
     task = design(ReleaseSpec.of(Schema.unit(["x", "y"]), CLIENTS, 1.0, 1e-6, servers=SERVERS, sketch="sum"))

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from dpmpc.data import Cells, Schema
+    from dpmpc.data import Schema
+    from dpmpc.data.table import Cells
 
 
 def add_commands(commands: Any) -> None:
@@ -84,7 +85,8 @@ def _rows(options: argparse.Namespace, public: Schema) -> NDArray[np.float64]:
     """Read the rows: numbers, or whatever the bounds have a codebook for."""
     import numpy as np
 
-    from dpmpc.data import Codebook, read_cells, read_table
+    from dpmpc.data import Codebook
+    from dpmpc.data.table_files import read_cells, read_table
 
     if isinstance(book := public.codebook, Codebook):
         cells = read_cells(options.data, book.sources) if options.row is None else _cells(options.row, book.sources)
@@ -101,7 +103,7 @@ def _rows(options: argparse.Namespace, public: Schema) -> NDArray[np.float64]:
 
 def _cells(path: str, names: Sequence[str]) -> Cells:
     """Read one row of words; a variable that is not named is missing."""
-    from dpmpc.data import Cells
+    from dpmpc.data.table import Cells
 
     found = _pairs(path, names, "VALUE")
     return Cells.of_row({name: found.get(name) for name in names}, "row")

@@ -21,7 +21,8 @@ from dpmpc.arguments import documented, require_choice, require_fraction, requir
 from dpmpc.coinpress import algorithms, steps
 from dpmpc.coinpress.algorithms import LARGEST
 from dpmpc.coinpress.summation import Curator, Runner, Servers, Summation
-from dpmpc.data import Bounds, Table, schema
+from dpmpc.data import Table
+from dpmpc.data.schemas import Bounds, schema
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.privacy import Guarantee, ZCDPBudget

@@ -19,7 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.contributions import Contribution, Rows, WhitenedProducts
+from dpmpc.contributions import Rows
+from dpmpc.contributions.contribution import Contribution, WhitenedProducts
 from dpmpc.data import Column, Schema
 
 Reals = NDArray[np.float64]

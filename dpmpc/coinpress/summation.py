@@ -21,25 +21,20 @@ import numpy as np
 
 from dpmpc import simulation
 from dpmpc.coinpress.steps import Averaged, Reals, Round
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import (
-    Calibration,
-    Guarantee,
-    ZCDPBudget,
-    check_budget,
-    epsilon_of_mu,
-    epsilon_of_rho,
-    rho_of_sum,
-)
-from dpmpc.privacy.calibration import ONE_RELEASE
+from dpmpc.planning import design
+from dpmpc.privacy import Guarantee, ZCDPBudget
+from dpmpc.privacy.calibration import ONE_RELEASE, Calibration
+from dpmpc.privacy.composition import epsilon_of_rho, rho_of_sum
+from dpmpc.privacy.gaussian import check_budget, epsilon_of_mu
 from dpmpc.privacy.guarantee import CHECKERS
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
-from dpmpc.rounds import CORRUPT, FRESH
-from dpmpc.sketching import Sum
+from dpmpc.rounds.releases import CORRUPT, FRESH
+from dpmpc.sketching.sparse import Sum
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 FRACTIONAL_BITS = 24

@@ -26,11 +26,20 @@ from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import ATTEMPTS, Collection
 from dpmpc.errors import GuaranteeError, InputError, VerificationFailed
 from dpmpc.network.identity import sign
-from dpmpc.proving import fewest_present
+from dpmpc.proving.decide import fewest_present
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.release import Release
 from dpmpc.sharing import ShamirSharing
-from dpmpc.storage import LARGEST_PUBLIC, PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike, canonical, open_members, plain
+from dpmpc.storage import canonical
+from dpmpc.storage.records import plain
+from dpmpc.storage.release_file import (
+    LARGEST_PUBLIC,
+    PUBLIC_MEMBER,
+    ROUNDING,
+    SUMS_MEMBER,
+    alike,
+    open_members,
+)
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, printable, read_json
 

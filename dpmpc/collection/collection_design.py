@@ -26,11 +26,12 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.proved_reports import circuit_of, scheme_of
-from dpmpc.proving import bits_for, fewest_present, soundness_error
+from dpmpc.proving.contributions import bits_for
+from dpmpc.proving.decide import fewest_present, soundness_error
 from dpmpc.sharing import ShamirSharing
-from dpmpc.specification import Budget
+from dpmpc.specification import Budget, ReleaseSpec
 from dpmpc.task import Task
 
 MARGINS = (1.0, 1.02, 1.05, 1.1, 1.2)  # of the noise: matrices that are drawn later may need more than the first one

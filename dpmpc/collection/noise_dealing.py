@@ -44,17 +44,11 @@ from dpmpc.network.conversation import Heard, confirm, exchange, in_frames, toge
 from dpmpc.network.frames import Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import packed, unpacked
-from dpmpc.proving import (
-    ProofServer,
-    ProvedShares,
-    Prover,
-    QueryPoint,
-    Verdicts,
-    dealing_digest,
-    decide,
-    joint_randomness,
-)
+from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
 from dpmpc.proving.circuit import FIELD
+from dpmpc.proving.decide import Verdicts
+from dpmpc.proving.noise import dealing_digest
+from dpmpc.proving.prove import ProvedShares
 from dpmpc.randomness import Label
 from dpmpc.server import draw_dealt, noise_stream
 from dpmpc.sharing import ShamirSharing

@@ -46,11 +46,13 @@ from dpmpc.network.conversation import WORDS_IN_A_FRAME, Heard, confirm, exchang
 from dpmpc.network.frames import Kind, malformed_frame
 from dpmpc.network.party import Party
 from dpmpc.proved_reports import circuit_of, scheme_of, shares_of
-from dpmpc.proving import ProofServer, ProvedShares, QueryPoint, Verdicts, decide, joint_randomness
+from dpmpc.proving import ProofServer, QueryPoint, decide, joint_randomness
 from dpmpc.proving.circuit import FIELD
+from dpmpc.proving.decide import Verdicts
 from dpmpc.proving.joint import PART_BYTES
+from dpmpc.proving.prove import ProvedShares
 from dpmpc.randomness import Label
-from dpmpc.sharing import Share
+from dpmpc.sharing.batch import Share
 from dpmpc.task import Task
 from dpmpc.untrusted import ReadError, read_json
 

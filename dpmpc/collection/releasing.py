@@ -36,7 +36,7 @@ from dpmpc.release import Release
 from dpmpc.server import transform
 from dpmpc.sharing.batch import Share
 from dpmpc.sharing.check_values import check_values, draw_coefficients
-from dpmpc.storage import write_private
+from dpmpc.storage.files import write_private
 from dpmpc.task import Task
 
 _REFUSED_HEADING = "report,cause\n"

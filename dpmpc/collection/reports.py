@@ -9,7 +9,7 @@ the words (`dpmpc.collection.dealing_checks`). A key stands for the share that t
 A server keeps the payload as it came: a key stays a key until the release expands it (`KeyedShare`).
 
 Where clients prove what they share, a payload holds the hashes of all shares too, a key stands for the record that
-`dpmpc.sharing.expand_many` gives, and `decode` compares this server's own hash (`dpmpc.proved_reports`).
+`dpmpc.sharing.batch.expand_many` gives, and `decode` compares this server's own hash (`dpmpc.proved_reports`).
 
 `decode` trusts nothing: whatever the bytes are, it returns what is to be kept, words of a share being canonical, or
 raises `ReportRejected`.
@@ -33,9 +33,11 @@ from dpmpc.digests import hkdf_of_rows
 from dpmpc.encoding.ring import Ring, Ring64, Words
 from dpmpc.errors import InputError, ReportRejected
 from dpmpc.proved_reports import circuit_of, payloads, row_words, scheme_of, shares_of
-from dpmpc.proving import ProofServer, ProvedShares
+from dpmpc.proving import ProofServer
+from dpmpc.proving.prove import ProvedShares
 from dpmpc.randomness import KEY_BYTES, Label
-from dpmpc.sharing import AdditiveSharing, Share, expand_many
+from dpmpc.sharing import AdditiveSharing
+from dpmpc.sharing.batch import Share, expand_many
 
 Bytes = NDArray[np.uint8]
 

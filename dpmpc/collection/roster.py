@@ -28,7 +28,7 @@ from dpmpc.collection.report_ids import ID_BYTES, ID_TYPE
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.randomness import Label, Stream, derive
-from dpmpc.storage import write_private
+from dpmpc.storage.files import write_private
 from dpmpc.untrusted import ReadError, read_bytes
 
 MAGIC = b"dpmpc roster v1\n"

@@ -36,7 +36,7 @@ from dpmpc.network.party import Party
 from dpmpc.networked import ids_file, share_file
 from dpmpc.proved_reports import row_words
 from dpmpc.proving.prove import holds_key
-from dpmpc.sharing import Share, open_share
+from dpmpc.sharing.batch import Share, open_share
 from dpmpc.sketching import sketch_from
 from dpmpc.storage.kept import KEPT_FILE, keep_alone
 from dpmpc.task import Task

@@ -26,7 +26,7 @@ from dpmpc.collection.server_entries import SealKey
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
-from dpmpc.storage import require_private, sync, write_private
+from dpmpc.storage.files import require_private, sync, write_private
 from dpmpc.untrusted import ReadError, read_bytes
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")

@@ -22,8 +22,8 @@ from dpmpc.collection.report_store import checksums
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import SpoolError
 from dpmpc.sharing.batch import Share, npy_header
-from dpmpc.storage import sync
 from dpmpc.storage.database import typed_errors
+from dpmpc.storage.files import sync
 
 _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
 _CHECKED_ROWS = 1 << 14  # at once

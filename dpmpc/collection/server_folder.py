@@ -37,8 +37,8 @@ from dpmpc.collection.state import state_of
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError
 from dpmpc.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
-from dpmpc.storage import require_private, write_private
 from dpmpc.storage.database import private_folder
+from dpmpc.storage.files import require_private, write_private
 from dpmpc.untrusted import ReadError, printable, read_bytes
 
 STORE_FILE = "store"

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dpmpc.collection.collection_design import noise_promise
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import VerificationFailed
-from dpmpc.proving import fewest_present
+from dpmpc.proving.decide import fewest_present
 from dpmpc.randomness import SEED_BYTES
 from dpmpc.sharing import ShamirSharing
 

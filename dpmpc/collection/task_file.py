@@ -29,13 +29,13 @@ from numpy.typing import NDArray
 
 from dpmpc.collection.series import Series
 from dpmpc.collection.server_entries import ServerEntry, check_servers, check_text
-from dpmpc.encoding import plan_modulus
+from dpmpc.encoding.fixed_point import plan_modulus
 from dpmpc.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.privacy import Guarantee
 from dpmpc.proved_reports import row_words
 from dpmpc.randomness import SEED_BYTES, Label, derive
 from dpmpc.sharing import ShamirSharing
-from dpmpc.sketching import Sum
+from dpmpc.sketching.sparse import Sum
 from dpmpc.specification import MATRICES
 from dpmpc.storage import Record, canonical
 from dpmpc.task import Task

@@ -36,7 +36,7 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.errors import VerificationFailed
 from dpmpc.network.identity import verify_signature
 from dpmpc.release import Release
-from dpmpc.storage import alike
+from dpmpc.storage.release_file import alike
 from dpmpc.task import LONGEST_CHECK
 from dpmpc.untrusted import printable
 

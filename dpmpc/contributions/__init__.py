@@ -13,46 +13,15 @@ the schema that the row came through; only accuracy depends on the two belonging
 from collections.abc import Mapping
 from typing import Any
 
-from dpmpc.contributions.cells import CellCounts, CellGrid
-from dpmpc.contributions.clipped_scores import ClippedScores, ClippedSums
-from dpmpc.contributions.contribution import (
-    Contribution,
-    Rows,
-    SecondMoments,
-    WeightedMoments,
-    WhitenedProducts,
-    moment_sensitivity,
-)
-from dpmpc.contributions.grouped_moments import MOST_GROUPS, GroupedMoments
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.contributions.contribution import Contribution, Rows, SecondMoments, WeightedMoments, WhitenedProducts
+from dpmpc.contributions.grouped_moments import GroupedMoments
 from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
-from dpmpc.contributions.scores import Identity, Link, Logistic, Poisson, Scores, ScoreSums, sigmoid
-from dpmpc.storage import rebuilt
+from dpmpc.contributions.scores import Scores
+from dpmpc.storage.records import rebuilt
 
-__all__ = [
-    "CONTRIBUTIONS",
-    "MOST_GROUPS",
-    "CellCounts",
-    "CellGrid",
-    "ClippedScores",
-    "ClippedSums",
-    "Contribution",
-    "GroupedMoments",
-    "Identity",
-    "ItemSketch",
-    "Link",
-    "Logistic",
-    "Poisson",
-    "PowerSum",
-    "Rows",
-    "ScoreSums",
-    "Scores",
-    "SecondMoments",
-    "WeightedMoments",
-    "WhitenedProducts",
-    "contribution_from",
-    "moment_sensitivity",
-    "sigmoid",
-]
+__all__ = ["Rows", "SecondMoments"]
 
 CONTRIBUTIONS: dict[str, type[Contribution]] = {
     kind.name: kind

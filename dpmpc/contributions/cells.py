@@ -26,8 +26,10 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_choice, require_whole
 from dpmpc.contributions.contribution import Contribution
 from dpmpc.contributions.grouped_moments import shown_group
-from dpmpc.data import MOST_CELLS, Schema, Variable
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.data import Schema
+from dpmpc.data.variables import MOST_CELLS, Variable
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import InputError
 from dpmpc.storage import Record

@@ -30,8 +30,9 @@ from numpy.typing import ArrayLike, NDArray
 from dpmpc.arguments import require_positive
 from dpmpc.contributions.contribution import Contribution
 from dpmpc.contributions.scores import Link, link_from, require_few_bits_of_scores, require_theta
-from dpmpc.data import clip_ball
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.data.schemas import clip_ball
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 
 Reals = NDArray[np.float64]

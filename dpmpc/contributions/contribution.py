@@ -17,10 +17,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_positive
-from dpmpc.data import Schema, clip_ball, largest_squared_norm
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.data import Schema
+from dpmpc.data.schemas import clip_ball, largest_squared_norm
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.storage import Described
+from dpmpc.storage.records import Described
 
 MOST_FRACTIONAL_BITS = 43  # of products of floats, whose errors then are far below the unit that sensitivities count
 _BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache

@@ -11,8 +11,11 @@ from numpy.typing import NDArray
 from dpmpc._kernels import arithmetic
 from dpmpc.arguments import require_bool, require_positive, require_whole
 from dpmpc.contributions.contribution import Contribution, moment_sensitivity, require_few_bits
-from dpmpc.data import Codebook, Schema, Variable, clip_ball, largest_squared_norm
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.schemas import clip_ball, largest_squared_norm
+from dpmpc.data.variables import Variable
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 
 MOST_GROUPS = 50

@@ -12,7 +12,8 @@ from dpmpc.arguments import require_finite, require_whole
 from dpmpc.contributions.cells import CellCodes
 from dpmpc.contributions.contribution import Contribution
 from dpmpc.data import Column
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.encoding.ring import Ring, Words
 from dpmpc.errors import InputError
 from dpmpc.randomness import seed_bytes

@@ -30,10 +30,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import require_positive, require_whole
 from dpmpc.contributions.contribution import Contribution, require_few_bits
-from dpmpc.data import clip_ball
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.data.schemas import clip_ball
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.storage import Described, rebuilt
+from dpmpc.storage.records import Described, rebuilt
 
 Reals = NDArray[np.float64]
 

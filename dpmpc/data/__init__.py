@@ -13,73 +13,11 @@ nothing else. The schema promises nothing by itself, and bounds that were read o
 Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICML 2025), with bounds per column.
 """
 
-from dpmpc.data.codebook import Codebook, Weight
+from dpmpc.data.codebook import Codebook
 from dpmpc.data.columns import Column
-from dpmpc.data.csv_files import MISSING, Dialect
-from dpmpc.data.data_checks import check_table, require_column, suggest, warn_of_bounds
-from dpmpc.data.schemas import Bounds, Schema, clip_ball, largest_squared_norm, schema
-from dpmpc.data.table import (
-    Cell,
-    Cells,
-    Table,
-    cell_of,
-    check_finite,
-    check_names,
-    default_names,
-    expect_columns,
-    numeric_matrix,
-    numeric_vector,
-    position_of,
-)
-from dpmpc.data.table_files import (
-    Paths,
-    column_names,
-    load_pyarrow,
-    read_cells,
-    read_csv,
-    read_labels,
-    read_parquet,
-    read_table,
-    write_csv,
-)
-from dpmpc.data.variables import DEFAULT_CELLS, MOST_CELLS, Variable
+from dpmpc.data.schemas import Schema
+from dpmpc.data.table import Table
+from dpmpc.data.table_files import write_csv
+from dpmpc.data.variables import Variable
 
-__all__ = [
-    "DEFAULT_CELLS",
-    "MISSING",
-    "MOST_CELLS",
-    "Bounds",
-    "Cell",
-    "Cells",
-    "Codebook",
-    "Column",
-    "Dialect",
-    "Paths",
-    "Schema",
-    "Table",
-    "Variable",
-    "Weight",
-    "cell_of",
-    "check_finite",
-    "check_names",
-    "check_table",
-    "clip_ball",
-    "column_names",
-    "default_names",
-    "expect_columns",
-    "largest_squared_norm",
-    "load_pyarrow",
-    "numeric_matrix",
-    "numeric_vector",
-    "position_of",
-    "read_cells",
-    "read_csv",
-    "read_labels",
-    "read_parquet",
-    "read_table",
-    "require_column",
-    "schema",
-    "suggest",
-    "warn_of_bounds",
-    "write_csv",
-]
+__all__ = ["Codebook", "Column", "Schema", "Table", "Variable", "write_csv"]

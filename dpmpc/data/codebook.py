@@ -28,7 +28,8 @@ from dpmpc.data.columns import Column, Reals, Term
 from dpmpc.data.table import Cells, Table, check_names
 from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
-from dpmpc.storage import Record, fields_of
+from dpmpc.storage import Record
+from dpmpc.storage.records import fields_of
 
 MOST_COLUMNS = 10_000
 
@@ -257,7 +258,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         Parameters
         ----------
         X : Cells or data frame
-            What `dpmpc.data.read_cells` read, or an object with ``columns`` and ``to_numpy``.
+            What `dpmpc.data.table_files.read_cells` read, or an object with ``columns`` and ``to_numpy``.
         target : str, optional
             The column that is to be predicted, where that is known; for the words of errors.
         counted : bool

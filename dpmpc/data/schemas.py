@@ -20,7 +20,8 @@ from dpmpc.data.columns import Column, finite_number
 from dpmpc.data.table import check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
-from dpmpc.storage import Record, fields_of
+from dpmpc.storage import Record
+from dpmpc.storage.records import fields_of
 from dpmpc.untrusted import ReadError, read_bytes, read_toml
 
 _BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from dpmpc.data.csv_files import MISSING, STANDARD_INPUT, USUAL, CsvFile, Dialect, input_errors, is_csv, numeric_hint
 from dpmpc.data.table import Cell, Cells, Fill, Table, cell_of, check_names, complete, listed, position_of, positions_of
 from dpmpc.errors import InputError
-from dpmpc.storage import whole
+from dpmpc.storage.files import whole
 
 _WRITE_ROWS = 4096
 

@@ -75,7 +75,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
     step : float, optional
         How far the possible values lie apart, from the lower bound on: each is a cell of its own.
     missing : tuple of str
-        Words for what is missing, beside those of the codebook and `dpmpc.data.MISSING`.
+        Words for what is missing, beside those of the codebook and `dpmpc.data.csv_files.MISSING`.
     if_missing : {"indicator", "middle"}, optional
         What stands for a missing value: 0 and a 1 in a further column, or the middle of the bounds. By default the row
         is incomplete.

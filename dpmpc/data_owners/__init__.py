@@ -12,9 +12,3 @@ owner leaves before the last round. Not promised: as much for a person with seve
 owners; that an owner uses the rows that it has; the rounds that are left, where an owner leaves for good. Clients that
 come back on their own devices are another setting, which this is not.
 """
-
-from dpmpc.data_owners.own_rounds import AgreedReleases, OwnRound
-from dpmpc.data_owners.owners_plan import OwnersPlan
-from dpmpc.data_owners.rounds_record import RoundsRecord
-
-__all__ = ["AgreedReleases", "OwnRound", "OwnersPlan", "RoundsRecord"]

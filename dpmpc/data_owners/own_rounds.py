@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.client import BLOCK, Client
-from dpmpc.contributions import Contribution
+from dpmpc.contributions.contribution import Contribution
 from dpmpc.data_owners.owners_plan import OwnersPlan
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
-from dpmpc.rounds import Releases
+from dpmpc.rounds.releases import Releases
 from dpmpc.rounds.saved import require_alike
 from dpmpc.server import add_noise
 from dpmpc.task import Task

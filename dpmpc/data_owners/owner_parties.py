@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.data import Codebook, Schema, Table, read_cells, read_table
+from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.table_files import read_cells, read_table
 from dpmpc.data_owners.owners_plan import OwnersPlan
 from dpmpc.data_owners.rounds_record import LEDGER_FILE
 from dpmpc.errors import InputError

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from dpmpc.arguments import require_choice, require_whole
-from dpmpc.contributions import CellCounts
+from dpmpc.contributions.cells import CellCounts
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.in_rounds import FitInRounds, LogisticFit, PoissonFit
@@ -15,8 +15,8 @@ from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.rounds import Releases, shares_of
-from dpmpc.rounds.fit import MOST_ROUNDS, require_words
+from dpmpc.rounds.fit import MOST_ROUNDS, require_words, shares_of
+from dpmpc.rounds.releases import Releases
 from dpmpc.specification import MODELS_IN_ROUNDS, OWN_NOISE, ReleaseSpec, TrustModel
 from dpmpc.storage import Record
 from dpmpc.task import Task
@@ -39,8 +39,8 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
     model : {"logistic", "poisson", "ridge", "table-one"}
         What is fitted. A Table 1 is one sum, of cells.
     rounds : int
-        Steering rounds after the first sum, 1 to 64 (`dpmpc.rounds.rounds_of` says how many suit so many rows); 0 for a
-        Table 1.
+        Steering rounds after the first sum, 1 to 64 (`dpmpc.rounds.fit.rounds_of` says how many suit so many rows); 0
+        for a Table 1.
     intervals : bool
         Whether a part of the budget goes into last rounds, for errors and intervals.
     epsilon, delta : float

@@ -15,26 +15,13 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.data_release.mixed_release import MixedRelease
-from dpmpc.data_release.mixing_task import MixingTask, design
-from dpmpc.data_release.owner import DataOwner, mixing_of
-from dpmpc.data_release.rows import choose_rows, expected_error
+from dpmpc.data_release.mixing_task import design
+from dpmpc.data_release.owner import DataOwner
 
 if TYPE_CHECKING:
     from dpmpc.data_release.mixing_estimators import BGM, DGM, RMGM
 
-__all__ = [
-    "BGM",
-    "DGM",
-    "RMGM",
-    "DataOwner",
-    "MixedRelease",
-    "MixingTask",
-    "choose_rows",
-    "design",
-    "expected_error",
-    "mixing_of",
-]
+__all__ = ["BGM", "DGM", "RMGM", "DataOwner", "design"]
 
 
 def __getattr__(name: str) -> Any:

@@ -20,7 +20,8 @@ from numpy.typing import NDArray
 from dpmpc.data_release.mixing_guarantee import MixingGuarantee
 from dpmpc.data_release.mixing_task import MixingTask
 from dpmpc.errors import BatchMismatch, InputError
-from dpmpc.storage import release_file, whole
+from dpmpc.storage import release_file
+from dpmpc.storage.files import whole
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

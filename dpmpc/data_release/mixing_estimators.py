@@ -18,7 +18,9 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpmpc.arguments import documented
-from dpmpc.data import Table, check_table, numeric_matrix
+from dpmpc.data import Table
+from dpmpc.data.data_checks import check_table
+from dpmpc.data.table import numeric_matrix
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, RMGMFit
 from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.data_release.mixing_task import MixingTask, design

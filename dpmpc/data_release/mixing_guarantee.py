@@ -26,9 +26,11 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from dpmpc.arguments import require_choice
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import GuaranteeError
-from dpmpc.noise import DiscreteGaussian, Gaussian, Noise
+from dpmpc.noise import DiscreteGaussian, Noise
+from dpmpc.noise.floating import Gaussian
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import IndependentRowNoise

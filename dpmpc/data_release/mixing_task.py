@@ -15,10 +15,12 @@ from typing import Any, ClassVar
 from msgspec.structs import force_setattr
 
 from dpmpc.arguments import require_float, require_whole
-from dpmpc.data import Bounds, Schema, check_names, schema
+from dpmpc.data import Schema
+from dpmpc.data.schemas import Bounds, schema
+from dpmpc.data.table import check_names
 from dpmpc.data_release.mixing_guarantee import MixingGuarantee, PartyCalibration
 from dpmpc.data_release.rows import choose_rows
-from dpmpc.encoding import FixedPoint, ModulusPlan, plan_modulus
+from dpmpc.encoding.fixed_point import FixedPoint, ModulusPlan, plan_modulus
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise, noise_from
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS

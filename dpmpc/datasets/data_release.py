@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmpc.data import Column, Schema, Table, load_pyarrow
+from dpmpc.data import Column, Schema, Table
+from dpmpc.data.table_files import load_pyarrow
 from dpmpc.datasets.dataset_files import file_in_folder, from_folder, uci
 from dpmpc.errors import InputError
 

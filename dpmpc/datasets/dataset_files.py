@@ -8,7 +8,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.data import Table, check_finite, read_csv, read_parquet
+from dpmpc.data import Table
+from dpmpc.data.table import check_finite
+from dpmpc.data.table_files import read_csv, read_parquet
 from dpmpc.errors import InputError
 
 FOLDER_VARIABLE = "DPMPC_DATA"

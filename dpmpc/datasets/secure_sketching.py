@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dpmpc.data import Column, Schema, Table, read_parquet
+from dpmpc.data import Column, Schema, Table
+from dpmpc.data.table_files import read_parquet
 from dpmpc.datasets.dataset_files import data_folder, from_folder, read_numbers, uci
 
 #: UCI's own files, as they are called after unpacking.

@@ -7,16 +7,6 @@ Promised: an encoded row never leaves the box or ball that its `Sensitivity` was
 input that is not finite is refused. Not promised: that clipping takes the same time whatever the data.
 """
 
-from dpmpc.encoding.fixed_point import FixedPoint, ModulusPlan, Sensitivity, plan_modulus
-from dpmpc.encoding.ring import Mersenne61, Ring, Ring64, ring_named
+from dpmpc.encoding.fixed_point import Sensitivity
 
-__all__ = [
-    "FixedPoint",
-    "Mersenne61",
-    "ModulusPlan",
-    "Ring",
-    "Ring64",
-    "Sensitivity",
-    "plan_modulus",
-    "ring_named",
-]
+__all__ = ["Sensitivity"]

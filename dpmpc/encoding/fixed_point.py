@@ -19,7 +19,7 @@ from dpmpc.arguments import require_finite, require_float, require_whole
 from dpmpc.data import Schema
 from dpmpc.encoding.ring import Integers, Ring, integers, ring_named
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.storage import Described, fields_of
+from dpmpc.storage.records import Described, fields_of
 
 Reals = NDArray[np.float64]
 

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpmpc.estimators.by_group import GroupComparison, GroupedRidgeRegression
     from dpmpc.estimators.frequency_moment import FrequencyMoment
-    from dpmpc.estimators.inference import Inference
     from dpmpc.estimators.low_rank_approximation import LowRankApproximation
-    from dpmpc.estimators.private_estimator import PrivateEstimator, PrivateLinearModel
+    from dpmpc.estimators.private_estimator import PrivateLinearModel
     from dpmpc.estimators.regressions_in_rounds import LogisticRegression, PoissonRegression
     from dpmpc.estimators.ridge_regression import RidgeRegression
     from dpmpc.estimators.survival import CoxRegression, KaplanMeier
@@ -27,12 +26,10 @@ __all__ = [
     "FrequencyMoment",
     "GroupComparison",
     "GroupedRidgeRegression",
-    "Inference",
     "KaplanMeier",
     "LogisticRegression",
     "LowRankApproximation",
     "PoissonRegression",
-    "PrivateEstimator",
     "PrivateLinearModel",
     "RidgeRegression",
     "TableOne",
@@ -43,12 +40,10 @@ _SOURCES = {
     "FrequencyMoment": "frequency_moment",
     "GroupComparison": "by_group",
     "GroupedRidgeRegression": "by_group",
-    "Inference": "inference",
     "KaplanMeier": "survival",
     "LogisticRegression": "regressions_in_rounds",
     "LowRankApproximation": "low_rank_approximation",
     "PoissonRegression": "regressions_in_rounds",
-    "PrivateEstimator": "private_estimator",
     "PrivateLinearModel": "private_estimator",
     "RidgeRegression": "ridge_regression",
     "TableOne": "table_one",

@@ -15,7 +15,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.arguments import documented
-from dpmpc.data import Codebook, Schema, Table, Variable, check_table, schema
+from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.data_checks import check_table
+from dpmpc.data.schemas import schema
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.group_comparison import GroupComparisonFit
 from dpmpc.estimators.grouped_fit import GroupedRidgeFit

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import CellCounts, CellGrid
-from dpmpc.contributions.cells import BITS, strategy_matrix
+from dpmpc.contributions.cells import BITS, CellCounts, CellGrid, strategy_matrix
 from dpmpc.errors import InputError
 from dpmpc.release import Release
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice
-from dpmpc.contributions import sigmoid
+from dpmpc.contributions.scores import sigmoid
 from dpmpc.data import Codebook, Schema
 from dpmpc.errors import InputError
 

@@ -12,7 +12,8 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpmpc.arguments import require_bool, require_choice
-from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.data import Column
 from dpmpc.errors import InputError
 from dpmpc.estimators.inference import normal_quantile

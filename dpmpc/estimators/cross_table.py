@@ -24,7 +24,8 @@ from dpmpc.estimators.shares_and_odds import odds_ratio, share_interval
 from dpmpc.estimators.summary import p_text
 from dpmpc.estimators.two_way_counts import TwoWayCounts, transposed
 from dpmpc.release import Release
-from dpmpc.results import NumberTable, Result, finite_or_none, number_text
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.number_tables import finite_or_none, number_text
 from dpmpc.results.plots import heat_map
 
 Reals = NDArray[np.float64]

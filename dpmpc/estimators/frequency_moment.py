@@ -14,7 +14,8 @@ from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
 from dpmpc.arguments import documented
-from dpmpc.contributions import Contribution, ItemSketch, PowerSum
+from dpmpc.contributions.contribution import Contribution
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.data import Schema, Table
 from dpmpc.errors import InputError
 from dpmpc.estimators.components_and_moments import MomentFit

@@ -28,13 +28,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
-from dpmpc.data import require_column
+from dpmpc.data.data_checks import require_column
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.inference import stands_out, t_quantile, t_tail
 from dpmpc.estimators.release_parts import Blocks, column_index, with_variables
 from dpmpc.estimators.scikit import OfRelease
 from dpmpc.release import Release
-from dpmpc.results import NumberTable, Result, finite_or_none
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.number_tables import finite_or_none
 from dpmpc.results.plots import Plot, intervals
 
 Reals = NDArray[np.float64]

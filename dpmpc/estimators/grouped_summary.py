@@ -22,7 +22,8 @@ from numpy.typing import NDArray
 from dpmpc.errors import UNIDENTIFIED
 from dpmpc.estimators.inference import Inference, chi2_tail, normal_quantile, t_quantile
 from dpmpc.estimators.summary import p_text
-from dpmpc.results import NumberTable, number_text
+from dpmpc.results import NumberTable
+from dpmpc.results.number_tables import number_text
 
 POOLED, FIXED, RANDOM = "(all: pooled)", "(all: fixed effects)", "(all: random effects)"
 INTERCEPT = "intercept"

@@ -37,9 +37,12 @@ from dpmpc.estimators.round_fits import (
 from dpmpc.estimators.scikit import name_features, require_fitted
 from dpmpc.estimators.summary import Summary, ratio_of
 from dpmpc.release import Release
-from dpmpc.results import NumberTable, Result, finite_or_none
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.number_tables import finite_or_none
 from dpmpc.results.plots import Effects
-from dpmpc.rounds import LogisticModel, PoissonModel, Releases, RoundModel, RoundsFit, fit_in_rounds, fit_start
+from dpmpc.rounds.fit import RoundsFit, fit_in_rounds, fit_start
+from dpmpc.rounds.models import LogisticModel, PoissonModel, RoundModel
+from dpmpc.rounds.releases import Releases
 
 Reals = NDArray[np.float64]
 _MOST_LOG = 700.0  # the exponential of more is too large for a number

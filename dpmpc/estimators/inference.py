@@ -27,7 +27,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_choice, require_fraction
-from dpmpc.data import Schema, largest_squared_norm
+from dpmpc.data import Schema
+from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.errors import InputError
 from dpmpc.estimators.release_parts import unit_map
 from dpmpc.release import NoisyGram, Release, SelectedColumns

@@ -35,8 +35,8 @@ from dpmpc.estimators.survival_cells import (
     require_until,
 )
 from dpmpc.release import Release
-from dpmpc.results import NumberTable, Result, finite_or_none
-from dpmpc.results.number_tables import number_text
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.number_tables import finite_or_none, number_text
 from dpmpc.results.plots import Steps, survival
 
 EVERYBODY = "all"

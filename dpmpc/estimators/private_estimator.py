@@ -19,14 +19,16 @@ from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc import simulation
 from dpmpc.arguments import documented
-from dpmpc.data import Bounds, Column, Schema, Table, check_table, schema, warn_of_bounds
+from dpmpc.data import Column, Schema, Table
+from dpmpc.data.data_checks import check_table, warn_of_bounds
+from dpmpc.data.schemas import Bounds, schema
 from dpmpc.errors import InputError
 from dpmpc.estimators.scikit import rows_like_fitted, target_of, warn_in_selection
-from dpmpc.planning import Mechanism, ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
-from dpmpc.rounds import Ask, Releases
-from dpmpc.specification import TrustModel, describe
+from dpmpc.rounds.releases import Ask, Releases
+from dpmpc.specification import Mechanism, ReleaseSpec, TrustModel, describe
 
 
 @documented(describe)

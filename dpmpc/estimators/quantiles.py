@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
-from dpmpc.data import Variable
+from dpmpc.data.variables import Variable
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.inference import normal_quantile
 from dpmpc.results import NumberTable

@@ -16,13 +16,14 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
 
 from dpmpc.arguments import documented
-from dpmpc.contributions import sigmoid
-from dpmpc.data import Column, check_table
+from dpmpc.contributions.scores import sigmoid
+from dpmpc.data import Column
+from dpmpc.data.data_checks import check_table
 from dpmpc.errors import InputError
 from dpmpc.estimators.in_rounds import FitInRounds, LogisticFit, PoissonFit
 from dpmpc.estimators.private_estimator import PrivateEstimator, schema_of, table_of, target_name
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted
-from dpmpc.rounds import PoissonModel
+from dpmpc.rounds.models import PoissonModel
 from dpmpc.specification import describe
 
 Reals = NDArray[np.float64]

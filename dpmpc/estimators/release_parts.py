@@ -13,12 +13,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import GroupedMoments
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.contributions.grouped_moments import GroupedMoments
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import LinearModel
 from dpmpc.release import GramSource, NoisyGram, Release, SelectedColumns
-from dpmpc.results import Description, describe_moments
+from dpmpc.results.description import Description, describe_moments
 
 
 class Blocks(GramSource):

@@ -34,9 +34,12 @@ from dpmpc.estimators.usefulness import (
 )
 from dpmpc.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
-from dpmpc.results import Result, finite_or_none
+from dpmpc.results import Result
+from dpmpc.results.number_tables import finite_or_none
 from dpmpc.results.plots import Effects
-from dpmpc.rounds import AUTO, LeastSquares, Releases, fit_in_rounds, rounds_of, rounds_suit
+from dpmpc.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
+from dpmpc.rounds.models import LeastSquares
+from dpmpc.rounds.releases import Releases
 from dpmpc.specification import ReleaseSpec
 
 Matrix = NDArray[np.float64]

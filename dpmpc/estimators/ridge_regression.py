@@ -10,7 +10,8 @@ import dataclasses
 from numpy.typing import ArrayLike
 
 from dpmpc.arguments import documented
-from dpmpc.data import check_table, schema
+from dpmpc.data.data_checks import check_table
+from dpmpc.data.schemas import schema
 from dpmpc.estimators.private_estimator import (
     LinearPredictor,
     PrivateLinearModel,

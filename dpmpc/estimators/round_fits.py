@@ -20,7 +20,8 @@ from dpmpc.errors import UtilityWarning
 from dpmpc.estimators.inference import Inference, normal_quantile
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release
-from dpmpc.rounds import Estimate, RoundsFit
+from dpmpc.rounds.fit import RoundsFit
+from dpmpc.rounds.last_round import Estimate
 
 Reals = NDArray[np.float64]
 

@@ -20,7 +20,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.data import Table, default_names, numeric_vector
+from dpmpc.data import Table
+from dpmpc.data.table import default_names, numeric_vector
 from dpmpc.errors import InputError, PrivacyWarning
 
 _SELECTION = "sklearn.model_selection."

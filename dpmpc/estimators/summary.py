@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 
 from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.estimators.inference import Inference, chi2_tail, f_tail, t_tail
-from dpmpc.results import NumberTable, finite_or_none, number_text
+from dpmpc.results import NumberTable
+from dpmpc.results.number_tables import finite_or_none, number_text
 
 ALL_FEATURES = "all features"
 _SMALLEST_P, _LEAST = 1e-16, float(np.finfo(np.float64).tiny)

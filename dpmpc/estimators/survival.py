@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from dpmpc.arguments import documented
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.data import Codebook, Schema
 from dpmpc.data.table import Cells
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cox_fit import CoxFit
 from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit

@@ -22,9 +22,10 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_finite
-from dpmpc.contributions import CellCounts
-from dpmpc.data import MOST_CELLS, Codebook, Schema, Table, Variable
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.table import Cells
+from dpmpc.data.variables import MOST_CELLS, Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.quantiles import Distribution

@@ -23,8 +23,11 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import CellCounts, GroupedMoments, SecondMoments
-from dpmpc.data import Codebook, Variable
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.contributions.grouped_moments import GroupedMoments
+from dpmpc.data import Codebook
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cross_table import CrossTable
 from dpmpc.estimators.independence import Independence
@@ -32,7 +35,7 @@ from dpmpc.estimators.quantiles import Distribution
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.release import Release
 from dpmpc.results.number_tables import SPREADSHEET_FORMULA
-from dpmpc.storage import whole
+from dpmpc.storage.files import whole
 from dpmpc.untrusted import harmless
 
 Reals = NDArray[np.float64]

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from dpmpc.arguments import documented
-from dpmpc.contributions import CellCounts
+from dpmpc.contributions.cells import CellCounts
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.errors import InputError
 from dpmpc.estimators.private_estimator import PrivateEstimator

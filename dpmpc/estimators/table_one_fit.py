@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Variable
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.cross_table import CrossTable

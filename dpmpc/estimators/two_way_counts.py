@@ -18,8 +18,12 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import CellCounts, GroupedMoments, SecondMoments
-from dpmpc.data import Codebook, Schema, Variable, largest_squared_norm
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.contributions.grouped_moments import GroupedMoments
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.schemas import largest_squared_norm
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.release_parts import Blocks, is_grouped

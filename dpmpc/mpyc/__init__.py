@@ -13,16 +13,8 @@
 `checked`   products of such a sketch that are checked before anybody opens them
 """
 
-from dpmpc.mpyc.added_noise import guarantee_of_parties, noise, task_for_parties
-from dpmpc.mpyc.closed_tasks import require_room, require_shamir, with_room
+from dpmpc.mpyc.added_noise import noise
+from dpmpc.mpyc.closed_tasks import require_room
 from dpmpc.mpyc.native import sketch
 
-__all__ = [
-    "guarantee_of_parties",
-    "noise",
-    "require_room",
-    "require_shamir",
-    "sketch",
-    "task_for_parties",
-    "with_room",
-]
+__all__ = ["noise", "require_room", "sketch"]

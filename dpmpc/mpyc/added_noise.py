@@ -24,10 +24,11 @@ import msgspec
 
 from dpmpc.errors import InputError
 from dpmpc.mpyc.current_runtime import current_runtime
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy import Guarantee
 from dpmpc.server import noise_stream, server_noise
 from dpmpc.sharing import ShamirSharing
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 

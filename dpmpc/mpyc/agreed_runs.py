@@ -24,7 +24,7 @@ from dpmpc.network.verified_task import simulation_keys
 from dpmpc.release import RELEASE_FILE, GramRelease, Release
 from dpmpc.results import Result
 from dpmpc.server import noise_stream, require_own_noise, server_noise
-from dpmpc.sharing import Share
+from dpmpc.sharing.batch import Share
 from dpmpc.task import Task
 
 Rows = NDArray[np.float64]

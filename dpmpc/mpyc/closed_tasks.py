@@ -16,11 +16,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import ItemSketch, Rows
+from dpmpc.contributions import Rows
+from dpmpc.contributions.powers_and_items import ItemSketch
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy import Guarantee
-from dpmpc.specification import FRACTIONAL_BITS
+from dpmpc.specification import FRACTIONAL_BITS, ReleaseSpec
 from dpmpc.task import Task
 
 

@@ -25,9 +25,10 @@ from dpmpc.mpyc.agreed_runs import AgreedRun, Plan, Rows, require_no_proofs
 from dpmpc.mpyc.costs import PartyCost, costs
 from dpmpc.mpyc.mpyc_links import MpycLinks
 from dpmpc.mpyc.share_folders import ShareFolder, read_task
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import Release
 from dpmpc.results import Result
+from dpmpc.specification import ReleaseSpec
 from dpmpc.storage.files import write_private
 from dpmpc.task import Task
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.encoding import Mersenne61
+from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import InputError
 from dpmpc.mpyc.current_runtime import current_runtime
 from dpmpc.mpyc.word_arrays import as_words, word_array

@@ -41,7 +41,8 @@ from dpmpc.mpyc.costs import costs
 from dpmpc.mpyc.word_arrays import as_words, word_array, words_of
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.server import sketch_share
-from dpmpc.sharing import AdditiveSharing, ArrayShare, SeededShare, ShamirSharing, Share, open_share
+from dpmpc.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.sharing.batch import ArrayShare, SeededShare, Share, open_share
 from dpmpc.sketching import PublicMatrix
 
 SHARINGS = ("additive", "shamir")
@@ -239,7 +240,7 @@ def _additive(ring: Ring) -> Any:
     """Return the type of arrays of additive shares."""
 
     class AdditiveArray(_Opening, mpc.SecureObject):  # type: ignore[misc]
-        """An array whose additive shares the parties hold: words, or a `dpmpc.sharing.Share` that gives them.
+        """An array whose additive shares the parties hold: words, or a `dpmpc.sharing.batch.Share` that gives them.
 
         Parameters
         ----------
@@ -284,7 +285,7 @@ def _additive(ring: Ring) -> Any:
 
         @classmethod
         def load(cls, source: Source, shape: tuple[int, ...]) -> Any:
-            """Return the array of which this party's share lies in a file, as `dpmpc.sharing.save_share` writes it."""
+            """Return the array of which this party's share lies in a file, as `sharing.batch.save_share` writes it."""
             return cls(_loaded(source, shape, ring) if is_server() else None, shape)
 
         @classmethod
@@ -382,7 +383,7 @@ def _shamir() -> Any:
 
         @classmethod
         def load(cls, source: Source, shape: tuple[int, ...]) -> Any:
-            """Return the array of which this party's share lies in a file, as `dpmpc.sharing.save_share` writes it."""
+            """Return the array of which this party's share lies in a file, as `sharing.batch.save_share` writes it."""
             if not is_server():
                 return cls(None, shape)
             share = _loaded(source, shape, FIELD)

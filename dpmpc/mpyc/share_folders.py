@@ -17,7 +17,7 @@ from pathlib import Path
 import msgspec
 
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.sharing import SHARE_FILE, Share, open_share, save_share
+from dpmpc.sharing.batch import SHARE_FILE, Share, open_share, save_share
 from dpmpc.storage.files import whole_directory, write_private
 from dpmpc.storage.kept import KEPT_FILE, has_kept, keep_alone
 from dpmpc.task import Task

@@ -18,7 +18,8 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc.arguments import documented, require_choice, require_finite, require_whole
-from dpmpc.data import Bounds, Table, schema
+from dpmpc.data import Table
+from dpmpc.data.schemas import Bounds, schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.estimators.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
 from dpmpc.mutual_information.information import (
@@ -31,9 +32,9 @@ from dpmpc.mutual_information.information import (
     smallest_spread,
     sound_variance,
 )
-from dpmpc.noise import Gaussian
+from dpmpc.noise.floating import Gaussian
 from dpmpc.randomness import SEED_BYTES, Stream, stream_for
-from dpmpc.sketching import GaussianProjection
+from dpmpc.sketching.dense import GaussianProjection
 
 _PAPER = "Showkatbakhsh, Karakus and Diggavi 2018"
 _Y_KNOWN = "y is not a secret: it is released without noise of its own, and counts as known"
@@ -101,7 +102,7 @@ class AdditiveNoise(NoisyRegression):
     leakage_bits : float
         Most that the release may tell about one entry of X, the paper's epsilon.
     bounds : None, pair, dict, Schema, str or Path
-        Public bounds of the columns of X, see `dpmpc.data.schema`; None: X is in [-1, 1].
+        Public bounds of the columns of X, see `dpmpc.data.schemas.schema`; None: X is in [-1, 1].
     simulation_seed : int, optional
         Simulations only: repeats the noise, which then protects nobody.
 
@@ -147,7 +148,7 @@ class RandomProjection(NoisyRegression):
         None stands for 0 with "sound", which any data satisfy, and for "data" with "paper". "data" computes it from
         the data: sigma then depends on the entries that it protects, which no theorem covers.
     bounds : None, pair, dict, Schema, str or Path
-        Public bounds of the columns of X, see `dpmpc.data.schema`; None: X is in [-1, 1].
+        Public bounds of the columns of X, see `dpmpc.data.schemas.schema`; None: X is in [-1, 1].
     simulation_seed : int, optional
         Simulations only: repeats S and the noise; S is then not secret, and nobody is protected.
 

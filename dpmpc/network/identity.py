@@ -33,7 +33,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 from dpmpc.arguments import require_whole
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.randomness import Label
-from dpmpc.storage import require_private, write_private
+from dpmpc.storage.files import require_private, write_private
 from dpmpc.untrusted import ReadError, open_regular, read_bytes
 
 AUTHORITY_FILE, CERTIFICATE_FILE, KEY_FILE = "ca.crt", "party.crt", "party.key"

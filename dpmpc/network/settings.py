@@ -23,7 +23,7 @@ from dpmpc.errors import InputError, SimulationOnly
 from dpmpc.network.frames import TASK_BYTES
 from dpmpc.network.launched import Launched
 from dpmpc.network.meter import RunStatistics
-from dpmpc.storage import write_private
+from dpmpc.storage.files import write_private
 from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 Record = TypeVar("Record")

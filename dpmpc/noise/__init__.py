@@ -22,28 +22,11 @@ from typing import Any
 
 from dpmpc.arguments import NOISES, SIMULATED_NOISES
 from dpmpc.errors import InputError
-from dpmpc.noise.base import BLOCK_DRAWS, MAX_SHARES, Noise
-from dpmpc.noise.floating import GammaLaplace, Gaussian
-from dpmpc.noise.integer import MAX_SCALE, MAX_SIGMA, MAX_VARIANCE, DiscreteGaussian, DiscreteLaplace, NoNoise, Skellam
-from dpmpc.storage import rebuilt
+from dpmpc.noise.base import Noise
+from dpmpc.noise.integer import DiscreteGaussian, DiscreteLaplace
+from dpmpc.storage.records import rebuilt
 
-__all__ = [
-    "BLOCK_DRAWS",
-    "FAMILIES",
-    "MAX_SCALE",
-    "MAX_SHARES",
-    "MAX_SIGMA",
-    "MAX_VARIANCE",
-    "DiscreteGaussian",
-    "DiscreteLaplace",
-    "GammaLaplace",
-    "Gaussian",
-    "NoNoise",
-    "Noise",
-    "Skellam",
-    "family_named",
-    "noise_from",
-]
+__all__ = ["FAMILIES", "DiscreteGaussian", "DiscreteLaplace", "Noise"]
 
 
 def _class_at(place: str) -> type[Noise]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from dpmpc.arguments import require_whole
 from dpmpc.errors import SimulationOnly
 from dpmpc.randomness import KEY_BYTES, Label, Stream
-from dpmpc.storage import Described, fields_of
+from dpmpc.storage.records import Described, fields_of
 
 STEPS = 1 << 10
 """Steps per unit of a sigma or scale below 2^10; above, it is an integer."""

@@ -12,7 +12,9 @@ import dataclasses
 import functools
 import math
 
-from dpmpc.contributions import GroupedMoments, SecondMoments, moment_sensitivity
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.contribution import moment_sensitivity
+from dpmpc.contributions.grouped_moments import GroupedMoments
 from dpmpc.errors import InputError
 from dpmpc.planning.designing import AUTO_WIDTH
 from dpmpc.planning.prediction import (
@@ -28,7 +30,7 @@ from dpmpc.planning.prediction import (
     smallest_batch,
     useful_from,
 )
-from dpmpc.privacy import NoisePlacement
+from dpmpc.privacy.calibration import NoisePlacement
 from dpmpc.specification import NOISED_BY, Mechanism
 from dpmpc.task import Task
 

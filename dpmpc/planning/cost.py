@@ -18,8 +18,9 @@ import math
 
 from dpmpc.arguments import require_finite
 from dpmpc.errors import InputError
-from dpmpc.proving import Circuit, ProvedNoise
+from dpmpc.proving.circuit import Circuit
 from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
+from dpmpc.proving.noise import ProvedNoise
 from dpmpc.randomness import KEY_BYTES
 from dpmpc.task import Task
 

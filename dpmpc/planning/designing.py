@@ -12,16 +12,24 @@ import re
 import msgspec
 
 from dpmpc.arguments import require_bytes, require_choice, require_whole
-from dpmpc.contributions import MOST_GROUPS, Contribution, GroupedMoments, Rows, SecondMoments, WeightedMoments
+from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.contributions.contribution import Contribution, WeightedMoments
+from dpmpc.contributions.grouped_moments import MOST_GROUPS, GroupedMoments
 from dpmpc.data import Codebook
-from dpmpc.encoding import FixedPoint, ring_named
+from dpmpc.encoding.fixed_point import FixedPoint
+from dpmpc.encoding.ring import ring_named
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import LowRank, Regression, Scenario, UtilityMetric
-from dpmpc.privacy import Calibration, NoisePlacement, check_budget, is_pure
-from dpmpc.proving import bits_for, fewest_present, with_proofs
+from dpmpc.privacy.accountants import is_pure
+from dpmpc.privacy.calibration import Calibration, NoisePlacement
+from dpmpc.privacy.gaussian import check_budget
+from dpmpc.proving.contributions import bits_for, with_proofs
+from dpmpc.proving.decide import fewest_present
 from dpmpc.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.sharing import ShamirSharing
-from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, Rademacher, Sum
+from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix
+from dpmpc.sketching.dense import Rademacher
+from dpmpc.sketching.sparse import Sum
 from dpmpc.specification import (
     COPIES,
     FRACTIONAL_BITS,

@@ -19,10 +19,11 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from dpmpc.arguments import require_choice, require_fraction, require_whole
-from dpmpc.contributions import SecondMoments, moment_sensitivity
-from dpmpc.data import largest_squared_norm
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.contribution import moment_sensitivity
+from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.errors import InputError
-from dpmpc.privacy import released_sd
+from dpmpc.privacy.accountants import released_sd
 from dpmpc.specification import NOISED_BY, TrustModel
 from dpmpc.task import Task
 

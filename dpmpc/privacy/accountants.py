@@ -20,7 +20,9 @@ import numpy as np
 
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import MAX_SCALE, DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Noise, family_named
+from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, family_named
+from dpmpc.noise.floating import GammaLaplace, Gaussian
+from dpmpc.noise.integer import MAX_SCALE
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, EffectiveNoise, IndependentRowNoise, square_root_above
 from dpmpc.sketching import PublicMatrix

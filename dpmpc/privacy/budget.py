@@ -29,7 +29,8 @@ from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
 from dpmpc.results.notebook import facts_html
-from dpmpc.storage import Record, locked, whole
+from dpmpc.storage import Record
+from dpmpc.storage.files import locked, whole
 from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 LARGEST_LEDGER = 1 << 24  # bytes of its file: some 100,000 releases

@@ -73,8 +73,8 @@ ONE_RELEASE = (
 )
 CRYPTOGRAPHY = (
     "computational security: AES-128 in counter mode is a pseudorandom generator, HKDF-SHA256 a pseudorandom function, "
-    "and what carries the shares keeps them secret: TLS 1.3 (MPyC's own links have TLS with --ssl only), or X25519 "
-    "(with ML-KEM-768, either of the two) where reports are sealed"
+    "and what carries the shares keeps them secret: TLS 1.3, or X25519 (with ML-KEM-768, either of the two) where "
+    "reports are sealed"
 )
 PUBLIC_DRAW = (
     "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most "

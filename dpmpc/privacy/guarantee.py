@@ -30,7 +30,7 @@ class Promise:
 
     @property
     def composition(self) -> dict[str, float] | None:
-        """The fields of the `dpmpc.privacy.Cost` by which it composes with others; None if it does not."""
+        """The fields of the `dpmpc.privacy.composition.Cost` by which it composes with others; None if it does not."""
         return None
 
     def _repr_html_(self) -> str:

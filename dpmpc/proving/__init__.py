@@ -14,50 +14,10 @@ each server answers at one point only. Not promised: that the row is true, that 
 about noise that clients add.
 """
 
-from dpmpc.proving.circuit import CellsCircuit, Circuit, RowCircuit
-from dpmpc.proving.contributions import ProvedContribution, bits_for, with_proofs
-from dpmpc.proving.decide import Verdicts, decide, fewest_present, require_present, soundness_error
-from dpmpc.proving.joint import Binding, joint_randomness
-from dpmpc.proving.noise import ProvedNoise, dealing_digest
-from dpmpc.proving.prove import ProvedShares, Prover
+from dpmpc.proving.decide import decide
+from dpmpc.proving.joint import joint_randomness
+from dpmpc.proving.prove import Prover
 from dpmpc.proving.query import ProofServer, QueryPoint
-from dpmpc.proving.statements import (
-    Proved,
-    ProvedCells,
-    ProvedMoments,
-    ProvedPower,
-    ProvedRows,
-    ProvedWhitened,
-    proved,
-    widened_ball,
-)
+from dpmpc.proving.statements import proved
 
-__all__ = [
-    "Binding",
-    "CellsCircuit",
-    "Circuit",
-    "ProofServer",
-    "Proved",
-    "ProvedCells",
-    "ProvedContribution",
-    "ProvedMoments",
-    "ProvedNoise",
-    "ProvedPower",
-    "ProvedRows",
-    "ProvedShares",
-    "ProvedWhitened",
-    "Prover",
-    "QueryPoint",
-    "RowCircuit",
-    "Verdicts",
-    "bits_for",
-    "dealing_digest",
-    "decide",
-    "fewest_present",
-    "joint_randomness",
-    "proved",
-    "require_present",
-    "soundness_error",
-    "widened_ball",
-    "with_proofs",
-]
+__all__ = ["ProofServer", "Prover", "QueryPoint", "decide", "joint_randomness", "proved"]

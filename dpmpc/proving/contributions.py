@@ -17,18 +17,12 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import (
-    CONTRIBUTIONS,
-    CellCounts,
-    Contribution,
-    ItemSketch,
-    PowerSum,
-    Rows,
-    SecondMoments,
-)
-from dpmpc.contributions.cells import CellCodes
-from dpmpc.contributions.contribution import OnePass
-from dpmpc.encoding import FixedPoint, Sensitivity
+from dpmpc.contributions import CONTRIBUTIONS, Rows, SecondMoments
+from dpmpc.contributions.cells import CellCodes, CellCounts
+from dpmpc.contributions.contribution import Contribution, OnePass
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.proving.statements import OFF_DIAGONAL, Proved, proved
 
 USUAL_BITS, BITS_OF_MANY, MANY = 9, 11, 10**6

@@ -32,7 +32,8 @@ from dpmpc.proving.joint import (
     joint_randomness,
 )
 from dpmpc.randomness import KEY_BYTES, Stream
-from dpmpc.sharing import AdditiveSharing, ShamirSharing, expand_many
+from dpmpc.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.sharing.batch import expand_many
 
 Scheme = AdditiveSharing | ShamirSharing
 

@@ -27,11 +27,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_whole
-from dpmpc.contributions import CellCounts, Contribution, ItemSketch, PowerSum, Rows, SecondMoments, WhitenedProducts
-from dpmpc.contributions.cells import CellCodes
-from dpmpc.data import clip_ball
-from dpmpc.encoding import FixedPoint, Sensitivity
-from dpmpc.encoding.fixed_point import root_up
+from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.contributions.cells import CellCodes, CellCounts
+from dpmpc.contributions.contribution import Contribution, WhitenedProducts
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.data.schemas import clip_ball
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint, root_up
 from dpmpc.encoding.ring import Integers, Words
 from dpmpc.errors import InputError
 from dpmpc.proving.circuit import FIELD, CellsCircuit, Circuit, RowCircuit, elements

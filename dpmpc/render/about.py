@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from dpmpc.collection.certificate import Certificate
 from dpmpc.collection.series import Series
 from dpmpc.collection.task_file import Collection
-from dpmpc.data_release import MixedRelease
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.network.identity import fingerprint
 from dpmpc.release import Release
 from dpmpc.untrusted import printable

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from dpmpc.collection.series import Series
-from dpmpc.contributions import GroupedMoments, Rows, SecondMoments
+from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.contributions.grouped_moments import GroupedMoments
 from dpmpc.privacy import Guarantee, bound_in_words
 from dpmpc.results.drawing import figures
 from dpmpc.task import Task

@@ -8,17 +8,19 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from dpmpc.data_release import MixedRelease
 from dpmpc.data_release.fits import BGMFit, DGMFit, MixingFit, MixingOutlook, RMGMFit
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.data_release.mixing_guarantee import MixingGuarantee
 from dpmpc.errors import InputError
 from dpmpc.privacy import bound_in_words
 from dpmpc.privacy.guarantee import REPEATABLE
 from dpmpc.render.about import About
 from dpmpc.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
-from dpmpc.results import Fact, GuaranteeInWords, NumberTable, Report, Result, finite_or_none
+from dpmpc.results import NumberTable, Result
 from dpmpc.results.drawing import figures
+from dpmpc.results.number_tables import finite_or_none
 from dpmpc.results.plots import Signal, noise
+from dpmpc.results.result import Fact, GuaranteeInWords, Report
 from dpmpc.untrusted import printable
 
 _RIDGE = 1e-5

@@ -14,7 +14,7 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
-from dpmpc.contributions import GroupedMoments
+from dpmpc.contributions.grouped_moments import GroupedMoments
 from dpmpc.estimators.group_comparison import Arm, GroupComparisonFit
 from dpmpc.estimators.inference import STANDS_OUT
 from dpmpc.estimators.quantiles import told_from
@@ -28,7 +28,8 @@ from dpmpc.render.grids import facts_grid, grid
 from dpmpc.render.guarantee_prose import guarantee_text
 from dpmpc.render.released import byte_fields, task_fields
 from dpmpc.render.servers import MEGABYTE
-from dpmpc.results import NumberTable, finite_or_none
+from dpmpc.results import NumberTable
+from dpmpc.results.number_tables import finite_or_none
 from dpmpc.task import Task
 
 #: What makes the errors of a fit larger than those of its plan.

@@ -12,8 +12,8 @@ from dpmpc.render.grids import grid
 from dpmpc.render.guarantee_prose import guarantee_text
 from dpmpc.render.plan import NOT_KNOWN
 from dpmpc.render.released import byte_fields, task_fields
-from dpmpc.results import finite_or_none
-from dpmpc.rounds import Assumed, Expected, Outlook
+from dpmpc.results.number_tables import finite_or_none
+from dpmpc.rounds.outlook import Assumed, Expected, Outlook
 
 SECONDS_A_START = 1.5  # to start servers for one sum on one machine, and end them
 SECONDS_A_WORD = 1.2e-7  # to make a number that a client sends, share it, and add it up, on one core

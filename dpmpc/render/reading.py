@@ -18,9 +18,11 @@ from pathlib import Path
 
 from dpmpc.collection.certificate import CERTIFICATE_MEMBER
 from dpmpc.collection.verifying import verify
-from dpmpc.contributions import CellCounts, ItemSketch, PowerSum, Rows, SecondMoments
-from dpmpc.data import require_column
-from dpmpc.data_release import MixedRelease
+from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.data.data_checks import require_column
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.components_and_moments import MomentFit
 from dpmpc.estimators.cox_fit import CoxFit
@@ -39,8 +41,10 @@ from dpmpc.render.about import About
 from dpmpc.render.fit_folder import FitFolder
 from dpmpc.render.mixed import hint, mixed_report, mixed_result
 from dpmpc.render.released import report_of
-from dpmpc.results import NumberTable, Report, Result
-from dpmpc.storage import LARGEST_PUBLIC, MALFORMED, PUBLIC_MEMBER, open_members
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.result import Report
+from dpmpc.storage.records import MALFORMED
+from dpmpc.storage.release_file import LARGEST_PUBLIC, PUBLIC_MEMBER, open_members
 from dpmpc.task import LONGEST_CHECK
 from dpmpc.untrusted import printable, read_json
 

@@ -26,8 +26,9 @@ from dpmpc.collection.series import Series
 from dpmpc.collection.shamir_claims import INCONSISTENT
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import Verified
-from dpmpc.contributions import CellCounts, SecondMoments
-from dpmpc.data import Variable
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data.variables import Variable
 from dpmpc.errors import VerificationFailed
 from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit
 from dpmpc.estimators.survival_cells import SurvivalCells, is_survival

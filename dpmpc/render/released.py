@@ -14,15 +14,21 @@ from typing import TypeAlias
 import msgspec
 import numpy as np
 
-from dpmpc.contributions import CellCounts, ClippedScores, GroupedMoments, ItemSketch, PowerSum, Rows, SecondMoments
+from dpmpc.contributions import Rows, SecondMoments
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.contributions.grouped_moments import GroupedMoments
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.planning.cost import WORD_BYTES, Workload
-from dpmpc.privacy import Guarantee, epsilon_of_mu, mu_of_budget
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.guarantee import REPEATABLE
 from dpmpc.release import Release
 from dpmpc.render.about import About
 from dpmpc.render.guarantee_prose import guarantee_items, promise, what_costs_more, without_further_cost
-from dpmpc.results import Fact, GuaranteeInWords, NumberTable, Report, Result
+from dpmpc.results import NumberTable, Result
 from dpmpc.results.plots import Signal, noise
+from dpmpc.results.result import Fact, GuaranteeInWords, Report
 from dpmpc.task import Task
 
 ONE_RELEASE = "release.dpmpc"

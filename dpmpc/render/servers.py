@@ -13,8 +13,9 @@ from typing import Self
 
 from dpmpc.network.meter import PhaseCost, RunStatistics, hundredths, rounded, tenths, together
 from dpmpc.networked import NetworkedRun
-from dpmpc.results import Fact, NumberTable, Report
+from dpmpc.results import NumberTable
 from dpmpc.results.plots import timeline
+from dpmpc.results.result import Fact, Report
 
 MEGABYTE = 1e6
 

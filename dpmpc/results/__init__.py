@@ -5,20 +5,7 @@ LaTeX and, by `page`, HTML. `NumberTable` is the one table of all of them. `desc
 deviations and correlations with their standard errors. All are functions of public values.
 """
 
-from dpmpc.results.description import OF, Description, describe_moments
-from dpmpc.results.number_tables import NumberTable, finite_or_none, latex_text, number_text
-from dpmpc.results.result import Fact, GuaranteeInWords, Report, Result
+from dpmpc.results.number_tables import NumberTable
+from dpmpc.results.result import Result
 
-__all__ = [
-    "OF",
-    "Description",
-    "Fact",
-    "GuaranteeInWords",
-    "NumberTable",
-    "Report",
-    "Result",
-    "describe_moments",
-    "finite_or_none",
-    "latex_text",
-    "number_text",
-]
+__all__ = ["NumberTable", "Result"]

@@ -22,7 +22,7 @@ from xml.etree import ElementTree
 from markupsafe import Markup
 
 from dpmpc.errors import InputError
-from dpmpc.storage import whole
+from dpmpc.storage.files import whole
 
 INSTALL = "pip install '.[plots]' in its source folder"
 #: Name -> colour on white. Those of data can be told apart by colour-blind eyes (Okabe and Ito, darkened to contrast).

@@ -25,7 +25,7 @@ from dpmpc.results.drawing import INSTALL, available, figures
 from dpmpc.results.number_tables import NumberTable, cell_text
 from dpmpc.results.plots import Plot
 from dpmpc.results.result import Fact, Plots, Report
-from dpmpc.storage import whole
+from dpmpc.storage.files import whole
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "mpyc", "cryptography")
 _DIGITS = 5

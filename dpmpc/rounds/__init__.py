@@ -9,35 +9,7 @@ Everybody who takes part is asked in every round, with fresh noise and fresh sha
 simulated in this process, or servers that are processes.
 """
 
-from dpmpc.rounds.fit import AUTO, RoundsFit, fit_in_rounds, fit_start, rounds_of, rounds_suit, shares_of
-from dpmpc.rounds.last_round import Estimate
-from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
-from dpmpc.rounds.outlook import Assumed, Expected, Outlook, outlook
-from dpmpc.rounds.releases import CORRUPT, FRESH, Ask, Releases
+from dpmpc.rounds.outlook import outlook
 from dpmpc.rounds.saved import SavedReleases
-from dpmpc.rounds.steering import Steering
 
-__all__ = [
-    "AUTO",
-    "CORRUPT",
-    "FRESH",
-    "Ask",
-    "Assumed",
-    "Estimate",
-    "Expected",
-    "LeastSquares",
-    "LogisticModel",
-    "Outlook",
-    "PoissonModel",
-    "Releases",
-    "RoundModel",
-    "RoundsFit",
-    "SavedReleases",
-    "Steering",
-    "fit_in_rounds",
-    "fit_start",
-    "outlook",
-    "rounds_of",
-    "rounds_suit",
-    "shares_of",
-]
+__all__ = ["SavedReleases", "outlook"]

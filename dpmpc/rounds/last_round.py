@@ -29,7 +29,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.contributions import Scores
+from dpmpc.contributions.scores import Scores
 from dpmpc.errors import InputError
 from dpmpc.release import Release
 from dpmpc.rounds.models import RoundModel

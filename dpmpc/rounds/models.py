@@ -9,7 +9,7 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import Identity, Link, Logistic, Poisson
+from dpmpc.contributions.scores import Identity, Link, Logistic, Poisson
 from dpmpc.rounds.start import Whitened
 
 Reals = NDArray[np.float64]

@@ -19,10 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.arguments import require_fraction, require_positive, require_whole
-from dpmpc.contributions import ClippedScores, Contribution, Scores
+from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.contributions.contribution import Contribution
+from dpmpc.contributions.scores import Scores
 from dpmpc.errors import InputError
 from dpmpc.planning.prediction import Population
-from dpmpc.privacy import Guarantee, epsilon_of_mu
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.release import Release
 from dpmpc.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, rounds_of, shares_of
 from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel

@@ -18,12 +18,14 @@ from typing import TypeAlias
 import msgspec
 
 from dpmpc.arguments import require_whole
-from dpmpc.contributions import Contribution
+from dpmpc.contributions.contribution import Contribution
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning import design
-from dpmpc.privacy import Cost, Guarantee, composed_epsilon, epsilon_of_mu, mu_of_budget
+from dpmpc.privacy import Guarantee
 from dpmpc.privacy.calibration import ONE_RELEASE
+from dpmpc.privacy.composition import Cost, composed_epsilon
+from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.release import Release
 from dpmpc.specification import Budget, ReleaseSpec, Sketch
 from dpmpc.task import Task

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmpc.contributions import ClippedScores, Contribution, Scores
+from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.contributions.contribution import Contribution
+from dpmpc.contributions.scores import Scores
 from dpmpc.errors import InputError
 from dpmpc.privacy import Guarantee
 from dpmpc.release import Release

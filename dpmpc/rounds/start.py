@@ -18,7 +18,8 @@ import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
 from numpy.typing import NDArray
 
-from dpmpc.contributions import SecondMoments, sigmoid
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.scores import sigmoid
 from dpmpc.errors import InputError
 from dpmpc.privacy.gaussian import last
 from dpmpc.release import GramSource

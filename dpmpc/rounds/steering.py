@@ -23,7 +23,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.contributions import ClippedScores
+from dpmpc.contributions.clipped_scores import ClippedScores
 from dpmpc.release import GramSource, Release
 from dpmpc.rounds.models import Response
 

@@ -9,34 +9,7 @@ was not tampered with, or that a wrong share is its holder's fault. A simulation
 code that protects real people refuses it (`dpmpc.randomness.require_secret`).
 """
 
-from dpmpc.sharing.additive import AdditiveSharing, Masks
-from dpmpc.sharing.batch import (
-    SHARE_FILE,
-    ArrayShare,
-    FileShare,
-    SeededShare,
-    Share,
-    expand,
-    expand_many,
-    in_parallel,
-    open_share,
-    save_share,
-)
-from dpmpc.sharing.shamir import Corrected, ShamirSharing
+from dpmpc.sharing.additive import AdditiveSharing
+from dpmpc.sharing.shamir import ShamirSharing
 
-__all__ = [
-    "SHARE_FILE",
-    "AdditiveSharing",
-    "ArrayShare",
-    "Corrected",
-    "FileShare",
-    "Masks",
-    "SeededShare",
-    "ShamirSharing",
-    "Share",
-    "expand",
-    "expand_many",
-    "in_parallel",
-    "open_share",
-    "save_share",
-]
+__all__ = ["AdditiveSharing", "ShamirSharing"]

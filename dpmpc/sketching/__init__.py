@@ -50,23 +50,13 @@ from collections.abc import Mapping
 from typing import Any
 
 from dpmpc.errors import InputError
-from dpmpc.sketching.dense import BernoulliMixing, GaussianProjection, Rademacher
-from dpmpc.sketching.public_matrix import PIECE, PublicMatrix
+from dpmpc.sketching.dense import BernoulliMixing, Rademacher
+from dpmpc.sketching.public_matrix import PublicMatrix
 from dpmpc.sketching.sparse import OSNAP, CountSketch, Sum
-from dpmpc.storage import canonical, malformed, rebuilt
+from dpmpc.storage import canonical
+from dpmpc.storage.records import malformed, rebuilt
 
-__all__ = [
-    "FAMILIES",
-    "OSNAP",
-    "PIECE",
-    "BernoulliMixing",
-    "CountSketch",
-    "GaussianProjection",
-    "PublicMatrix",
-    "Rademacher",
-    "Sum",
-    "sketch_from",
-]
+__all__ = ["FAMILIES", "OSNAP", "BernoulliMixing", "CountSketch", "PublicMatrix"]
 
 FAMILIES: dict[str, type[PublicMatrix]] = {
     kind.family: kind for kind in (OSNAP, CountSketch, Sum, Rademacher, BernoulliMixing)

@@ -25,7 +25,7 @@ from dpmpc._kernels.dense import Matrix
 from dpmpc.arguments import require_whole
 from dpmpc.encoding.ring import Mersenne61, Words
 from dpmpc.errors import InputError
-from dpmpc.noise import Gaussian
+from dpmpc.noise.floating import Gaussian
 from dpmpc.randomness import Label, Stream, derive, seed_bytes
 from dpmpc.sketching.overlaps import check_rows
 from dpmpc.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, Kind, PublicMatrix, Reals, weights_from

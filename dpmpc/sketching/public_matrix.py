@@ -22,7 +22,7 @@ from dpmpc.encoding.ring import Mersenne61, Ring, Words, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import SEED_BYTES
 from dpmpc.sketching import overlaps
-from dpmpc.storage import Described
+from dpmpc.storage.records import Described
 
 if TYPE_CHECKING:
     import scipy.sparse

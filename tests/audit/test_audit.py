@@ -18,18 +18,18 @@ import dpmpc.audit.sums
 import dpmpc.contributions.contribution
 import dpmpc.data_release.mixing_guarantee
 import dpmpc.server
-from dpmpc.audit import MECHANISMS, SUBJECTS, Claim, audit
-from dpmpc.audit.mechanism import AuditedMechanism
+from dpmpc.audit import MECHANISMS, audit
+from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.rates import AuditScores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
-from dpmpc.audit.registry import sketched
+from dpmpc.audit.registry import SUBJECTS, sketched
 from dpmpc.audit.sums import Replicated
 from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.contributions import Rows
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.noise import Noise
-from dpmpc.privacy import IndependentRowNoise
+from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.one_copy import OneCopyNoise
 from dpmpc.randomness import Stream
 

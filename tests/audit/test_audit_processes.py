@@ -14,7 +14,7 @@ from pathlib import Path
 from bench.system.ports import free_ports
 from dpmpc import data_release as mixing
 from dpmpc.cli.main import main
-from dpmpc.privacy import epsilon_of_mu
+from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.release import Release
 from support import aborting, forks, release_processes
 

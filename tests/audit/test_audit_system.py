@@ -11,9 +11,10 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.audit import ATTACKS, MECHANISMS, SUBJECTS, AuditedMechanism, AuditResult, Sums, audit, system_attacks
+from dpmpc.audit import MECHANISMS, AuditedMechanism, Sums, audit, system_attacks
 from dpmpc.audit.lost import missing_in_each_row, worst_lost
-from dpmpc.audit.registry import CORNERS, NAMES
+from dpmpc.audit.mechanism import AuditResult
+from dpmpc.audit.registry import ATTACKS, CORNERS, NAMES, SUBJECTS
 from dpmpc.audit.sums import claim_of, distance_of
 from dpmpc.audit.system_attacks import MissingClients, Unpromised, surrounded
 from dpmpc.audit.views import View, exact_epsilon, signs_of, view_of
@@ -23,9 +24,11 @@ from dpmpc.collection.releasing import ReleasingServer
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import Noise
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import IndependentRowNoise, TrustModel, epsilon_of_mu
+from dpmpc.planning import design
+from dpmpc.privacy.exposure import IndependentRowNoise
+from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec, TrustModel
 
 SCHEMA = Schema.from_pair(NAMES, (-1.0, 1.0))
 FAILURE = 1e-6

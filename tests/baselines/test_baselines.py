@@ -15,22 +15,14 @@ from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
 
 from dpmpc import RidgeRegression
-from dpmpc.baselines import (
-    SSP,
-    AdaSSP,
-    AnalyzeGauss,
-    LocalGaussian,
-    ModSulq,
-    optimal_ridge,
-    symmetric_noise,
-    trivial_predictor,
-)
-from dpmpc.baselines.linear import ADASSP_SENSITIVITY
+from dpmpc.baselines import SSP, AdaSSP, AnalyzeGauss, LocalGaussian, ModSulq
+from dpmpc.baselines.common import symmetric_noise
+from dpmpc.baselines.linear import ADASSP_SENSITIVITY, optimal_ridge, trivial_predictor
 from dpmpc.baselines.low_rank import modsulq_beta
-from dpmpc.contributions import moment_sensitivity
+from dpmpc.contributions.contribution import moment_sensitivity
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.linear_algebra import excess_risk, ridge_cost, top_components
-from dpmpc.privacy import mu_of_budget
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream
 from dpmpc.release import NoisyGram
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import sklearn.linear_model
 
-from dpmpc.baselines import maximum_likelihood, mean_loss, trivial_loss
+from dpmpc.baselines.likelihood import maximum_likelihood, mean_loss, trivial_loss
 from dpmpc.errors import InputError
 
 

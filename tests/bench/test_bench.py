@@ -38,8 +38,9 @@ from bench.system import (
 from bench.system.rounds_populations import Population
 from dpmpc.errors import BenchFailed, InputError
 from dpmpc.planning.cost import Prices
-from dpmpc.sharing import SHARE_FILE, open_share
-from dpmpc.sketching import OSNAP, Rademacher
+from dpmpc.sharing.batch import SHARE_FILE, open_share
+from dpmpc.sketching import OSNAP
+from dpmpc.sketching.dense import Rademacher
 
 
 @pytest.fixture(scope="module")

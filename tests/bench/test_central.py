@@ -16,9 +16,9 @@ from dpmpc.baselines.linear import ADASSP_SENSITIVITY
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.planning import design
-from dpmpc.privacy import delta_of_mu, mu_of_budget
+from dpmpc.privacy.gaussian import delta_of_mu, mu_of_budget
 from dpmpc.randomness import Stream
-from dpmpc.rounds import Releases
+from dpmpc.rounds.releases import Releases
 
 
 def problem_of(clients=6000, features=2, seed=0):

@@ -30,14 +30,16 @@ from bench.secure_sketching.simulation import exact_sums, interpolated, noiseles
 from bench.secure_sketching.utility import LowRankProblem, RidgeProblem
 from dpmpc import LowRankApproximation, RidgeRegression
 from dpmpc import simulation as model
-from dpmpc.baselines import optimal_ridge
-from dpmpc.data import Schema, Table, clip_ball
+from dpmpc.baselines.linear import optimal_ridge
+from dpmpc.data import Schema, Table
+from dpmpc.data.schemas import clip_ball
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import excess_risk, ridge_cost
-from dpmpc.noise import Skellam
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import mu_of_budget
+from dpmpc.noise.integer import Skellam
+from dpmpc.planning import design
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec
 
 RUNS = 150
 CHOICES = [

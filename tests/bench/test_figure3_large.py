@@ -13,7 +13,7 @@ from bench.secure_sketching.printed import NoiseProducts, entries_name
 from bench.secure_sketching.synthetic import REGIMES, regression
 from bench.secure_sketching.utility import RidgeProblem
 from dpmpc.baselines import SSP
-from dpmpc.data import clip_ball
+from dpmpc.data.schemas import clip_ball
 from dpmpc.errors import InputError
 
 DRAWS = 1500

@@ -20,7 +20,8 @@ from bench.secure_sketching.mp_spdz_home import Shape
 from bench.system import performance_page
 from bench.system.performance_goals import read_results
 from dpmpc.errors import BenchFailed, InputError
-from dpmpc.sharing import AdditiveSharing, ArrayShare
+from dpmpc.sharing import AdditiveSharing
+from dpmpc.sharing.batch import ArrayShare
 
 # What semi2k-party.x of MP-SPDZ 0.4.2 printed for 3000 clients, s = 4, d = 10, k = 1000 and two parties.
 PRINTED = """\

@@ -16,7 +16,8 @@ from bench.data_release.table1 import CLIPPED, HALF, MEAN, RealData, findings
 from bench.registry import BENCHES
 from dpmpc import data_release as mixing
 from dpmpc.data import Schema, Table
-from dpmpc.datasets import SUPERCONDUCT_BOUNDS
+from dpmpc.data_release.owner import mixing_of
+from dpmpc.datasets.data_release import SUPERCONDUCT_BOUNDS
 from dpmpc.errors import InputError
 
 SIZES = (2, 2, 1)
@@ -114,7 +115,7 @@ def test_without_noise_moments_are_the_datas():
     mixture = mpr.mixed(rows, 30, 5)
     np.testing.assert_allclose(mpr.mixed_moments(mixture, SUBJECTS, 0.0, rng), mixture.T @ mixture / SUBJECTS)
     task = library(mixing.RMGM, 5, rows=30).release_.task
-    signs = mixing.mixing_of(task, 5).to_csc().toarray()
+    signs = mixing_of(task, 5).to_csc().toarray()
     np.testing.assert_allclose(mixture, signs @ rows / np.sqrt(30), atol=1e-12)
 
 

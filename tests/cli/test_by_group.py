@@ -240,10 +240,12 @@ def test_without_a_bounds_file_there_are_no_groups(fitted, capsys):
 
 def test_a_networked_fit_is_that_of_this_process(fitted, capsys):
     """Same seed, same numbers, whoever computes."""
-    from dpmpc.data import Schema, read_cells
-    from dpmpc.planning import ReleaseSpec, design
+    from dpmpc.data import Schema
+    from dpmpc.data.table_files import read_cells
+    from dpmpc.planning import design
     from dpmpc.randomness import stream_for
     from dpmpc.simulation import run as simulate
+    from dpmpc.specification import ReleaseSpec
 
     words = (fitted / "stays.csv", "--target", "stay", "--by", "ward", "--simulation-seed", "5", "--json", *BUDGET)
     content = json.loads(run(capsys, "fit", *words, "--bounds", fitted / "bounds.toml").out)

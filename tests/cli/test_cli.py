@@ -570,5 +570,5 @@ def test_a_folder_that_cannot_be_written_is_one_line(data, capsys, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device", "/somewhere")
 
-    monkeypatch.setattr("dpmpc.data.read_table", full)
+    monkeypatch.setattr("dpmpc.data.table_files.read_table", full)
     assert run(capsys, "bounds", data) == (2, "", "dpmpc: /somewhere: No space left on device\n")

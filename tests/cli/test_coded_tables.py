@@ -7,7 +7,9 @@ import json
 import pytest
 
 from dpmpc.cli.main import main
-from dpmpc.data import Dialect, Schema, read_cells
+from dpmpc.data import Schema
+from dpmpc.data.csv_files import Dialect
+from dpmpc.data.table_files import read_cells
 from dpmpc.estimators.coded_rows import predict_coded
 from dpmpc.release import Release
 from support.pages import ROOT, load

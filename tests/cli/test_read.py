@@ -12,12 +12,14 @@ from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc.cli.main import main
 from dpmpc.data import Column, Schema
-from dpmpc.data_release import RMGM, MixedRelease
+from dpmpc.data_release import RMGM
 from dpmpc.data_release import design as mixing_design
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.network.identity import fingerprint
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 from support.certified_releases import certify
 
 PRINTABLE = set(string.printable) - set("\x0b\x0c\r")

@@ -20,12 +20,13 @@ from sklearn.base import clone
 
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean, algorithms, steps
 from dpmpc.coinpress.summation import FRACTIONAL_BITS, Curator, Servers
-from dpmpc.contributions import WhitenedProducts, contribution_from
+from dpmpc.contributions import contribution_from
+from dpmpc.contributions.contribution import WhitenedProducts
 from dpmpc.data import Table
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, UtilityWarning
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.privacy import epsilon_of_rho
+from dpmpc.privacy.composition import epsilon_of_rho
 from dpmpc.protocols.coinpress import Networked
 from support import forks
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.privacy import ZCDPBudget, analytic_gaussian_sigma, epsilon_of_rho, rho_of_sum
+from dpmpc.privacy import ZCDPBudget, analytic_gaussian_sigma
+from dpmpc.privacy.composition import epsilon_of_rho, rho_of_sum
 
 
 def discrete_gaussians(sigma, terms, reach=60):

@@ -23,7 +23,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.errors import InputError, VerificationFailed
 from dpmpc.network.identity import sign, write_identity
 from dpmpc.release import Release
-from dpmpc.storage import alike
+from dpmpc.storage.release_file import alike
 from support.certified_releases import certify
 
 MEMBERS = ["release.json", "sums.npy", "certificate.json"]

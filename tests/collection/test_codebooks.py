@@ -14,9 +14,10 @@ from dpmpc.collection import front_page
 from dpmpc.collection.status import Status
 from dpmpc.collection.task_file import Collection
 from dpmpc.collection.verifying import verify
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Schema, read_cells
-from dpmpc.encoding import FixedPoint
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Schema
+from dpmpc.data.table_files import read_cells
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.estimators import KaplanMeier
 from support.node import node, run_node
 from support.release_processes import close_and_release

@@ -14,7 +14,8 @@ from bench.system.collection_servers import Servers
 from dpmpc.collection import front_page
 from dpmpc.collection.roster import draw_tickets, write_roster
 from dpmpc.collection.verifying import verify
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.privacy import bound_in_words
 from dpmpc.proved_reports import shares_of
 from dpmpc.proving.circuit import FIELD

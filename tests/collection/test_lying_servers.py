@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmpc.collection.agreement import require_unaccused
-from dpmpc.encoding import Mersenne61
+from dpmpc.encoding.ring import Mersenne61
 from dpmpc.errors import InconsistentShares
 from dpmpc.sharing import (
     ShamirSharing,

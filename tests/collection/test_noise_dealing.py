@@ -13,7 +13,7 @@ from dpmpc.collection.verifying import verify
 from dpmpc.errors import InconsistentShares, InputError, MalformedFrame, SpoolError, VerificationFailed
 from dpmpc.network import conversation
 from dpmpc.network.frames import Kind
-from dpmpc.proving import Verdicts
+from dpmpc.proving.decide import Verdicts
 from dpmpc.sharing import ShamirSharing
 from support.hostile import shamir_servers
 from support.hostile.servers import FIELD, agreed_lie, meddle

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from dpmpc.contributions import CellCounts
+from dpmpc.contributions.cells import CellCounts
 from dpmpc.network.identity import write_identity
 from dpmpc.proved_reports import circuit_of
 from dpmpc.proving.circuit import P

@@ -13,9 +13,10 @@ from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, TooFewClients
 from dpmpc.network.frames import Kind
 from dpmpc.networked import ids_file, proved_blocks, share_file, stored_reports
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.protocols import proved_reports
-from dpmpc.sharing import FileShare, open_share
+from dpmpc.sharing.batch import FileShare, open_share
+from dpmpc.specification import ReleaseSpec
 from dpmpc.storage.kept import KEPT_FILE
 from support.hostile.servers import meddle
 from support.kept_files import forget_folder, kept_on_disk

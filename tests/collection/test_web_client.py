@@ -24,7 +24,8 @@ from dpmpc.collection.roster import Ticket
 from dpmpc.collection.seal_folder import SealFolder, read_public
 from dpmpc.collection.sealing import Opener, SealedReports
 from dpmpc.collection.series import Series
-from dpmpc.data import Cells, Schema
+from dpmpc.data import Schema
+from dpmpc.data.table import Cells
 from dpmpc.network.identity import write_identity
 from dpmpc.privacy import bound_in_words
 from dpmpc.proved_reports import unpacked

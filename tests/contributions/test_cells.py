@@ -12,12 +12,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.contributions import CellCounts, CellGrid, contribution_from
-from dpmpc.contributions.cells import BITS, strategy_matrix
-from dpmpc.data import Codebook, Schema, Variable, Weight
-from dpmpc.encoding import FixedPoint
+from dpmpc.contributions import contribution_from
+from dpmpc.contributions.cells import BITS, CellCounts, CellGrid, strategy_matrix
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.codebook import Weight
+from dpmpc.data.variables import Variable
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "cells.json").read_text())

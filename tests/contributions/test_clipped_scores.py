@@ -11,14 +11,16 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.contributions import ClippedScores, Identity, Logistic, Poisson, contribution_from
-from dpmpc.contributions.clipped_scores import LENGTH_WEIGHT
+from dpmpc.contributions import contribution_from
+from dpmpc.contributions.clipped_scores import LENGTH_WEIGHT, ClippedScores
+from dpmpc.contributions.scores import Identity, Logistic, Poisson
 from dpmpc.data import Schema
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.simulation import run
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 LINKS = [Logistic(), Identity(2.0), Poisson(30, 30.0)]

@@ -5,8 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.contributions import GroupedMoments, SecondMoments, WeightedMoments, WhitenedProducts
-from dpmpc.encoding import FixedPoint
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.contribution import WeightedMoments, WhitenedProducts
+from dpmpc.contributions.grouped_moments import GroupedMoments
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 
 PRODUCTS = [SecondMoments(), SecondMoments(1.2), WeightedMoments(), GroupedMoments(0, 1), WhitenedProducts(np.eye(3))]

@@ -11,11 +11,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.contributions import GroupedMoments, SecondMoments, WeightedMoments, contribution_from
-from dpmpc.data import Codebook, Schema, Variable, Weight
-from dpmpc.encoding import FixedPoint
+from dpmpc.contributions import SecondMoments, contribution_from
+from dpmpc.contributions.contribution import WeightedMoments
+from dpmpc.contributions.grouped_moments import GroupedMoments
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.codebook import Weight
+from dpmpc.data.variables import Variable
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 BITS = 12

@@ -11,14 +11,15 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.contributions import Identity, Logistic, Poisson, Scores, contribution_from
-from dpmpc.contributions.scores import OUTER_WEIGHT
+from dpmpc.contributions import contribution_from
+from dpmpc.contributions.scores import OUTER_WEIGHT, Identity, Logistic, Poisson, Scores
 from dpmpc.data import Schema
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.simulation import run
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 LINKS = [Logistic(), Identity(0.5), Poisson(30, 4.0), Poisson(1, 1.0), Poisson(30, 30.0, 2.5)]

@@ -8,12 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.contributions import SecondMoments, WeightedMoments, contribution_from
-from dpmpc.data import Codebook, Column, Schema, Variable, Weight
-from dpmpc.encoding import FixedPoint
+from dpmpc.contributions import SecondMoments, contribution_from
+from dpmpc.contributions.contribution import WeightedMoments
+from dpmpc.data import Codebook, Column, Schema
+from dpmpc.data.codebook import Weight
+from dpmpc.data.variables import Variable
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy import analytic_gaussian_sigma
+from dpmpc.specification import ReleaseSpec
 
 BITS = 12
 ENCODING = FixedPoint(BITS)

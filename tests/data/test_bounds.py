@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpmpc.data import Column, Schema, Table, check_table, clip_ball, schema, suggest
+from dpmpc.data import Column, Schema, Table
+from dpmpc.data.data_checks import check_table, suggest
+from dpmpc.data.schemas import clip_ball, schema
 from dpmpc.errors import InputError, UtilityWarning
 
 AGE_HEIGHT = Schema((Column("age", 0, 100), Column("height", 1.5, 2.5)))

@@ -10,7 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.data import Cells, Codebook, Column, Schema, Table, Variable, Weight, check_table
+from dpmpc.data import Codebook, Column, Schema, Table
+from dpmpc.data.codebook import Weight
+from dpmpc.data.data_checks import check_table
+from dpmpc.data.table import Cells
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.storage import canonical
 

@@ -9,7 +9,8 @@ from dpmpc import LowRankApproximation, RidgeRegression
 from dpmpc.baselines import SSP, AnalyzeGauss
 from dpmpc.cli.main import main
 from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
-from dpmpc.data import Table, read_table
+from dpmpc.data import Table
+from dpmpc.data.table_files import read_table
 from dpmpc.data_release import RMGM
 from dpmpc.errors import InputError
 from dpmpc.mutual_information import RandomProjection

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from dpmpc.data import Table, read_csv, read_table, write_csv
+from dpmpc.data import Table, write_csv
+from dpmpc.data.table_files import read_csv, read_table
 from dpmpc.errors import InputError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)

@@ -12,11 +12,13 @@ import pytest
 
 from dpmpc import LogisticRegression
 from dpmpc.analyst import open_sums
-from dpmpc.contributions import ClippedScores, Logistic
+from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.contributions.scores import Logistic
 from dpmpc.data import Column, Schema, Table, write_csv
-from dpmpc.data_owners import AgreedReleases, OwnersPlan, OwnRound, RoundsRecord
+from dpmpc.data_owners.own_rounds import AgreedReleases, OwnRound
 from dpmpc.data_owners.owner_parties import OwnerSource, load_releases, public_arguments, run
-from dpmpc.data_owners.rounds_record import LEDGER_FILE, has_sent
+from dpmpc.data_owners.owners_plan import OwnersPlan
+from dpmpc.data_owners.rounds_record import LEDGER_FILE, RoundsRecord, has_sent
 from dpmpc.errors import (
     BatchMismatch,
     BudgetExceeded,

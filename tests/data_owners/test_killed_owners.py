@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from dpmpc.data import Column, Schema, Table, write_csv
-from dpmpc.data_owners import OwnersPlan
 from dpmpc.data_owners.owner_parties import OwnerSource, agreement_of, load_releases, public_arguments
+from dpmpc.data_owners.owners_plan import OwnersPlan
 from dpmpc.data_owners.rounds_record import LEDGER_FILE
 from dpmpc.network.programs import prepare
 from dpmpc.network.settings import write_source

@@ -19,23 +19,17 @@ from scipy import stats
 from sklearn.base import clone
 
 from dpmpc.data import Table
-from dpmpc.data_release import (
-    BGM,
-    DGM,
-    RMGM,
-    DataOwner,
-    MixedRelease,
-    MixingTask,
-    choose_rows,
-    design,
-    expected_error,
-    mixing_of,
-)
+from dpmpc.data_release import BGM, DGM, RMGM, DataOwner, design
 from dpmpc.data_release.fits import MixingOutlook
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.data_release.mixing_guarantee import PartyCalibration
+from dpmpc.data_release.mixing_task import MixingTask
+from dpmpc.data_release.owner import mixing_of
+from dpmpc.data_release.rows import choose_rows, expected_error
 from dpmpc.errors import BatchMismatch, DpmpcError, GuaranteeError, InputError, SimulationOnly
-from dpmpc.noise import DiscreteGaussian, Skellam
-from dpmpc.privacy import epsilon_of_mu
+from dpmpc.noise import DiscreteGaussian
+from dpmpc.noise.integer import Skellam
+from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.randomness import Stream
 
 PAPER = {"epsilon": 1.0, "delta": 1e-5, "calibration": "paper"}

@@ -9,7 +9,8 @@ import pytest
 from sklearn.exceptions import NotFittedError
 
 from dpmpc.data import Table
-from dpmpc.data_release import BGM, DGM, RMGM, MixedRelease
+from dpmpc.data_release import BGM, DGM, RMGM
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.errors import InputError
 from dpmpc.estimators.summary import UNIDENTIFIED
 

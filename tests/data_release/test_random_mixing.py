@@ -21,10 +21,13 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from bench.system.ports import HOST, free_ports
 from dpmpc.cli.main import main
-from dpmpc.data import Schema, column_names, read_labels
-from dpmpc.data_release import RMGM, DataOwner, MixedRelease, design, mixing_of, mixing_parties
+from dpmpc.data import Schema
+from dpmpc.data.table_files import column_names, read_labels
+from dpmpc.data_release import RMGM, DataOwner, design, mixing_parties
 from dpmpc.data_release.alignment import keyed_hashes, number_of_set
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.data_release.mixing_parties import PartySource, public_arguments
+from dpmpc.data_release.owner import mixing_of
 from dpmpc.data_release.p256 import GENERATOR, combine, encode
 from dpmpc.errors import (
     BatchMismatch,

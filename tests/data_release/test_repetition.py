@@ -6,7 +6,8 @@ All owners run in this process, each with its folder on the disk; a crash is an 
 import numpy as np
 import pytest
 
-from dpmpc.data_release import MixedRelease, design
+from dpmpc.data_release import design
+from dpmpc.data_release.mixed_release import MixedRelease
 from dpmpc.data_release.mixing_parties import RELEASE_FILE, PartySource, public_arguments
 from dpmpc.data_release.release_record import MOST_COMPARISONS, ReleaseRecord
 from dpmpc.errors import (

@@ -5,35 +5,33 @@ import os
 import numpy as np
 import pytest
 
-from dpmpc.data import clip_ball
-from dpmpc.datasets import (
+from dpmpc.data.schemas import clip_ball
+from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population, load_power
+from dpmpc.datasets.data_release import (
     BIKE_BOUNDS,
-    DEMO_BOUNDS,
-    DEMO_FEATURES,
-    DEMO_RADIUS,
-    DEMO_TARGET,
+    INSURANCE_BOUNDS,
+    SGEMM_BOUNDS,
+    SGEMM_TARGET,
+    SUPERCONDUCT_BOUNDS,
+    load_bike,
+    load_insurance,
+    load_sgemm,
+    load_superconduct,
+)
+from dpmpc.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+from dpmpc.datasets.secure_sketching import (
     ELEVATION_BOUNDS,
     ETHYLENE_CO_BOUNDS,
     ETHYLENE_METHANE_BOUNDS,
     ETHYLENE_NAMES,
     ETHYLENE_TARGET,
-    INSURANCE_BOUNDS,
     POWER_BOUNDS,
     POWER_TARGET,
-    SGEMM_BOUNDS,
-    SGEMM_TARGET,
     SONGS_BOUNDS,
     SONGS_NAMES,
-    SUPERCONDUCT_BOUNDS,
-    demo_population,
-    load_bike,
     load_elevation,
     load_ethylene,
-    load_insurance,
-    load_power,
-    load_sgemm,
     load_songs,
-    load_superconduct,
 )
 from dpmpc.errors import InputError
 

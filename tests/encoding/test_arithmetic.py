@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpmpc._kernels import dispatch
-from dpmpc.encoding import Mersenne61, Ring64, ring_named
+from dpmpc.encoding.ring import Mersenne61, Ring64, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
 from support.matrix_inputs import each_instruction_set

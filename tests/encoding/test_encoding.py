@@ -16,9 +16,13 @@ from scipy import stats
 from dpmpc._kernels import dispatch
 from dpmpc.contributions import SecondMoments
 from dpmpc.data import Column, Schema
-from dpmpc.encoding import FixedPoint, Mersenne61, ModulusPlan, Ring64, Sensitivity, plan_modulus
+from dpmpc.encoding import Sensitivity
+from dpmpc.encoding.fixed_point import FixedPoint, ModulusPlan, plan_modulus
+from dpmpc.encoding.ring import Mersenne61, Ring64
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, GammaLaplace, Gaussian, Skellam
+from dpmpc.noise import DiscreteGaussian, DiscreteLaplace
+from dpmpc.noise.floating import GammaLaplace, Gaussian
+from dpmpc.noise.integer import Skellam
 from references import sharing as reference
 from support.matrix_inputs import each_instruction_set
 

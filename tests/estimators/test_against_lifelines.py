@@ -8,8 +8,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from dpmpc.data import Codebook, Schema, Variable
-from dpmpc.encoding import FixedPoint
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.kaplan_meier_fit import KaplanMeierFit
 from dpmpc.estimators.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema

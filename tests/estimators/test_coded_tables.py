@@ -13,13 +13,17 @@ import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, LogisticRegression, LowRankApproximation, RidgeRegression
-from dpmpc.data import Codebook, Schema, Table, Variable, Weight, require_column
+from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.codebook import Weight
+from dpmpc.data.data_checks import require_column
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.coded_rows import predict_coded
 from dpmpc.estimators.release_parts import with_variables
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import Release
-from dpmpc.rounds import Releases
+from dpmpc.rounds.releases import Releases
+from dpmpc.specification import ReleaseSpec
 
 RUNS = 300
 CLIENTS = 4000

@@ -8,8 +8,9 @@ import pytest
 
 from bench.system.survival_coverage import Setting, measure
 from dpmpc import CoxRegression
-from dpmpc.data import Codebook, Schema, Variable
-from dpmpc.encoding import FixedPoint
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.cox_fit import CoxFit

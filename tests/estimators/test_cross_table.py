@@ -11,10 +11,13 @@ import pytest
 import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
-from dpmpc.data import Codebook, Schema, Variable, Weight
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.codebook import Weight
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cross_table import CrossTable, Independence
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 
 WARDS, OUTCOMES = ("north", "south", "east", "west"), ("home", "moved", "died")
 WARD, OUTCOME = Variable("ward", values=WARDS), Variable("outcome", values=OUTCOMES)

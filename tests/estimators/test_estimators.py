@@ -9,14 +9,16 @@ from sklearn.linear_model import LinearRegression, Ridge
 
 from dpmpc import RidgeRegression
 from dpmpc import simulation as model
-from dpmpc.baselines import SSP, optimal_ridge, trivial_predictor
+from dpmpc.baselines import SSP
+from dpmpc.baselines.linear import optimal_ridge, trivial_predictor
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import ridge
 from dpmpc.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 
 
 def population(clients, features=10, residual=0.3, seed=0):

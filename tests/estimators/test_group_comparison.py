@@ -13,10 +13,13 @@ from sklearn.base import clone
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupComparison, Release
-from dpmpc.data import Codebook, Schema, Variable, Weight
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.codebook import Weight
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.group_comparison import GroupComparisonFit
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 
 ARMS = ("old", "new", "none")
 EFFECTS = np.array([0.0, 2.0, -3.0])

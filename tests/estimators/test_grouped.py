@@ -15,13 +15,16 @@ import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupedRidgeRegression, RidgeRegression
-from dpmpc.data import Codebook, Schema, Variable, Weight
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.codebook import Weight
+from dpmpc.data.variables import Variable
 from dpmpc.errors import UNIDENTIFIED, InputError, UtilityWarning
 from dpmpc.estimators.fixed_effects import fixed_effects
 from dpmpc.estimators.release_parts import Blocks, group_variable
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.advice import groups_outlook
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 
 RUNS = 300
 WARDS = ("north", "south", "east")

@@ -15,7 +15,8 @@ import sklearn.linear_model
 from sklearn.exceptions import NotFittedError
 
 from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.estimators.coded_rows import predict_coded
 from dpmpc.privacy import BudgetLedger

@@ -12,14 +12,16 @@ import scipy.stats
 from statsmodels.stats.multitest import multipletests
 
 from bench.secure_sketching.coverage import release_by_parties, release_of_law
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.cross_table import CrossTable
 from dpmpc.estimators.independence import Independence, holm
 from dpmpc.estimators.table_one_fit import TableOneFit
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec
 
 ARMS, WARDS = ("new", "old", "none"), ("north", "south", "east", "west")
 AGE, GAP = Variable("age", 0, 63, step=1), Variable("gap", 0, 63, step=1, if_missing="indicator")

@@ -12,13 +12,14 @@ import pytest
 from bench.secure_sketching import coverage
 from bench.secure_sketching.coverage import Setting, release_of_law
 from dpmpc import RidgeRegression
-from dpmpc.baselines import optimal_ridge
+from dpmpc.baselines.linear import optimal_ridge
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.estimators import ridge as penalty
 from dpmpc.linear_algebra import exact_gram, ridge_cost
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import GramRelease, Release
+from dpmpc.specification import ReleaseSpec
 
 SIMULATIONS = 300
 # Of 300 exact 95 % intervals fewer than 267 cover with probability 1e-5, more than 297 with probability 3e-5.

@@ -9,9 +9,10 @@ from dpmpc import simulation as model
 from dpmpc.data import Schema
 from dpmpc.errors import InputError, UtilityWarning
 from dpmpc.linear_algebra import excess_risk, random_excess_risk, top_components
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 
 FEATURES, RANK = 8, 2
 

@@ -9,14 +9,16 @@ from sklearn.base import clone
 
 from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc import simulation as model
-from dpmpc.contributions import ItemSketch, PowerSum, SecondMoments, contribution_from
+from dpmpc.contributions import SecondMoments, contribution_from
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.data import Column, Schema
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators.components_and_moments import item_moment_variance
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 
 RUNS = 4000
 ITEMS, ROWS = 30, 12

@@ -11,8 +11,9 @@ from bench.system.penalties import sure
 from dpmpc import RidgeRegression
 from dpmpc.data import Schema
 from dpmpc.linear_algebra import EXPONENTS, SCALES, _soft_floor, averaged_ridge, exact_gram, ridge_cost, solve_ridge
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.simulation import run
+from dpmpc.specification import ReleaseSpec
 
 
 def rows_of(clients=3000, columns=4, seed=0):

@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmpc.contributions import CellCounts
-from dpmpc.contributions.cells import BITS, strategy_matrix
-from dpmpc.data import Codebook, Schema, Variable
-from dpmpc.encoding import FixedPoint
+from dpmpc.contributions.cells import BITS, CellCounts, strategy_matrix
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.quantiles import Distribution, _rising
 

@@ -13,10 +13,12 @@ import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupedRidgeRegression
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators.grouped_summary import RANDOM, RandomEffects
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 
 #: Trials of the BCG vaccine (Colditz et al. 1994): cases and others of the vaccinated, then of the controls.
 BCG = np.array(

@@ -13,9 +13,10 @@ from dpmpc import FrequencyMoment, RidgeRegression
 from dpmpc.data import Column, Schema
 from dpmpc.errors import UNIDENTIFIED, InputError
 from dpmpc.linear_algebra import averaged_ridge
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.release import GramRelease
 from dpmpc.results import NumberTable
+from dpmpc.specification import ReleaseSpec
 
 NAMES = ("x0", "x1", "x2", "y")
 UNIT = Schema.unit(NAMES)

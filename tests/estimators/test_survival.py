@@ -12,8 +12,9 @@ from scipy import stats
 
 from bench.system.survival_coverage import Setting, measure
 from dpmpc import KaplanMeier
-from dpmpc.data import Codebook, Schema, Variable
-from dpmpc.encoding import FixedPoint
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InputError
 from dpmpc.estimators.cell_estimates import CellEstimates
 from dpmpc.estimators.kaplan_meier_fit import (

@@ -12,12 +12,14 @@ import pytest
 import scipy.stats
 
 from bench.secure_sketching.coverage import release_by_parties, release_of_law
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.errors import InputError
 from dpmpc.estimators.synthetic_rows import SyntheticRows, nearest
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec
 
 WARD, OUTCOME = Variable("ward", values=("north", "south", "east")), Variable("outcome", values=("home", "moved"))
 SMOKER, LUCK = Variable("smoker", yes=("y",), no=("n",)), Variable("luck", values=("=a", "b"))

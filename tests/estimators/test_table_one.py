@@ -14,8 +14,9 @@ import pytest
 from scipy import stats
 
 from dpmpc import InputError, ReleaseSpec, Schema, TableOne, design, simulate
-from dpmpc.contributions import CellCounts, CellGrid
-from dpmpc.data import Codebook, Variable
+from dpmpc.contributions.cells import CellCounts, CellGrid
+from dpmpc.data import Codebook
+from dpmpc.data.variables import Variable
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release

@@ -8,12 +8,14 @@ import pytest
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import RidgeRegression
 from dpmpc.cli.main import main
-from dpmpc.data import Codebook, Schema, Variable
+from dpmpc.data import Codebook, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.errors import UNIDENTIFIED, UtilityWarning
 from dpmpc.estimators.usefulness import too_few, why_not_useful
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.advice import Forecast
 from dpmpc.planning.prediction import Regression
+from dpmpc.specification import ReleaseSpec
 
 pytestmark = pytest.mark.filterwarnings("always::dpmpc.errors.UtilityWarning")
 

@@ -8,7 +8,8 @@ from mpyc.runtime import mpc
 from dpmpc.data import Schema
 from dpmpc.mpyc import agreeing
 from dpmpc.mpyc.current_runtime import exchange
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 
 DEED = sys.argv[1]
 

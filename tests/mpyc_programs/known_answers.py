@@ -7,10 +7,12 @@ import sys
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.encoding import Mersenne61
+from dpmpc.encoding.ring import Mersenne61
 from dpmpc.mpyc import sketch
 from dpmpc.mpyc.secret_arrays import secret_array
-from dpmpc.sketching import OSNAP, CountSketch, Rademacher, Sum
+from dpmpc.sketching import OSNAP, CountSketch
+from dpmpc.sketching.dense import Rademacher
+from dpmpc.sketching.sparse import Sum
 
 CLIENTS, WIDTH, ROWS = 40, 3, 8
 SEED = bytes(range(32))

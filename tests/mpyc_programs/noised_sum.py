@@ -9,7 +9,8 @@ from mpyc.runtime import mpc
 from dpmpc.client import Client
 from dpmpc.data import Column, Schema
 from dpmpc.errors import InputError
-from dpmpc.mpyc import guarantee_of_parties, noise, task_for_parties
+from dpmpc.mpyc import noise
+from dpmpc.mpyc.added_noise import guarantee_of_parties, task_for_parties
 from dpmpc.mpyc.secret_arrays import secret_array
 from dpmpc.specification import ReleaseSpec
 

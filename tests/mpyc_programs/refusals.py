@@ -6,8 +6,10 @@ import numpy as np
 from mpyc.runtime import mpc
 
 from dpmpc.errors import InputError
-from dpmpc.mpyc import sketch, task_for_parties
-from dpmpc.sketching import CountSketch, Sum
+from dpmpc.mpyc import sketch
+from dpmpc.mpyc.added_noise import task_for_parties
+from dpmpc.sketching import CountSketch
+from dpmpc.sketching.sparse import Sum
 
 S = CountSketch(4, 8, bytes(32))
 P = 2**61 - 1

@@ -12,8 +12,11 @@ from dpmpc.mpyc.costs import costs
 from dpmpc.mpyc.current_runtime import exchange
 from dpmpc.mpyc.secret_arrays import secret_array
 from dpmpc.mpyc.word_arrays import words_of
-from dpmpc.sharing import AdditiveSharing, ArrayShare, ShamirSharing, save_share
-from dpmpc.sketching import OSNAP, CountSketch, Rademacher, Sum
+from dpmpc.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.sharing.batch import ArrayShare, save_share
+from dpmpc.sketching import OSNAP, CountSketch
+from dpmpc.sketching.dense import Rademacher
+from dpmpc.sketching.sparse import Sum
 
 CLIENTS, WIDTH = 40, 3
 SEED = bytes(range(32))

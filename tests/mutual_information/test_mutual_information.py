@@ -12,28 +12,26 @@ from sklearn.base import clone
 from bench.mutual_information import attack as midp_attack
 from bench.mutual_information import figures as midp_figures
 from bench.secure_sketching.utility import TRIVIAL
-from dpmpc import datasets
+from dpmpc.datasets.mutual_information import load_mnist_4_9
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.mutual_information import (
-    AdditiveNoise,
-    MutualInformationGuarantee,
-    RandomProjection,
-    additive_error_bound,
-    additive_failure,
+from dpmpc.mutual_information import AdditiveNoise, MutualInformationGuarantee, RandomProjection
+from dpmpc.mutual_information.attack import copied_columns, guess_entry, least_leak
+from dpmpc.mutual_information.information import (
     additive_variance,
     bits,
-    copied_columns,
     delta_of_bits,
-    guess_entry,
     hidden_variance,
     leak_bound,
-    least_leak,
     paper_variance,
     pinsker_delta,
-    projection_error_bound,
-    relative_error,
     smallest_spread,
     sound_variance,
+)
+from dpmpc.mutual_information.utility import (
+    additive_error_bound,
+    additive_failure,
+    projection_error_bound,
+    relative_error,
 )
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0)
@@ -476,18 +474,18 @@ def test_sizes_of_projections_are_the_papers():
 def test_fours_and_nines(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
     with pytest.raises(InputError, match=r"does not hold mnist_4_9\.npz"):
-        datasets.load_mnist_4_9()
+        load_mnist_4_9()
     images = np.zeros((2, 784), np.uint8)
     images[0, 3] = 255
     np.savez(tmp_path / "mnist_4_9.npz", x_train=images, y_train=np.array([4, 9]))
-    loaded, labels = datasets.load_mnist_4_9()
+    loaded, labels = load_mnist_4_9()
     assert (loaded.max(), labels.tolist()) == (1.0, [1.0, -1.0])
     np.savez(tmp_path / "mnist_4_9.npz", x_train=images, y_train=np.array([4, 7]))
     with pytest.raises(InputError, match="784 pixels of each four or nine expected"):
-        datasets.load_mnist_4_9()
+        load_mnist_4_9()
     np.savez(tmp_path / "mnist_4_9.npz", images)
     with pytest.raises(InputError, match="x_train and y_train expected"):
-        datasets.load_mnist_4_9()
+        load_mnist_4_9()
 
 
 def test_the_attacks_page_and_the_figures_findings(tmp_path, capsys):

@@ -28,7 +28,7 @@ from dpmpc.network.identity import (
     verify_signature,
     write_identity,
 )
-from dpmpc.storage import write_private
+from dpmpc.storage.files import write_private
 
 WEEKS = datetime.timedelta(weeks=8)
 

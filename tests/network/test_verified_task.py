@@ -12,16 +12,17 @@ from bench.system.ports import free_ports
 from dpmpc import networked
 from dpmpc.client import share_batch
 from dpmpc.data import Schema
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, OverflowRisk, SimulationOnly
 from dpmpc.network.launched import Launched
 from dpmpc.network.programs import Agreement, prepare
 from dpmpc.network.settings import PartySettings
 from dpmpc.network.verified_task import verified_task
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.server import transform
-from dpmpc.sketching import Sum
+from dpmpc.sketching.sparse import Sum
+from dpmpc.specification import ReleaseSpec
 
 CLIENTS = 500
 SERVER, ANALYST = 0, 3

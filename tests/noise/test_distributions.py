@@ -13,14 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from dpmpc.noise import (
-    DiscreteGaussian,
-    DiscreteLaplace,
-    GammaLaplace,
-    Gaussian,
-    Noise,
-    Skellam,
-)
+from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from dpmpc.noise.floating import GammaLaplace, Gaussian
+from dpmpc.noise.integer import Skellam
 from dpmpc.noise.poisson import SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Stream
 

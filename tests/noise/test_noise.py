@@ -23,18 +23,10 @@ import dpmpc.noise.poisson
 from dpmpc._kernels import samplers
 from dpmpc.arguments import NOISES
 from dpmpc.errors import InputError, SimulationOnly
-from dpmpc.noise import (
-    BLOCK_DRAWS,
-    FAMILIES,
-    DiscreteGaussian,
-    DiscreteLaplace,
-    GammaLaplace,
-    Gaussian,
-    Noise,
-    Skellam,
-    noise_from,
-)
-from dpmpc.noise.integer import WordBuffer
+from dpmpc.noise import FAMILIES, DiscreteGaussian, DiscreteLaplace, Noise, noise_from
+from dpmpc.noise.base import BLOCK_DRAWS
+from dpmpc.noise.floating import GammaLaplace, Gaussian
+from dpmpc.noise.integer import Skellam, WordBuffer
 from dpmpc.noise.poisson import SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Label, Stream
 from dpmpc.specification import flat_choices

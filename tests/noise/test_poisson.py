@@ -14,9 +14,7 @@ import pytest
 import dpmpc.noise.floating
 import dpmpc.noise.integer
 import dpmpc.noise.poisson
-from dpmpc.noise import (
-    Skellam,
-)
+from dpmpc.noise.integer import Skellam
 from dpmpc.noise.poisson import FRACTION_BITS, MAX_MEAN, SERIES_FROM, PoissonPlan
 from dpmpc.randomness import Stream
 from references import samplers as reference

@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from dpmpc.data import Schema
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.advice import Forecast, verdict
 from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows, error_of, smallest_batch
+from dpmpc.specification import ReleaseSpec
 
 NAMES = Schema.unit([*"abcdef"])
 

@@ -9,9 +9,10 @@ import pytest
 from dpmpc.cli.main import main
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.cost import MEASURED, Prices, Slopes, Workload, estimate
 from dpmpc.render.released import byte_fields
+from dpmpc.specification import ReleaseSpec
 
 SLOPES = Slopes(read=1e-9, expand=2e-9, add=3e-9)
 WORK = Workload(clients=1_000_000_000, copies=1, width=10, rows=1000, sparsity=4, servers=3)

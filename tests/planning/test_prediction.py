@@ -11,10 +11,10 @@ from dpmpc.baselines import LocalGaussian
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
 from dpmpc.linear_algebra import excess_risk
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, best_rows, expected_of
-from dpmpc.privacy import TrustModel
 from dpmpc.randomness import Stream
+from dpmpc.specification import ReleaseSpec, TrustModel
 
 SETTING = Scenario(columns=6, clients=1_000_000, epsilon=1.0, delta=1e-7)
 RANK, COLUMNS = 2, 8

@@ -10,10 +10,12 @@ from dpmpc.client import Client, share_batch
 from dpmpc.contributions import SecondMoments
 from dpmpc.data import Schema
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.cost import MEASURED, Slopes, Workload, estimate
-from dpmpc.proving import bits_for, proved
+from dpmpc.proving import proved
+from dpmpc.proving.contributions import bits_for
 from dpmpc.server import transform
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 SCHEMA = Schema.unit(["x", "y", "z"])

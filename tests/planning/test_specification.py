@@ -7,10 +7,10 @@ from dpmpc import RidgeRegression
 from dpmpc import simulation as model
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.prediction import Population, Regression, expected_of
 from dpmpc.randomness import Stream
-from dpmpc.specification import Budget
+from dpmpc.specification import Budget, ReleaseSpec
 
 EXPLAINED = 0.8
 MILLION = pytest.mark.long("twelve releases of a million clients")

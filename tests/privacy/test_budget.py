@@ -28,9 +28,10 @@ from dpmpc.coinpress import PrivateMean
 from dpmpc.data_release import RMGM
 from dpmpc.errors import BudgetExceeded, GuaranteeError, InputError
 from dpmpc.mutual_information import AdditiveNoise
-from dpmpc.privacy import BudgetLedger, Cost, composed_epsilon, delta_of_mu, epsilon_of_mu
+from dpmpc.privacy import BudgetLedger
 from dpmpc.privacy.accountants import epsilon_of_renyi
-from dpmpc.privacy.composition import epsilon_of_concentrated
+from dpmpc.privacy.composition import Cost, composed_epsilon, epsilon_of_concentrated
+from dpmpc.privacy.gaussian import delta_of_mu, epsilon_of_mu
 from support.exact_gaussian import exact_delta
 
 INTERVAL = 1e-4  # of the privacy losses that dp-accounting rounds
@@ -401,7 +402,8 @@ def test_spending_that_a_ledger_has_not_read_is_not_overwritten(tmp_path):
 TURNS = """
 import sys
 from dpmpc.errors import InputError
-from dpmpc.privacy import BudgetLedger, Cost
+from dpmpc.privacy import BudgetLedger
+from dpmpc.privacy.composition import Cost
 path, how, name, times = sys.argv[1:]
 ledgers = [BudgetLedger.load(path) for _ in range(int(times))]
 sys.stdout.write("r")

@@ -7,18 +7,21 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc import networked, privacy, simulation
+from dpmpc import networked, simulation
 from dpmpc.audit.views import exact_epsilon
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.prediction import Scenario
-from dpmpc.privacy import CUT_OFF, NOISE_DEALT, Guarantee, NoisePlacement, Preconditions, TrustModel
-from dpmpc.privacy.guarantee import CUT_OFF_DELTA, MISSING_CLIENTS
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.calibration import CUT_OFF, NoisePlacement
+from dpmpc.privacy.gaussian import delta_of_mu, mu_of_budget
+from dpmpc.privacy.guarantee import CUT_OFF_DELTA, MISSING_CLIENTS, NOISE_DEALT, Preconditions
 from dpmpc.randomness import Stream
 from dpmpc.server import deal_together, draw_dealt, noise_stream, simulation_keys, transform
-from dpmpc.sharing import ArrayShare
-from dpmpc.sketching import Sum
+from dpmpc.sharing.batch import ArrayShare
+from dpmpc.sketching.sparse import Sum
+from dpmpc.specification import ReleaseSpec, TrustModel
 from dpmpc.task import Task
 
 SCHEMA = Schema.unit(["a", "b", "y"])
@@ -38,7 +41,7 @@ def test_the_noise_of_t_dealers_is_not_counted_on(servers, corrupt, dealers):
     assert task.noising.dealers == dealers
     assert task.noise_terms.tolist() == [dealers]
     counted = (dealers - corrupt) * task.noise.variance
-    central = (task.sensitivity.l2 / privacy.mu_of_budget(1, 1e-6)) ** 2
+    central = (task.sensitivity.l2 / mu_of_budget(1, 1e-6)) ** 2
     assert counted == pytest.approx(central, rel=1e-6)
     total = float(task.noise_variance[0]) / task.unit**2
     assert total == pytest.approx(Fraction(dealers, dealers - corrupt) * central, rel=1e-6)
@@ -84,7 +87,7 @@ def test_the_range_costs_a_part_of_delta_that_is_set_aside():
     task = plan(delta=2 * spent)
     assert (1 + math.exp(task.epsilon)) * CUT_OFF <= spent
     mu, achieved = task.guarantee.mu, task.guarantee.achieved_epsilon
-    assert privacy.delta_of_mu(mu, achieved) == pytest.approx(spent, rel=1e-3, abs=0)
+    assert delta_of_mu(mu, achieved) == pytest.approx(spent, rel=1e-3, abs=0)
     assert task.guarantee.composition["delta"] == spent
     with pytest.raises(GuaranteeError, match="so nothing is pure"):
         plan(delta=spent)

@@ -17,8 +17,10 @@ from dpmpc import privacy
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy import gaussian
+from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
+from dpmpc.specification import ReleaseSpec
 from dpmpc.task import Task
 
 CLIENTS = 2000
@@ -74,11 +76,11 @@ def test_nothing_is_proven_of_a_smaller_delta_than_the_exact_one(mu, epsilon):
 
 @given(epsilon=st.floats(0.05, 20), delta=st.floats(1e-12, 0.1))
 def test_an_honest_mu_is_enough_and_the_next_double_is_not(epsilon, delta):
-    mu = privacy.mu_of_budget(epsilon, delta)
+    mu = mu_of_budget(epsilon, delta)
     assert gaussian.delta_of_mu(mu, epsilon) <= delta
     assert gaussian.delta_of_mu(math.nextafter(mu, 1e3), epsilon) > delta
-    assert privacy.epsilon_of_mu(mu, delta) <= epsilon
-    assert gaussian.delta_of_mu(mu, math.nextafter(privacy.epsilon_of_mu(mu, delta), 0.0)) > delta
+    assert epsilon_of_mu(mu, delta) <= epsilon
+    assert gaussian.delta_of_mu(mu, math.nextafter(epsilon_of_mu(mu, delta), 0.0)) > delta
 
 
 @pytest.mark.parametrize("choices", CHOICES, ids=repr)

@@ -8,7 +8,9 @@ import mpmath
 import pytest
 
 from dpmpc.cli.main import parser
-from dpmpc.privacy import best_guess, bound_in_words, mu_of_budget
+from dpmpc.privacy import bound_in_words
+from dpmpc.privacy.gaussian import mu_of_budget
+from dpmpc.privacy.in_words import best_guess
 
 ROOT = Path(__file__).parents[2]
 BUDGETS = [

@@ -13,14 +13,18 @@ import scipy.stats
 from dpmpc import privacy
 from dpmpc import simulation as model
 from dpmpc.data import Schema
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError, SimulationOnly
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import Guarantee, IndependentRowNoise, NoisePlacement, TrustModel
+from dpmpc.planning import design
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.calibration import Calibration, NoisePlacement
+from dpmpc.privacy.exposure import IndependentRowNoise
+from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.randomness import Stream
 from dpmpc.server import transform
-from dpmpc.sketching import OSNAP, CountSketch, Sum
-from dpmpc.specification import MATRICES, STATIC_FAILURE
+from dpmpc.sketching import OSNAP, CountSketch
+from dpmpc.sketching.sparse import Sum
+from dpmpc.specification import MATRICES, STATIC_FAILURE, ReleaseSpec, TrustModel
 from dpmpc.task import Task
 
 ONE, EACH, SERVERS = NoisePlacement(copies=1), NoisePlacement(), NoisePlacement("servers")
@@ -88,7 +92,7 @@ def test_one_copy_is_calibrated_with_a_margin():
     exposure = ONE.exposure(sketch, TrustModel())
     assert exposure.with_margin().leverage == pytest.approx(exposure.leverage * (1 + 1e-9), rel=1e-15)
     noise = privacy.calibrate(sketch, box(3), 1, 1e-6, noise="gaussian", noising=ONE)
-    least = exposure.leverage * (box(3).l2 / privacy.mu_of_budget(1, 1e-6)) ** 2
+    least = exposure.leverage * (box(3).l2 / mu_of_budget(1, 1e-6)) ** 2
     assert 0.999e-9 < noise.variance / least - 1 < 3e-9
 
 
@@ -101,7 +105,7 @@ def test_worst_clients_log_likelihood_ratio_has_standard_deviation_mu(noising):
     sketch = OSNAP(rows=4, columns=30, sparsity=2, seed=4)
     sensitivity = box(2)
     noise = privacy.calibrate(sketch, sensitivity, 1, 1e-3, noising=noising)
-    promise = privacy.Calibration(sketch, sensitivity, 1, 1e-3, noising=noising).guarantee(noise)
+    promise = Calibration(sketch, sensitivity, 1, 1e-3, noising=noising).guarantee(noise)
     matrix = sketch.to_csc().toarray().astype(float)
     stream = Stream.from_seed(9)
     places, signs = sketch.entries(0, 30)
@@ -141,7 +145,7 @@ def test_noise_by_the_servers_costs_the_number_of_servers():
     sketch = OSNAP(rows=50, columns=50_000, sparsity=4, seed=1, balanced=True)
     for servers in (2, 5):
         trust = TrustModel(servers=servers, corrupt_servers=servers - 1)
-        central = box(3).l2 / privacy.mu_of_budget(1, 1e-6)
+        central = box(3).l2 / mu_of_budget(1, 1e-6)
         noise = privacy.calibrate(sketch, box(3), 1, 1e-6, trust=trust, noising=SERVERS)
         released = SERVERS.terms(sketch, servers) * noise.variance * sketch.scale**2
         np.testing.assert_allclose(released, servers * central**2, rtol=1e-6)
@@ -218,7 +222,7 @@ def test_the_luck_of_a_static_coalition_is_taken_from_delta():
     ]
     assert noises[0].sigma == noises[1].sigma
     promises = [
-        privacy.Calibration(sketch, box(2), 1.01, delta, trust=trust).guarantee(noises[0]).achieved_epsilon
+        Calibration(sketch, box(2), 1.01, delta, trust=trust).guarantee(noises[0]).achieved_epsilon
         for delta, trust in ((2 * failure, static), (failure, adaptive))
     ]
     assert promises[0] == promises[1] <= 1

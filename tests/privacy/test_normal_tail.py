@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from dpmpc import privacy
-from dpmpc.privacy.gaussian import curve, last
+from dpmpc.privacy.composition import Cost, composed_epsilon
+from dpmpc.privacy.gaussian import curve, epsilon_of_mu, last, mu_of_budget
 
 MUS = [1e-9, 3e-8, 1e-6, 9.9e-6, 1.1e-5, 1e-4, 1e-3, 1e-2, 0.1, 0.236704, 0.5, 1.0, 2.0, 3.7, 8.0, 20.0, 50.0]
 PLACES = [-3.0, -0.5, 0.0, 0.3, 1.0, 2.5, 3.99, 4.01, 4.75, 6.0, 12.0, 25.0, 37.0]  # x = epsilon/mu - mu/2
@@ -34,7 +35,7 @@ def test_delta_is_never_too_small_and_right_to_the_last_digits(mu):
 @pytest.mark.parametrize("mu", MUS[:-1])
 @pytest.mark.parametrize("delta", [1e-300, 1e-30, 1e-12, 1e-6, 1e-2])
 def test_epsilon_is_proven_and_no_larger_than_it_has_to_be(mu, delta):
-    epsilon = privacy.epsilon_of_mu(mu, delta)
+    epsilon = epsilon_of_mu(mu, delta)
     if epsilon == 0:
         assert exact_curve(mu, 0.0)[0] <= delta
         return
@@ -48,7 +49,7 @@ def test_epsilon_is_proven_and_no_larger_than_it_has_to_be(mu, delta):
 )
 def test_noise_is_never_less_than_is_needed(epsilon, delta):
     """The direction of every rounding: the exact curve at the mu that noise is calibrated to keeps delta."""
-    mu = privacy.mu_of_budget(epsilon, delta)
+    mu = mu_of_budget(epsilon, delta)
     assert exact_curve(mu, epsilon)[0] <= delta
     assert exact_curve(mu * (1 + 1e-14), epsilon)[0] > delta
     sigma = privacy.analytic_gaussian_sigma(epsilon, delta)
@@ -81,7 +82,7 @@ def test_a_good_guess_saves_questions():
 def test_what_is_composed_is_not_below_the_exact_curve():
     """A Gaussian beside randomised response of epsilon 0.1, whose law has two points."""
     mu, pure, delta = 1e-4, 0.1, 1e-6
-    epsilon = privacy.composed_epsilon([privacy.Cost(mu=mu), privacy.Cost(epsilon=pure)], delta)
+    epsilon = composed_epsilon([Cost(mu=mu), Cost(epsilon=pure)], delta)
     likely = mpmath.mpf(1) / (1 + mpmath.exp(-mpmath.mpf(pure)))
     exact = likely * exact_curve(mu, epsilon - pure)[0] + (1 - likely) * exact_curve(mu, epsilon + pure)[0]
     assert exact <= delta

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.privacy import occupancy_failure
+from dpmpc.privacy.accountants import occupancy_failure
 from dpmpc.sketching import OSNAP
 
 FEATURES = 10

@@ -10,13 +10,18 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from dpmpc import privacy
 from dpmpc.arguments import require_float
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import DiscreteGaussian, Skellam
-from dpmpc.privacy import Guarantee, IndependentRowNoise, TrustModel
-from dpmpc.privacy.accountants import epsilon_of_renyi, skellam_renyi
-from dpmpc.privacy.exposure import ROUNDING_WIDTH, smoothing_slack, sum_slack
-from dpmpc.sketching import OSNAP, CountSketch, Sum
+from dpmpc.noise import DiscreteGaussian
+from dpmpc.noise.integer import Skellam
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.accountants import epsilon_of_renyi, occupancy_failure, released_sd, skellam_renyi
+from dpmpc.privacy.calibration import Calibration
+from dpmpc.privacy.exposure import ROUNDING_WIDTH, IndependentRowNoise, smoothing_slack, sum_slack
+from dpmpc.privacy.gaussian import epsilon_of_mu
+from dpmpc.sketching import OSNAP, CountSketch
+from dpmpc.sketching.sparse import Sum
+from dpmpc.specification import TrustModel
 from support.privacy_inputs import box
 
 
@@ -32,7 +37,7 @@ def test_balanced_reference_values():
         assert np.sqrt(released) == pytest.approx(26.719, rel=1e-4)
         unit = FixedPoint(0).sensitivity(10)
         kept = {"l1": unit.l1, "l2": unit.l2, "sparsity": sparsity, "epsilon": 1, "delta": 1e-6}
-        assert privacy.released_sd("discrete-gaussian", **kept) == pytest.approx(26.719, rel=1e-4)
+        assert released_sd("discrete-gaussian", **kept) == pytest.approx(26.719, rel=1e-4)
 
 
 @pytest.mark.parametrize(("sparsity", "ratio"), [(1, 30), (4, 598), (8, 2557)])
@@ -42,7 +47,7 @@ def test_the_papers_calibration_pays_the_stated_factor(sparsity, ratio):
     joint = privacy.calibrate(sketch, box(10), 1, 1e-6)
     paper = privacy.calibrate(sketch, box(10), 1, 1e-6, calibration="paper")
     assert paper.variance / joint.variance == pytest.approx(ratio, rel=0.12)  # the draw decides the rest
-    promised = privacy.Calibration(sketch, box(10), 1, 1e-6, rule="paper").guarantee(paper)
+    promised = Calibration(sketch, box(10), 1, 1e-6, rule="paper").guarantee(paper)
     assert promised.achieved_epsilon < 1
     assert promised.calibration == "paper"
 
@@ -83,12 +88,12 @@ def test_corrupt_clients_bound_is_never_below_exhaustive_search():
 def test_calibration_is_enough_and_not_wasteful(noise, epsilon, delta):
     sketch = CountSketch(rows=20, columns=5000, seed=2, balanced=True)
     chosen = privacy.calibrate(sketch, box(3), epsilon, delta, noise=noise)
-    promise = privacy.Calibration(sketch, box(3), epsilon, delta).guarantee(chosen)
+    promise = Calibration(sketch, box(3), epsilon, delta).guarantee(chosen)
     assert promise.achieved_epsilon <= epsilon
     assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-3)
     assert promise.simulation == (noise == "gaussian")
     with pytest.raises(GuaranteeError, match=f"promised, but {noise} noise of variance"):
-        privacy.Calibration(sketch, box(3), 0.99 * epsilon, delta).guarantee(chosen)
+        Calibration(sketch, box(3), 0.99 * epsilon, delta).guarantee(chosen)
 
 
 def test_skellam_costs_about_fifteen_percent_in_standard_deviation():
@@ -101,9 +106,9 @@ def test_skellam_costs_about_fifteen_percent_in_standard_deviation():
 def test_discrete_gaussian_below_the_smoothing_width_is_accounted_as_nothing():
     sketch = Sum(columns=2)
     with pytest.raises(GuaranteeError, match="epsilon"):
-        privacy.Calibration(sketch, box(1, bits=0), 1, 1e-6).guarantee(DiscreteGaussian(0.25))
+        Calibration(sketch, box(1, bits=0), 1, 1e-6).guarantee(DiscreteGaussian(0.25))
     with pytest.raises(GuaranteeError, match="epsilon"):
-        privacy.Calibration(Sum(columns=1), box(1, bits=0), 1, 1e-6).guarantee(DiscreteGaussian(1.5))
+        Calibration(Sum(columns=1), box(1, bits=0), 1, 1e-6).guarantee(DiscreteGaussian(1.5))
 
 
 def test_slack_is_paid_for_every_entry_that_a_client_moves():
@@ -113,10 +118,10 @@ def test_slack_is_paid_for_every_entry_that_a_client_moves():
     occupancy = sketch.occupancy()
     assert occupancy.min() == exposure.fewest < exposure.most == occupancy.max()
     per_entry = sum_slack(0.75, int(occupancy.max())) + smoothing_slack(ROUNDING_WIDTH)
-    promise = privacy.Calibration(sketch, sensitivity, 1e3, 1e-3).guarantee(noise)
+    promise = Calibration(sketch, sensitivity, 1e3, 1e-3).guarantee(noise)
     assert promise.slack == pytest.approx(12 * per_entry, rel=1e-12)
     assert exposure.integer_slack(1e6, 4) == 12 * smoothing_slack(ROUNDING_WIDTH) > 0
-    expected = privacy.epsilon_of_mu(promise.mu, 1e-3 * math.exp(-promise.slack)) + 2 * promise.slack
+    expected = epsilon_of_mu(promise.mu, 1e-3 * math.exp(-promise.slack)) + 2 * promise.slack
     assert promise.achieved_epsilon == pytest.approx(expected, rel=1e-12)
     usable = 0.75**2 - ROUNDING_WIDTH**2 / exposure.fewest
     assert promise.mu == pytest.approx(sensitivity.l2 * math.sqrt(exposure.leverage / usable), rel=1e-12)
@@ -134,7 +139,7 @@ def test_small_integer_noise_pays_its_slack():
     """Few bits: the discrete Gaussian's slack shows up in the numbers, and calibration pays for it."""
     sketch = Sum(columns=400)
     noise = privacy.calibrate(sketch, box(1, bits=0), 1, 1e-6)
-    promise = privacy.Calibration(sketch, box(1, bits=0), 1, 1e-6).guarantee(noise)
+    promise = Calibration(sketch, box(1, bits=0), 1, 1e-6).guarantee(noise)
     assert promise.slack > 0
     assert promise.achieved_epsilon <= 1
 
@@ -144,7 +149,7 @@ def test_discrete_gaussian_epsilon_agrees_with_a_privacy_loss_distribution(clien
     """One column of integers in {-1, 0, 1}: dp-accounting's discrete Gaussian of the summed variance, sensitivity 2."""
     delta = 1e-5
     noise = DiscreteGaussian(sigma)
-    achieved = privacy.Calibration(Sum(columns=clients), box(1, bits=0), 100, delta).guarantee(noise).achieved_epsilon
+    achieved = Calibration(Sum(columns=clients), box(1, bits=0), 100, delta).guarantee(noise).achieved_epsilon
     pld = privacy_loss_distribution.from_discrete_gaussian_mechanism(
         noise.sigma * math.sqrt(clients), sensitivity=2, value_discretization_interval=1e-4
     )
@@ -164,7 +169,7 @@ def test_skellam_adds_up_the_rows_of_a_client():
 
     worst = max(epsilon_of_renyi(lambda order, i=client: divergence(order, i), delta) for client in range(40))
     trust = TrustModel(corrupt_clients=2)
-    promised = privacy.Calibration(sketch, sensitivity, 100, delta, trust=trust).guarantee(noise).achieved_epsilon
+    promised = Calibration(sketch, sensitivity, 100, delta, trust=trust).guarantee(noise).achieved_epsilon
     assert worst <= promised * (1 + 1e-12) <= worst * 1.001
 
 
@@ -186,9 +191,7 @@ def test_dropouts_and_corruption_both_count():
     base = privacy.calibrate(sketch, box(2), 1, 1e-6)
     weaker = privacy.calibrate(sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=20, dropouts=30))
     assert weaker.variance / base.variance == pytest.approx(2.0, rel=1e-4)
-    promise = privacy.Calibration(sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=20, dropouts=30)).guarantee(
-        weaker
-    )
+    promise = Calibration(sketch, box(2), 1, 1e-6, trust=TrustModel(corrupt_clients=20, dropouts=30)).guarantee(weaker)
     assert "20 clients" in str(promise)
     assert "anything from at most 30 clients in all is missing" in str(promise)
 
@@ -198,7 +201,7 @@ def test_the_papers_calibration_takes_its_failures_and_coalitions_away():
     sketch, delta, lost = OSNAP(rows=20, columns=3000, sparsity=2, seed=2), 1e-5, 200
     trust = TrustModel(corrupt_clients=150, dropouts=50)
     failure = 20 * math.exp(-0.25 * 3000 / 40)
-    assert privacy.occupancy_failure(sketch) == pytest.approx(failure, rel=1e-12)
+    assert occupancy_failure(sketch) == pytest.approx(failure, rel=1e-12)
     assert 0.01 * delta < 2 * failure < delta
     noise = privacy.calibrate(sketch, box(3), 1, delta, noise="gaussian", trust=trust, calibration="paper")
     sigma = 2 * 2**16 * math.sqrt(2 * math.log(1.25 * 6 / (delta - 2 * failure))) * 6
@@ -209,7 +212,7 @@ def test_a_guarantee_says_whose_noise_is_counted_on():
     sketch = Sum(columns=100)
     trust = TrustModel(corrupt_clients=5)
     noise = privacy.calibrate(sketch, box(2), 1, 1e-6, trust=trust)
-    said = str(privacy.Calibration(sketch, box(2), 1, 1e-6, trust=trust).guarantee(noise))
+    said = str(Calibration(sketch, box(2), 1, 1e-6, trust=trust).guarantee(noise))
     assert "of at least 95 honest contributions after 5 are taken away" in said
     assert "enters one release only" in said
 
@@ -224,14 +227,14 @@ def test_too_little_noise_is_refused_with_both_epsilons():
     sketch = Sum(columns=1000)
     enough = privacy.calibrate(sketch, box(2), 1, 1e-6)
     with pytest.raises(GuaranteeError, match=r"epsilon: 1 promised.*epsilon = 2"):
-        privacy.Calibration(sketch, box(2), 1, 1e-6).guarantee(DiscreteGaussian(math.sqrt(enough.variance) / 2))
+        Calibration(sketch, box(2), 1, 1e-6).guarantee(DiscreteGaussian(math.sqrt(enough.variance) / 2))
 
 
 def test_the_papers_occupancy_bound_can_use_up_delta():
     sketch = CountSketch(rows=100, columns=1000, seed=2)
     with pytest.raises(GuaranteeError, match="delta"):
         privacy.calibrate(sketch, box(2), 1, 1e-6, calibration="paper")
-    assert privacy.occupancy_failure(sketch) > 1
+    assert occupancy_failure(sketch) > 1
 
 
 @pytest.mark.parametrize(
@@ -273,7 +276,7 @@ def test_bad_trust(fields, message):
 def test_guarantee_survives_its_dictionary_and_speaks_plainly():
     sketch = Sum(columns=1000)
     noise = privacy.calibrate(sketch, box(2), 1, 1e-6, noise="skellam")
-    promise = privacy.Calibration(sketch, box(2), 1, 1e-6, simulation=True).guarantee(noise)
+    promise = Calibration(sketch, box(2), 1, 1e-6, simulation=True).guarantee(noise)
     assert Guarantee.from_dict(promise.to_dict()) == promise
     text = str(promise)
     for words in ("replaced by any other row", "2 of the 3 servers", "SIMULATION", "semi-honest", "Burkhardt"):
@@ -286,14 +289,14 @@ def test_guarantee_survives_its_dictionary_and_speaks_plainly():
 def test_a_guarantee_cites_what_the_paper_has():
     """Corruption is Definition 4.1, servers in place of the trusted computation Lemma 4.3; there is no Lemma 4.1."""
     sketch = Sum(columns=1000)
-    promise = privacy.Calibration(sketch, box(2), 1, 1e-6).guarantee(privacy.calibrate(sketch, box(2), 1, 1e-6))
+    promise = Calibration(sketch, box(2), 1, 1e-6).guarantee(privacy.calibrate(sketch, box(2), 1, 1e-6))
     assert promise.sources[0].startswith("Burkhardt et al. 2025, Definition 4.1, Lemma 4.3 and Algorithm 1")
 
 
 def test_a_guarantee_names_the_zero_out_relation():
     sketch, sensitivity = Sum(columns=1000), FixedPoint(16).sensitivity(2, neighbouring="zero-out")
     noise = privacy.calibrate(sketch, sensitivity, 1, 1e-6)
-    assert "replaced by zeros" in str(privacy.Calibration(sketch, sensitivity, 1, 1e-6).guarantee(noise))
+    assert "replaced by zeros" in str(Calibration(sketch, sensitivity, 1, 1e-6).guarantee(noise))
 
 
 @pytest.mark.statistical
@@ -306,7 +309,7 @@ def test_worst_clients_log_likelihood_ratio_has_standard_deviation_mu():
     sketch = CountSketch(rows=3, columns=30, seed=4, balanced=True)
     sensitivity = box(2)
     noise = privacy.calibrate(sketch, sensitivity, 1, 1e-3)
-    promise = privacy.Calibration(sketch, sensitivity, 1, 1e-3).guarantee(noise)
+    promise = Calibration(sketch, sensitivity, 1, 1e-3).guarantee(noise)
     draws = noise.sample((4000, 30, 2), stream=Stream.from_seed(9)).astype(float)
     matrix = sketch.to_csc().toarray().astype(float)
     released = np.einsum("kn,rnp->rkp", matrix, draws)

@@ -18,13 +18,17 @@ from dpmpc.data import Schema
 from dpmpc.encoding import Sensitivity
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError
 from dpmpc.network.identity import write_identity
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import BudgetLedger, Cost, Guarantee, NoisePlacement, Preconditions, TrustModel
+from dpmpc.planning import design
+from dpmpc.privacy import BudgetLedger, Guarantee
+from dpmpc.privacy.calibration import Calibration, NoisePlacement
+from dpmpc.privacy.composition import Cost
+from dpmpc.privacy.gaussian import epsilon_of_mu
+from dpmpc.privacy.guarantee import Preconditions
 from dpmpc.release import GramRelease
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
 from dpmpc.sketching import OSNAP
-from dpmpc.specification import MATRICES, STATIC_FAILURE, Budget, taken
+from dpmpc.specification import MATRICES, STATIC_FAILURE, Budget, ReleaseSpec, TrustModel, taken
 from support.hostile.surrounding import surround
 from support.seal_keys import a_key
 
@@ -75,7 +79,7 @@ def test_the_true_delta_stays_below_the_claim_whoever_is_missing(copies, q):
     epsilon, delta = 3.0, 1e-3
     trust, noising = TrustModel(dropouts=q), NoisePlacement(copies=1 if copies == "one" else None)
     noise = privacy.calibrate(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising)
-    promise = privacy.Calibration(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising).guarantee(noise)
+    promise = Calibration(S, box(reach=reach), epsilon, delta, trust=trust, noising=noising).guarantee(noise)
     assert promise.dropouts == q
     own, anchors = characteristics(S, noise.sigma, side, copies)
     worst = 0.0
@@ -176,12 +180,12 @@ def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
     with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 1\.38778e-17"):
         privacy.calibrate(S, box(), 1.0, delta, trust=trust)
     noise = privacy.calibrate(S, box(), 1.0, 2 * delta, trust=trust)
-    promise = privacy.Calibration(S, box(), 1.0, 2 * delta, trust=trust).guarantee(noise)
-    at = privacy.epsilon_of_mu(promise.mu, delta * math.exp(-promise.slack)) + 2 * promise.slack
+    promise = Calibration(S, box(), 1.0, 2 * delta, trust=trust).guarantee(noise)
+    at = epsilon_of_mu(promise.mu, delta * math.exp(-promise.slack)) + 2 * promise.slack
     assert promise.achieved_epsilon == pytest.approx(at, rel=1e-9)
     assert Cost.of(promise).delta == 2.0**-56
     assert "Philox4x32-7 is a pseudorandom function; at most 16" in str(promise)
-    adaptive = privacy.Calibration(S, box(), 2.0, 2 * delta, trust=TrustModel(corrupt_clients=3)).guarantee(noise)
+    adaptive = Calibration(S, box(), 2.0, 2 * delta, trust=TrustModel(corrupt_clients=3)).guarantee(noise)
     assert "Philox" not in str(adaptive)
 
 

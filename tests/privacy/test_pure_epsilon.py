@@ -12,9 +12,15 @@ from hypothesis import strategies as st
 
 from dpmpc import privacy
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import MAX_SCALE, DiscreteLaplace, GammaLaplace
-from dpmpc.privacy import Guarantee, TrustModel
-from dpmpc.sketching import OSNAP, CountSketch, Sum
+from dpmpc.noise import DiscreteLaplace
+from dpmpc.noise.floating import GammaLaplace
+from dpmpc.noise.integer import MAX_SCALE
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.accountants import is_pure, released_sd
+from dpmpc.privacy.calibration import Calibration
+from dpmpc.sketching import OSNAP, CountSketch
+from dpmpc.sketching.sparse import Sum
+from dpmpc.specification import TrustModel
 from support.privacy_inputs import box
 
 
@@ -47,7 +53,7 @@ def test_pure_epsilon_equals_exact_likelihood_ratios(sparsity, corrupt):
     assert noise.shares == occupancy.min() < occupancy.max()
     losses = [largest_log_ratio(polya_sum_pmf(noise, int(m), 120), int(sensitivity.l1)) for m in occupancy]
     worst = max(sum(losses[row] for row in rows) for rows in sketch.entries(0, 17)[0].tolist())
-    promise = privacy.Calibration(sketch, sensitivity, epsilon, 0, trust=trust).guarantee(noise)
+    promise = Calibration(sketch, sensitivity, epsilon, 0, trust=trust).guarantee(noise)
     assert worst <= promise.achieved_epsilon + 1e-9 <= epsilon + 1e-9
     assert losses[int(occupancy.argmin())] == pytest.approx(promise.achieved_epsilon / sparsity, abs=1e-9)
     assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-3)  # the scale is a multiple of 2^-10
@@ -58,21 +64,21 @@ def test_fewer_shares_than_make_up_a_laplace_lose_more_and_are_refused():
     assert largest_log_ratio(polya_sum_pmf(noise, 10, 100), 1) == pytest.approx(1 / 4, abs=1e-9)
     assert largest_log_ratio(polya_sum_pmf(noise, 9, 100), 1) > 1.2 / 4
     sensitivity = box(1, bits=0)
-    assert privacy.Calibration(Sum(columns=10), sensitivity, 1, 0).guarantee(noise).achieved_epsilon == 0.5
-    assert privacy.Calibration(Sum(columns=11), sensitivity, 1, 0).guarantee(noise).achieved_epsilon == 0.5
+    assert Calibration(Sum(columns=10), sensitivity, 1, 0).guarantee(noise).achieved_epsilon == 0.5
+    assert Calibration(Sum(columns=11), sensitivity, 1, 0).guarantee(noise).achieved_epsilon == 0.5
     with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
-        privacy.Calibration(Sum(columns=9), sensitivity, 1, 0).guarantee(noise)
+        Calibration(Sum(columns=9), sensitivity, 1, 0).guarantee(noise)
     with pytest.raises(GuaranteeError, match=r"shares: 10 given.*only 9"):
-        privacy.Calibration(
-            Sum(columns=12), sensitivity, 1, 0, trust=TrustModel(corrupt_clients=1, dropouts=2)
-        ).guarantee(noise)
+        Calibration(Sum(columns=12), sensitivity, 1, 0, trust=TrustModel(corrupt_clients=1, dropouts=2)).guarantee(
+            noise
+        )
 
 
 def test_pure_epsilon_agrees_with_a_privacy_loss_distribution():
     scale, shift = 8.0, 6
     pld = privacy_loss_distribution.from_discrete_laplace_mechanism(1 / scale, shift)
     exact = DiscreteLaplace(scale, 50)
-    promise = privacy.Calibration(Sum(columns=50), box(3, bits=0), 1, 0).guarantee(exact)
+    promise = Calibration(Sum(columns=50), box(3, bits=0), 1, 0).guarantee(exact)
     assert promise.achieved_epsilon == pytest.approx(pld.get_epsilon_for_delta(0), abs=1e-3)
 
 
@@ -84,13 +90,13 @@ def test_pure_calibration_is_enough_and_not_wasteful(noise, delta, epsilon):
     chosen = privacy.calibrate(sketch, box(3), epsilon, delta, noise=noise)
     assert chosen.scale == pytest.approx(4 * 6 * 2**16 / epsilon, rel=1e-5)
     assert chosen.shares == 1000
-    promise = privacy.Calibration(sketch, box(3), epsilon, delta).guarantee(chosen)
+    promise = Calibration(sketch, box(3), epsilon, delta).guarantee(chosen)
     assert promise.achieved_epsilon <= epsilon
     assert promise.achieved_epsilon == pytest.approx(epsilon, rel=1e-5)
     assert promise.mu is None
     assert promise.slack == 0
     released = math.sqrt(1000 * chosen.variance) * sketch.scale
-    kept = privacy.released_sd(noise, l1=box(3).l1, l2=box(3).l2, sparsity=4, epsilon=epsilon, delta=delta)
+    kept = released_sd(noise, l1=box(3).l1, l2=box(3).l2, sparsity=4, epsilon=epsilon, delta=delta)
     assert released == pytest.approx(kept, rel=1e-4)
 
 
@@ -99,9 +105,7 @@ def test_a_calibrated_scale_is_never_rounded_below_its_epsilon(epsilon, columns)
     sketch = Sum(columns=10)
     for noise in ("discrete-laplace", "gamma-laplace"):
         chosen = privacy.calibrate(sketch, box(columns, bits=3), epsilon, 0, noise=noise)
-        assert (
-            privacy.Calibration(sketch, box(columns, bits=3), epsilon, 0).guarantee(chosen).achieved_epsilon <= epsilon
-        )
+        assert Calibration(sketch, box(columns, bits=3), epsilon, 0).guarantee(chosen).achieved_epsilon <= epsilon
 
 
 def test_the_papers_laplace_noise():
@@ -110,7 +114,7 @@ def test_the_papers_laplace_noise():
     trust = TrustModel(corrupt_clients=7)
     noise = privacy.calibrate(sketch, box(3), 0.5, 0, noise="gamma-laplace", trust=trust, calibration="paper")
     assert noise == GammaLaplace(2 * 2**16 * 10 * 3 / 0.5, 93)
-    promise = privacy.Calibration(sketch, box(3), 0.5, 0, trust=trust, rule="paper").guarantee(noise)
+    promise = Calibration(sketch, box(3), 0.5, 0, trust=trust, rule="paper").guarantee(noise)
     assert promise.achieved_epsilon == pytest.approx(0.05)
     with pytest.raises(GuaranteeError, match="fewer than n/k = 3 expected"):
         privacy.calibrate(
@@ -127,17 +131,17 @@ def test_the_papers_laplace_noise():
 def test_a_pure_guarantee_says_so():
     sketch = Sum(columns=1000)
     noise = privacy.calibrate(sketch, box(2), 1, 0, noise="discrete-laplace")
-    promise = privacy.Calibration(sketch, box(2), 1, 0).guarantee(noise)
+    promise = Calibration(sketch, box(2), 1, 0).guarantee(noise)
     assert Guarantee.from_dict(promise.to_dict()) == promise
     assert str(promise).startswith("pure 1-differential privacy for each of 1,000 clients")
     for words in ("at delta = 0 it gives epsilon = 1", "2^-183", "Theorem 4.8"):
         assert words in str(promise)
-    assert "(1, 1e-06)-differential privacy" in str(privacy.Calibration(sketch, box(2), 1, 1e-6).guarantee(noise))
+    assert "(1, 1e-06)-differential privacy" in str(Calibration(sketch, box(2), 1, 1e-6).guarantee(noise))
 
 
 def test_too_small_a_laplace_is_refused_with_both_epsilons():
     with pytest.raises(GuaranteeError, match=r"epsilon: 1 promised.*epsilon = 4"):
-        privacy.Calibration(Sum(columns=10), box(2, bits=0), 1, 0).guarantee(DiscreteLaplace(1.0, 10))
+        Calibration(Sum(columns=10), box(2, bits=0), 1, 0).guarantee(DiscreteLaplace(1.0, 10))
 
 
 def test_a_scale_that_no_sampler_holds_is_refused():
@@ -158,4 +162,4 @@ def test_deltas_that_even_pure_noise_refuses(noise, delta):
 def test_only_pure_noise_takes_delta_zero(noise):
     with pytest.raises(InputError, match="only discrete-laplace noise gives delta = 0"):
         privacy.calibrate(Sum(columns=100), box(2), 1, 0, noise=noise)
-    assert not privacy.is_pure(noise)
+    assert not is_pure(noise)

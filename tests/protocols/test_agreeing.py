@@ -6,7 +6,8 @@ import pytest
 
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 from support.mpyc_launcher import MPYC_PROGRAMS, by_hand, by_launcher
 
 PROGRAM = MPYC_PROGRAMS / "agreeing_program.py"

@@ -12,9 +12,10 @@ from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.data import Schema, Table, write_csv
 from dpmpc.errors import PartyLost, PartyMissing
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.render.released import byte_fields
+from dpmpc.specification import ReleaseSpec
 
 CLIENTS, WIDTH, ROWS = 4000, 3, 50
 

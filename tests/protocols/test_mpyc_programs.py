@@ -17,9 +17,10 @@ from dpmpc.client import Client, share_batch
 from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost
 from dpmpc.mpyc.share_folders import ShareFolder, write_share_folders, write_task
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
+from dpmpc.specification import ReleaseSpec
 from support.mpyc_identities import write_mpyc_identities
 from support.mpyc_launcher import MPYC_PROGRAMS, PROTOCOLS, by_hand, by_launcher, finish, start
 

@@ -22,15 +22,17 @@ from dpmpc.cli.demonstrations import RELEASES, demonstration
 from dpmpc.client import share_batch
 from dpmpc.data import Schema
 from dpmpc.data_release.mixing_parties import PROGRAM as MIXING
-from dpmpc.datasets import DEMO_FEATURES, DEMO_TARGET, demo_population
-from dpmpc.encoding import FixedPoint
+from dpmpc.datasets import DEMO_FEATURES, demo_population
+from dpmpc.datasets.demo import DEMO_TARGET
+from dpmpc.encoding.fixed_point import FixedPoint
 from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.mpyc.closed_tasks import require_products, require_square
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream, stream_for
 from dpmpc.release import GramRelease
 from dpmpc.sketching import CountSketch
+from dpmpc.specification import ReleaseSpec
 from support import forks
 from support.closed_sketches import UNOPENED_MOMENT, UNOPENED_RIDGE, item_task, products_task
 
@@ -287,7 +289,8 @@ import numpy as np
 from dpmpc import networked
 from dpmpc.client import share_batch
 from dpmpc.data import Schema
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 3000, 1.0, 1e-6))
 done = networked.run_parties("network_programs.without_scipy", task, share_batch(task, np.zeros((3000, 2))))
 print(done.answer)

@@ -11,10 +11,11 @@ import pytest
 from dpmpc import networked, simulation
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.protocols import proved_reports
 from dpmpc.randomness import Stream
-from dpmpc.sharing import FileShare
+from dpmpc.sharing.batch import FileShare
+from dpmpc.specification import ReleaseSpec
 from support import forks
 
 PROGRAM = Path(__file__).parents[2] / "protocols" / "proved_reports.py"

@@ -19,7 +19,8 @@ from bench.system.false_reports import (
     stated,
 )
 from dpmpc.errors import InputError
-from dpmpc.proving import ProofServer, QueryPoint, RowCircuit, decide, joint_randomness
+from dpmpc.proving import ProofServer, QueryPoint, decide, joint_randomness
+from dpmpc.proving.circuit import RowCircuit
 from support.proof_inputs import CIRCUITS, FIELD, SCHEMES, P
 
 BALL, BOX = CIRCUITS["sum, ball"], CIRCUITS["sum, box"]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.proving import ProofServer, ProvedNoise, Prover, QueryPoint, dealing_digest, decide, joint_randomness
-from dpmpc.proving.noise import MOST_COLUMNS
+from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
+from dpmpc.proving.noise import MOST_COLUMNS, ProvedNoise, dealing_digest
 from dpmpc.sharing import ShamirSharing
 from support.proof_inputs import COLLECTION, FIELD, P
 

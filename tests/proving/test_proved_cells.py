@@ -8,18 +8,19 @@ from dpmpc.collection.releasing import ProvedOutputs
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.sealing import FORMAT
 from dpmpc.collection.sealing_suites import SUITES
-from dpmpc.contributions import CellCounts, CellGrid, ItemSketch
-from dpmpc.contributions.cells import multiplied, strategy_matrix
+from dpmpc.contributions.cells import CellCounts, CellGrid, multiplied, strategy_matrix
+from dpmpc.contributions.powers_and_items import ItemSketch
 from dpmpc.data import Schema
 from dpmpc.errors import BatchMismatch, InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.proved_reports import rows_of
-from dpmpc.proving import CellsCircuit, Prover
-from dpmpc.proving.circuit import BASE
+from dpmpc.proving import Prover
+from dpmpc.proving.circuit import BASE, CellsCircuit
 from dpmpc.proving.joint import PART_BYTES
 from dpmpc.proving.query import weighted
 from dpmpc.randomness import KEY_BYTES
-from dpmpc.sharing import ArrayShare
+from dpmpc.sharing.batch import ArrayShare
+from dpmpc.specification import ReleaseSpec
 from support.proof_inputs import FIELD, SCHEMES, P, new_ids, verdicts
 
 GRIDS = (

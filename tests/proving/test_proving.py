@@ -11,23 +11,13 @@ import pytest
 
 from dpmpc._kernels import dispatch
 from dpmpc.errors import InputError, OverflowRisk, PartyMissing
-from dpmpc.proving import (
-    Binding,
-    CellsCircuit,
-    ProofServer,
-    Prover,
-    QueryPoint,
-    RowCircuit,
-    decide,
-    fewest_present,
-    joint_randomness,
-    require_present,
-    soundness_error,
-)
-from dpmpc.proving.circuit import digit_weights, widened_low
-from dpmpc.proving.joint import elements_among, expand_seeds
+from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
+from dpmpc.proving.circuit import CellsCircuit, RowCircuit, digit_weights, widened_low
+from dpmpc.proving.decide import fewest_present, require_present, soundness_error
+from dpmpc.proving.joint import Binding, elements_among, expand_seeds
 from dpmpc.randomness import Stream
-from dpmpc.sharing import AdditiveSharing, ShamirSharing, expand, expand_many
+from dpmpc.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.sharing.batch import expand, expand_many
 from references import proving as reference
 from support.matrix_inputs import each_instruction_set
 from support.proof_inputs import (

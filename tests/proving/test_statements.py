@@ -7,21 +7,17 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from dpmpc.contributions import (
-    CellCounts,
-    CellGrid,
-    Contribution,
-    ItemSketch,
-    PowerSum,
-    Rows,
-    SecondMoments,
-    WhitenedProducts,
-    contribution_from,
-)
+from dpmpc.contributions import Rows, SecondMoments, contribution_from
+from dpmpc.contributions.cells import CellCounts, CellGrid
+from dpmpc.contributions.contribution import Contribution, WhitenedProducts
+from dpmpc.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.data import Column
-from dpmpc.encoding import FixedPoint, plan_modulus
+from dpmpc.encoding.fixed_point import FixedPoint, plan_modulus
 from dpmpc.errors import InputError, OverflowRisk
-from dpmpc.proving import CellsCircuit, ProvedWhitened, proved, widened_ball, with_proofs
+from dpmpc.proving import proved
+from dpmpc.proving.circuit import CellsCircuit
+from dpmpc.proving.contributions import with_proofs
+from dpmpc.proving.statements import ProvedWhitened, widened_ball
 from support.proof_inputs import FIELD, SCHEMES, Exchange, points_of
 
 MATRIX = np.array([[0.7, -0.2, 0.1], [0.1, 0.9, 0.0], [0.0, 0.3, 1.1]])

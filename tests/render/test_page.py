@@ -14,7 +14,7 @@ from dpmpc.cli.main import main
 from dpmpc.data import Schema, Table, write_csv
 from dpmpc.estimators.ridge import RidgeFit
 from dpmpc.network.meter import tenths
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.privacy import Guarantee
 from dpmpc.randomness import Stream
 from dpmpc.release import Release
@@ -25,6 +25,7 @@ from dpmpc.results import NumberTable, Result
 from dpmpc.results.drawing import COLOURS, figures, short
 from dpmpc.results.page import command_line, page, write_page
 from dpmpc.results.plots import Effects
+from dpmpc.specification import ReleaseSpec
 from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"

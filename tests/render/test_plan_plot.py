@@ -9,10 +9,11 @@ import pytest
 
 from dpmpc.cli.main import main
 from dpmpc.data import Schema
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.planning.advice import Forecast
 from dpmpc.planning.prediction import LowRank, Population, Regression, Scenario, error_of
 from dpmpc.render.plan_plot import over_clients, over_epsilon
+from dpmpc.specification import ReleaseSpec
 
 PLAN = ["plan", "--clients", "100000", "--columns", "6", "--epsilon", "1", "--delta", "1e-6"]
 

@@ -16,8 +16,10 @@ from dpmpc import ReleaseSpec, Schema, design
 from dpmpc.cli.main import main
 from dpmpc.collection.series import Series
 from dpmpc.collection.verifying import verify
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Codebook, Variable, read_cells
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Codebook
+from dpmpc.data.table_files import read_cells
+from dpmpc.data.variables import Variable
 from dpmpc.errors import VerificationFailed
 from dpmpc.estimators.table_one_fit import TableOneFit
 from dpmpc.privacy import bound_in_words

@@ -8,7 +8,8 @@ import pytest
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
+from dpmpc.specification import ReleaseSpec
 
 BOUNDS = Schema.unit(["a", "b", "c"])
 UNITS = Schema(

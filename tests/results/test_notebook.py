@@ -9,9 +9,11 @@ from dpmpc import RidgeRegression
 from dpmpc.data import Schema, Table
 from dpmpc.data_release import RMGM
 from dpmpc.mutual_information import AdditiveNoise
-from dpmpc.planning import ReleaseSpec, design
-from dpmpc.privacy import BudgetLedger, Cost
+from dpmpc.planning import design
+from dpmpc.privacy import BudgetLedger
+from dpmpc.privacy.composition import Cost
 from dpmpc.results.notebook import facts_html, statement_html
+from dpmpc.specification import ReleaseSpec
 
 EVIL = "<script>alert('x')</script>&"
 

@@ -8,7 +8,8 @@ import sys
 import pytest
 
 from dpmpc.errors import InputError
-from dpmpc.results import NumberTable, latex_text, number_text
+from dpmpc.results import NumberTable
+from dpmpc.results.number_tables import latex_text, number_text
 
 HOSTILE = ["a_b & 50%", "=1+1", "<script>", "esc\x1b[31m"]
 TABLE = NumberTable("Title", {"x": [1 / 3, 1e-9, math.nan, 2.0]}, HOSTILE, notes=["n_1 < 2"])

@@ -1,6 +1,7 @@
 """What a report says as text: a simulation first, a verdict before the guarantee, and no character that acts."""
 
-from dpmpc.results import GuaranteeInWords, NumberTable, Report, Result
+from dpmpc.results import NumberTable, Result
+from dpmpc.results.result import GuaranteeInWords, Report
 
 
 def report(simulation=None, **result):

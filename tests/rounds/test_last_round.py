@@ -7,12 +7,13 @@ import numpy as np
 import pytest
 
 from bench.secure_sketching.simulation import exact_sums, noiseless, opened
-from dpmpc.contributions import Scores
+from dpmpc.contributions.scores import Scores
 from dpmpc.data import Schema
 from dpmpc.errors import InputError
-from dpmpc.planning import ReleaseSpec
-from dpmpc.rounds import LeastSquares, LogisticModel, PoissonModel, Releases
 from dpmpc.rounds.last_round import Estimate, last_rounds, read_last_rounds, variances
+from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel
+from dpmpc.rounds.releases import Releases
+from dpmpc.specification import ReleaseSpec
 
 ONE, TWO = (0.5,), (0.2, 0.3)  # shares of the last rounds: of a linear model, of a curved one
 

@@ -8,27 +8,21 @@ import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import networked, simulation
-from dpmpc.contributions import ClippedScores, Logistic, Scores, SecondMoments
+from dpmpc.contributions import SecondMoments
+from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.contributions.scores import Logistic, Scores
 from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.planning import ReleaseSpec
-from dpmpc.privacy import composed_epsilon
-from dpmpc.privacy.composition import Cost
+from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.randomness import stream_for
 from dpmpc.release import Release
-from dpmpc.rounds import (
-    Estimate,
-    LeastSquares,
-    LogisticModel,
-    PoissonModel,
-    Releases,
-    SavedReleases,
-    fit_in_rounds,
-    rounds_of,
-    shares_of,
-)
-from dpmpc.rounds.fit import _nearer_the_estimate
+from dpmpc.rounds import SavedReleases
+from dpmpc.rounds.fit import _nearer_the_estimate, fit_in_rounds, rounds_of, shares_of
+from dpmpc.rounds.last_round import Estimate
+from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel
+from dpmpc.rounds.releases import Releases
 from dpmpc.rounds.start import Whitened, logistic_start
+from dpmpc.specification import ReleaseSpec
 
 SCHEMA = Schema.unit(("a", "b", "y"))
 

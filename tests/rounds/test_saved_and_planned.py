@@ -7,22 +7,16 @@ import numpy as np
 import pytest
 
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.baselines import maximum_likelihood
+from dpmpc.baselines.likelihood import maximum_likelihood
 from dpmpc.contributions import contribution_from
 from dpmpc.data import Column, Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.planning.prediction import Population
-from dpmpc.rounds import (
-    Assumed,
-    LeastSquares,
-    LogisticModel,
-    PoissonModel,
-    Releases,
-    SavedReleases,
-    fit_in_rounds,
-    outlook,
-    shares_of,
-)
+from dpmpc.rounds import SavedReleases, outlook
+from dpmpc.rounds.fit import fit_in_rounds, shares_of
+from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel
+from dpmpc.rounds.outlook import Assumed
+from dpmpc.rounds.releases import Releases
 from dpmpc.specification import ReleaseSpec
 
 SCHEMA = Schema.unit(("a", "b", "y"))

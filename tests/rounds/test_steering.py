@@ -10,12 +10,14 @@ import numpy as np
 import pytest
 
 from dpmpc import simulation
-from dpmpc.contributions import ClippedScores, sigmoid
+from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.contributions.scores import sigmoid
 from dpmpc.data import Schema
-from dpmpc.planning import ReleaseSpec
 from dpmpc.randomness import Stream
-from dpmpc.rounds import LeastSquares, LogisticModel, PoissonModel, Releases
+from dpmpc.rounds.models import LeastSquares, LogisticModel, PoissonModel
+from dpmpc.rounds.releases import Releases
 from dpmpc.rounds.steering import _SCALES, Steering, aim, clip_multiple, posterior
+from dpmpc.specification import ReleaseSpec
 
 FIRST = 0.2  # share of the second moments
 

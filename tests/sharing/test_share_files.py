@@ -7,18 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dpmpc.encoding import Mersenne61, ring_named
+from dpmpc.encoding.ring import Mersenne61, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import Stream
-from dpmpc.sharing import (
-    ArrayShare,
-    FileShare,
-    SeededShare,
-    expand,
-    open_share,
-    save_share,
-)
-from dpmpc.sharing.batch import Expansion
+from dpmpc.sharing.batch import ArrayShare, Expansion, FileShare, SeededShare, expand, open_share, save_share
 from references import sharing as reference
 from support.sharing_inputs import KEY, P, words
 

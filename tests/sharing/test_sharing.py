@@ -8,16 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from dpmpc.encoding import Mersenne61, Ring64
+from dpmpc.encoding.ring import Mersenne61, Ring64
 from dpmpc.errors import InconsistentShares, InputError
 from dpmpc.randomness import Stream
-from dpmpc.sharing import (
-    AdditiveSharing,
-    ArrayShare,
-    SeededShare,
-    ShamirSharing,
-    expand,
-)
+from dpmpc.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.sharing.batch import ArrayShare, SeededShare, expand
 from references import sharing as reference
 from support.sharing_inputs import KEY, P, secret, words
 

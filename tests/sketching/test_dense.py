@@ -19,9 +19,12 @@ from dpmpc._kernels import dense as kernel
 from dpmpc.data import Schema
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import noise_from
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.randomness import Stream
-from dpmpc.sketching import PIECE, BernoulliMixing, Rademacher, sketch_from
+from dpmpc.sketching import BernoulliMixing, sketch_from
+from dpmpc.sketching.dense import Rademacher
+from dpmpc.sketching.public_matrix import PIECE
+from dpmpc.specification import ReleaseSpec
 from references import sketch as reference
 from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 

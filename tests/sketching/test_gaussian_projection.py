@@ -5,7 +5,7 @@ import pytest
 import scipy.stats
 
 from dpmpc.errors import InputError
-from dpmpc.sketching import GaussianProjection
+from dpmpc.sketching.dense import GaussianProjection
 
 
 def test_entries_are_independent_standard_normals():

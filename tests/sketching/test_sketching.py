@@ -15,7 +15,9 @@ from hypothesis import strategies as st
 from dpmpc._kernels import sketch as kernel
 from dpmpc.encoding.ring import Mersenne61, Ring64
 from dpmpc.errors import InputError
-from dpmpc.sketching import OSNAP, PIECE, CountSketch, PublicMatrix, Sum, sketch_from
+from dpmpc.sketching import OSNAP, CountSketch, PublicMatrix, sketch_from
+from dpmpc.sketching.public_matrix import PIECE
+from dpmpc.sketching.sparse import Sum
 from references import sketch as reference
 from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
 

@@ -13,7 +13,7 @@ import pytest
 
 from dpmpc.data import Table, write_csv
 from dpmpc.errors import InputError, SpoolError
-from dpmpc.storage import locked, require_private, whole, write_private
+from dpmpc.storage.files import locked, require_private, whole, write_private
 from support.hostile.preparers import plant_links
 
 
@@ -118,7 +118,7 @@ def test_private_files_are_private_from_the_first_byte(tmp_path):
 
 KILLED = """
 import sys, time
-from dpmpc.storage import whole
+from dpmpc.storage.files import whole
 with whole(sys.argv[1]) as file:
     file.write(b"half")
     file.flush()

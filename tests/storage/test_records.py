@@ -10,7 +10,8 @@ import pytest
 
 from dpmpc.errors import GuaranteeError, InputError
 from dpmpc.noise import DiscreteGaussian, Noise, noise_from
-from dpmpc.storage import Record, canonical, fields_of, plain
+from dpmpc.storage import Record, canonical
+from dpmpc.storage.records import fields_of, plain
 
 
 class Part(Record, frozen=True):

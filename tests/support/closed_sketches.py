@@ -2,8 +2,8 @@
 
 from dpmpc.data import Column, Schema
 from dpmpc.mpyc.closed_tasks import design_products, design_square
-from dpmpc.planning import ReleaseSpec
 from dpmpc.planning.designing import public_seed
+from dpmpc.specification import ReleaseSpec
 
 UNOPENED_MOMENT, UNOPENED_RIDGE = "dpmpc.protocols.unopened_moment", "dpmpc.protocols.unopened_ridge"
 

@@ -1,6 +1,6 @@
 """Budgets and sensitivities that the tests of privacy have in common."""
 
-from dpmpc.encoding import FixedPoint
+from dpmpc.encoding.fixed_point import FixedPoint
 
 
 def box(columns, bits=16):

@@ -5,7 +5,8 @@ import secrets
 import numpy as np
 
 from dpmpc.encoding.ring import Mersenne61
-from dpmpc.proving import CellsCircuit, ProofServer, Prover, QueryPoint, RowCircuit, decide, joint_randomness
+from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
+from dpmpc.proving.circuit import CellsCircuit, RowCircuit
 from dpmpc.randomness import Stream
 from dpmpc.sharing import AdditiveSharing, ShamirSharing
 

@@ -12,8 +12,9 @@ from dpmpc.collection.reports import make_reports
 from dpmpc.collection.sealing import SECRET_BYTES, report_id
 from dpmpc.collection.server_entries import ServerEntry
 from dpmpc.collection.task_file import Collection
-from dpmpc.contributions import CellCounts
-from dpmpc.data import Codebook, Column, Schema, Variable
+from dpmpc.contributions.cells import CellCounts
+from dpmpc.data import Codebook, Column, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.proved_reports import circuit_of, unpacked
 from dpmpc.proving.circuit import FIELD
 from dpmpc.randomness import KEY_BYTES, Stream

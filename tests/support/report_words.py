@@ -5,7 +5,7 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpmpc.randomness import KEY_BYTES, Label
-from dpmpc.sharing import expand
+from dpmpc.sharing.batch import expand
 
 
 def words_of(form, body):

@@ -16,10 +16,11 @@ import numpy as np
 
 from dpmpc.collection.reports import records_of
 from dpmpc.collection.verifying import verify
-from dpmpc.contributions import CellCounts, CellGrid
+from dpmpc.contributions.cells import CellCounts, CellGrid
 from dpmpc.errors import CollectionClosed, DpmpcError, ReportRejected
 from dpmpc.proved_reports import circuit_of, scheme_of
-from dpmpc.proving import ProvedShares, Prover
+from dpmpc.proving import Prover
+from dpmpc.proving.prove import ProvedShares
 from support.proved_collections import PROVED, converse, honest_sums, put, rows_of_clients, states, without_noise
 from support.release_processes import COUNT, filled
 

@@ -16,9 +16,10 @@ import numpy as np
 from dpmpc import analyst
 from dpmpc.client import Client
 from dpmpc.data import Schema
-from dpmpc.planning import ReleaseSpec, design
+from dpmpc.planning import design
 from dpmpc.server import transform
 from dpmpc.sharing.batch import ArrayShare
+from dpmpc.specification import ReleaseSpec
 
 
 class Stranger(Client):
