@@ -194,7 +194,7 @@ async def _feed_http(servers: Servers, count: int, changes: random.Random) -> di
     """Send mutated uploads and heads to the application; any answer but a refusal must be to a valid part of it."""
     from dpmpc.collection.admission import Limits
     from dpmpc.collection.connections import listen, serve_http
-    from dpmpc.collection.doors import OWN_UPLOADS
+    from dpmpc.collection.endpoints import OWN_UPLOADS
     from dpmpc.collection.service import Service
     from dpmpc.collection.serving import keys_and_door
 

@@ -38,7 +38,7 @@ from bench.harness import machine, markdown, summary, write
 from bench.system.collection_servers import Servers
 from bench.system.ports import HOST, free_ports
 from dpmpc.client import Client
-from dpmpc.collection.doors import OWN_UPLOADS, SEALED_UPLOADS
+from dpmpc.collection.endpoints import OWN_UPLOADS, SEALED_UPLOADS
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
 from dpmpc.collection.task_file import Collection

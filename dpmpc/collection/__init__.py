@@ -12,6 +12,7 @@ How a report travels:
 `reports`     what a report holds for one server (`report_ids`)
 `sealing`     how one report holds what is for each server, closed to all others (`sealing_suites`)
 `seal_folder` a server's private keys for that; `added_keys` are those that it publishes after the beginning
+`endpoints`   the paths of HTTP, and which answers are final
 `submission`  how a client makes, keeps (`pending`) and sends them (`uploader`)
 `sealed_uploads` what a server does with a report: it opens its own part, and `doors` hands on the rest
 `withdrawals` how a server takes a report back until the release; `withdrawing` asks servers for that, and
@@ -21,7 +22,7 @@ How a report travels:
 The server process:
 
 `serving`     sockets, TLS and signals; `workers` are several processes of one server
-`connections` who is connected, and how long
+`connections` the sockets at its places
 `service`     what is answered to which request of HTTP: `admission` (who may send how much), `replies`, `front_page`
 `state`       how far the collection has come here, the one answer of all (`status` is what others are told of it)
 `metrics`     what is counted, and `logs` what is logged

@@ -6,9 +6,9 @@ then goes into the *outbox*, and is tried again until the collection closes.
 
 Promised: a report for which `Door.hand_on` returned is durable in the outbox for each server that has not given a final
 answer; after a crash before that, the client has no answer and repeats. An entry ends only at a final answer
-(`FINAL`) or when the collection closes. There is one entry at most for each report that this server stores or has
-withdrawn, and each other server. Not promised: that a door hands anything on; a client that wants to know tries another
-door.
+(`endpoints.FINAL`) or when the collection closes. There is one entry at most for each report that this server stores or
+has withdrawn, and each other server. Not promised: that a door hands anything on; a client that wants to know tries
+another door.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 
 from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
+from dpmpc.collection.endpoints import FINAL, MOST_WITHDRAWALS, SEALED_UPLOADS, UNREACHABLE, WITHDRAWALS, Status
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.sealing import SealedReports, id_of
 from dpmpc.collection.task_file import Collection
@@ -41,13 +42,6 @@ try:
 except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
-STORED = 200
-FINAL = frozenset({STORED, 400, 401, 403, 404, 409, 410})  # answers after which nobody tries again
-UNREACHABLE = "unreachable"
-SEALED_UPLOADS = "/v2/collections/{digest}/reports"
-OWN_UPLOADS = f"{SEALED_UPLOADS}/here"  # which are not handed on: the client sends them to every server itself
-WITHDRAWALS = "/v2/collections/{digest}/withdrawals"
-MOST_WITHDRAWALS = 16  # in one request
 GROUP_REPORTS = 256  # most that are handed to another server in one request
 GROUP_BYTES = 1 << 18
 HANDING_SECONDS = 5.0  # that a client waits for the other servers; what they have not answered then is for the outbox
@@ -61,7 +55,6 @@ _TABLES = (
     "CREATE TABLE IF NOT EXISTS waiting (server INTEGER, id BLOB, PRIMARY KEY (server, id))",
 )
 
-Status = int | str  # of HTTP, or `UNREACHABLE`
 Answer = Annotated[int, msgspec.Meta(ge=100, le=599)]
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 from dpmpc.collection.added_keys import KeyList
 from dpmpc.collection.admission import Refusal
-from dpmpc.collection.doors import STORED, Door, Status
+from dpmpc.collection.doors import Door
+from dpmpc.collection.endpoints import STORED, Status
 from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.metrics import Metrics
 from dpmpc.collection.replies import Reply

@@ -39,7 +39,7 @@ import msgspec
 from aiohttp import web
 from msgspec import structs
 
-from dpmpc.collection import doors, front_page
+from dpmpc.collection import doors, endpoints, front_page
 from dpmpc.collection.added_keys import ADDED_KEYS
 from dpmpc.collection.admission import Admission, Limits, Refusal, caller_of
 from dpmpc.collection.group_commit import GroupCommit
@@ -112,10 +112,10 @@ class Service:
         """Return the aiohttp application for clients."""
         application = self._application(
             {
-                ("POST", doors.SEALED_UPLOADS): self._upload,
-                ("POST", doors.OWN_UPLOADS): self._upload,
-                ("OPTIONS", doors.SEALED_UPLOADS): self._allow,
-                ("POST", doors.WITHDRAWALS): self._withdraw,
+                ("POST", endpoints.SEALED_UPLOADS): self._upload,
+                ("POST", endpoints.OWN_UPLOADS): self._upload,
+                ("OPTIONS", endpoints.SEALED_UPLOADS): self._allow,
+                ("POST", endpoints.WITHDRAWALS): self._withdraw,
                 ("GET", ADDED_KEYS): self._hand_out_keys,
                 ("GET", "/v1/collection"): self._describe,
                 ("GET", "/"): self._welcome,
@@ -134,8 +134,8 @@ class Service:
         """Return the aiohttp application for the other servers, which a listener with their certificates serves."""
         application = self._application(
             {
-                ("POST", doors.SEALED_UPLOADS): self._upload,
-                ("POST", doors.WITHDRAWALS): self._withdraw,
+                ("POST", endpoints.SEALED_UPLOADS): self._upload,
+                ("POST", endpoints.WITHDRAWALS): self._withdraw,
                 ("GET", ADDED_KEYS): self._hand_out_keys,
             }
         )
@@ -250,7 +250,7 @@ class Service:
     async def _take(self, request: Any) -> Reply:
         size = self._sealed.report_bytes
         peer = self._peer(request) if PEERS in request.app else None
-        handed_on = not request.path.endswith(doors.OWN_UPLOADS.rpartition("/")[2])
+        handed_on = not request.path.endswith(endpoints.OWN_UPLOADS.rpartition("/")[2])
         door = peer if peer is not None else self._server if handed_on else None
         sender = _sender(request)
         length = self._admit(request, size, limited=peer is None)

@@ -23,7 +23,7 @@ import aiohttp
 import msgspec
 
 from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
-from dpmpc.collection.doors import FINAL, OWN_UPLOADS, SEALED_UPLOADS, STORED, Status
+from dpmpc.collection.endpoints import FINAL, OWN_UPLOADS, SEALED_UPLOADS, STORED, Status
 from dpmpc.collection.pending import Pending, PendingRecord
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import (

@@ -21,7 +21,8 @@ from __future__ import annotations
 import asyncio
 
 from dpmpc.collection.admission import Refusal
-from dpmpc.collection.doors import MOST_WITHDRAWALS, Door
+from dpmpc.collection.doors import Door
+from dpmpc.collection.endpoints import MOST_WITHDRAWALS
 from dpmpc.collection.group_commit import GroupCommit
 from dpmpc.collection.replies import Reply
 from dpmpc.collection.report_store import ReportStore

@@ -23,7 +23,7 @@ import aiohttp
 import msgspec
 
 from dpmpc.collection.added_keys import AddedKey
-from dpmpc.collection.doors import MOST_WITHDRAWALS, WITHDRAWALS
+from dpmpc.collection.endpoints import MOST_WITHDRAWALS, WITHDRAWALS
 from dpmpc.collection.pending import secrets_in
 from dpmpc.collection.roster import Ticket
 from dpmpc.collection.sealing import SealedWithdrawals, report_id

@@ -12,7 +12,7 @@ import pytest
 
 from bench.system.collection_servers import Servers
 from dpmpc.collection.connections import listen
-from dpmpc.collection.doors import SEALED_UPLOADS, WITHDRAWALS
+from dpmpc.collection.endpoints import SEALED_UPLOADS, WITHDRAWALS
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.network.identity import pinning_context
 from support.hostile.strangers import pipeline

@@ -17,7 +17,8 @@ from dpmpc.cli.main import main
 from dpmpc.client import Client
 from dpmpc.collection import doors as doors_module
 from dpmpc.collection.added_keys import ADDED_KEYS
-from dpmpc.collection.doors import OWN_UPLOADS, Door, Outbox
+from dpmpc.collection.doors import Door, Outbox
+from dpmpc.collection.endpoints import OWN_UPLOADS
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.reports import ReportFormat, make_reports

@@ -21,7 +21,7 @@ import numpy as np
 import pytest
 
 from bench.system.collection_servers import Servers
-from dpmpc.collection.doors import SEALED_UPLOADS
+from dpmpc.collection.endpoints import SEALED_UPLOADS
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.roster import read_tickets

@@ -24,7 +24,7 @@ from dpmpc.cli.options import address
 from dpmpc.client import Client
 from dpmpc.collection import uploader
 from dpmpc.collection.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
-from dpmpc.collection.doors import OWN_UPLOADS
+from dpmpc.collection.endpoints import OWN_UPLOADS
 from dpmpc.collection.group_commit import GroupCommit, NoRoom
 from dpmpc.collection.pending import Pending
 from dpmpc.collection.reports import ReportFormat, make_reports

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from bench.system.collection_servers import Servers
-from dpmpc.collection.doors import WITHDRAWALS
+from dpmpc.collection.endpoints import WITHDRAWALS
 from dpmpc.collection.sealing import SECRET_BYTES, report_id
 from dpmpc.collection.server_folder import ServerFolder
 from dpmpc.collection.state import CLOCK_SECONDS

@@ -9,7 +9,8 @@ import pytest
 from bench.system.collection_servers import Servers
 from dpmpc.cli.main import main
 from dpmpc.client import Client
-from dpmpc.collection.doors import MOST_WITHDRAWALS, WITHDRAWALS, Door, Outbox
+from dpmpc.collection.doors import Door, Outbox
+from dpmpc.collection.endpoints import MOST_WITHDRAWALS, WITHDRAWALS
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.roster import Roster, draw_tickets, write_roster, write_tickets

@@ -10,7 +10,7 @@ from bench.system.collection_servers import Servers
 from dpmpc.cli.main import main
 from dpmpc.collection import withdrawing
 from dpmpc.collection.certificate import quorum
-from dpmpc.collection.doors import MOST_WITHDRAWALS
+from dpmpc.collection.endpoints import MOST_WITHDRAWALS
 from dpmpc.collection.roster import draw_tickets, write_roster, write_tickets
 from dpmpc.collection.sealing import report_id
 from dpmpc.collection.withdrawal_verdict import fewest_confirming, verdict

@@ -20,7 +20,7 @@ import aiohttp
 import numpy as np
 
 from dpmpc.client import Client
-from dpmpc.collection.doors import SEALED_UPLOADS
+from dpmpc.collection.endpoints import SEALED_UPLOADS
 from dpmpc.collection.report_ids import ID_BYTES
 from dpmpc.collection.reports import make_reports
 from dpmpc.collection.sealing import SealedReports
