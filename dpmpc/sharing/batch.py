@@ -32,7 +32,7 @@ from dpmpc.arguments import require_bytes, require_whole
 from dpmpc.encoding.ring import Ring, Words, elements, output, ring_named
 from dpmpc.errors import InputError
 from dpmpc.randomness import KEY_BYTES, Label, Stream, fill_key_streams
-from dpmpc.storage.release_file import MAGIC, MOST_AXES
+from dpmpc.storage.npy_headers import MAGIC, MOST_AXES
 from dpmpc.system import drop_from_cache, reserve
 from dpmpc.untrusted import ReadError, open_regular, read_json
 
