@@ -39,10 +39,10 @@ SETTINGS: dict[str, list[str]] = {
 PEER = "pyarrow and scikit-learn"
 #: What a process spends its time on: function -> stage.
 HOOKS = {
-    "dpmpc.data:read_table": "read the file",
+    "dpmpc.data.table_files:read_table": "read the file",
     "dpmpc.cli.fit_models:RidgeFitModel.check": "check the table",
     "dpmpc.planning:design": "calibrate",
-    "dpmpc.contributions:Contribution.encode_raw": "clip and encode",
+    "dpmpc.contributions.contribution:Contribution.encode_raw": "clip and encode",
     "dpmpc.noise:Noise.sample": "noise",
     "dpmpc.networked:share_batch": "share",
     "dpmpc.sharing.batch:FileShare.create": "store shares",

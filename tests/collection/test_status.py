@@ -37,6 +37,7 @@ from support.hostile import strangers
 from support.seal_keys import key_in
 from support.sealed_doors import path_of, sealed_for
 from support.services import asking, service_in
+from support.waiting import until
 
 NOW = datetime.datetime(2027, 2, 1, 12, tzinfo=datetime.UTC)
 HOUR = datetime.timedelta(hours=1)
@@ -392,10 +393,10 @@ def test_opening_and_closing_are_logged(entries, tmp_path, caplog, monkeypatch):
     async def run():
         with service_in(tmp_path, collection, now=lambda: clock[0]) as (one, _):
             telling = asyncio.create_task(one.tell_times())
-            for now in (NOW, NOW + DAY):
-                await asyncio.sleep(0.1)
+            for lines, now in enumerate((NOW, NOW + DAY), start=1):
+                await until(lambda lines=lines: len(caplog.records) >= lines)
                 clock[0] = now
-            await asyncio.sleep(0.1)
+            await until(lambda: len(caplog.records) >= 3)
             telling.cancel()
             await one.close()
 
