@@ -15,7 +15,7 @@ from dpmpc.errors import InputError
 
 HOST = "127.0.0.1"
 LOWEST, END = 10_000, 32_000
-_STRIDE = 211  # between the places where processes of neighbouring numbers begin
+_STRIDE = 13_597  # between processes of neighbouring numbers: by the golden section of the range, so all lie far apart
 
 
 class _Place:
