@@ -25,20 +25,7 @@ from numpy.typing import NDArray
 from bench.secure_sketching.real_data import elevation
 from dpmpc import datasets
 from dpmpc.data import Column, Schema, Table
-from dpmpc.datasets.data_release import (
-    BIKE_BOUNDS,
-    BIKE_TARGET,
-    INSURANCE_BOUNDS,
-    INSURANCE_TARGET,
-    SGEMM_BOUNDS,
-    SGEMM_TARGET,
-    SUPERCONDUCT_BOUNDS,
-    SUPERCONDUCT_TARGET,
-    load_bike,
-    load_insurance,
-    load_sgemm,
-    load_superconduct,
-)
+from dpmpc.datasets import data_release as published
 from dpmpc.datasets.mutual_information import load_mnist_4_9
 from dpmpc.datasets.secure_sketching import ELEVATION_BOUNDS, ELEVATION_TARGET, POWER_BOUNDS, POWER_TARGET
 from dpmpc.noise.floating import Gaussian
@@ -175,9 +162,9 @@ DIGITS_BOUNDS = Schema(
 SETS = (
     RegressionSet(
         "Insurance",
-        load_insurance,
-        INSURANCE_BOUNDS,
-        INSURANCE_TARGET,
+        published.load_insurance,
+        published.INSURANCE_BOUNDS,
+        published.INSURANCE_TARGET,
         "whole; four regions add up to the intercept's column",
         "INSURANCE_BOUNDS",
     ),
@@ -197,12 +184,12 @@ SETS = (
         "pixels averaged over 4 x 4, each in [0, 1]; the label is -1 or 1",
         "bench.curators.problem.DIGITS_BOUNDS",
     ),
-    RegressionSet("Bike", load_bike, BIKE_BOUNDS, BIKE_TARGET, "whole", "BIKE_BOUNDS"),
+    RegressionSet("Bike", published.load_bike, published.BIKE_BOUNDS, published.BIKE_TARGET, "whole", "BIKE_BOUNDS"),
     RegressionSet(
         "Superconduct",
-        load_superconduct,
-        SUPERCONDUCT_BOUNDS,
-        SUPERCONDUCT_TARGET,
+        published.load_superconduct,
+        published.SUPERCONDUCT_BOUNDS,
+        published.SUPERCONDUCT_TARGET,
         "the 19,475 rows of 21,263 whose target is at hand; 81 features that nearly depend on each other",
         "SUPERCONDUCT_BOUNDS",
     ),
@@ -217,9 +204,9 @@ SETS = (
     ),
     RegressionSet(
         "SGEMM",
-        load_sgemm,
-        SGEMM_BOUNDS,
-        SGEMM_TARGET,
+        published.load_sgemm,
+        published.SGEMM_BOUNDS,
+        published.SGEMM_TARGET,
         "every fifth of 241,600; the logarithm of the run time",
         "SGEMM_BOUNDS",
         every=5,

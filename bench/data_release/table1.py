@@ -50,16 +50,7 @@ from bench.data_release.common import (
 from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.data import Column, Schema, Table
-from dpmpc.datasets.data_release import (
-    BIKE_BOUNDS,
-    INSURANCE_BOUNDS,
-    SGEMM_BOUNDS,
-    SUPERCONDUCT_BOUNDS,
-    load_bike,
-    load_insurance,
-    load_sgemm,
-    load_superconduct,
-)
+from dpmpc.datasets import data_release as published
 from dpmpc.datasets.dataset_files import data_folder
 from dpmpc.datasets.secure_sketching import SONGS_BOUNDS, SONGS_FILE, SONGS_NAMES, SONGS_TARGET, load_songs
 from dpmpc.estimators import RidgeRegression
@@ -103,7 +94,7 @@ class RealData:
 
 def gpu() -> Table:
     """Read the kernel's parameters and its mean time in milliseconds: the paper predicts that, not its logarithm."""
-    values = load_sgemm().values
+    values = published.load_sgemm().values
     return Table(GPU_BOUNDS.names, np.column_stack([values[:, :-1], np.exp(values[:, -1])]))
 
 
@@ -113,26 +104,26 @@ def songs() -> Table:
 
 
 SONGS_BOUNDS = SONGS_BOUNDS.select((*SONGS_NAMES[1:], SONGS_TARGET))
-GPU_BOUNDS = Schema((*SGEMM_BOUNDS.columns[:-1], Column("run_ms", 10, 10_000)))
+GPU_BOUNDS = Schema((*published.SGEMM_BOUNDS.columns[:-1], Column("run_ms", 10, 10_000)))
 MEASURED = (
     RealData(
         "Insurance",
-        load_insurance,
-        INSURANCE_BOUNDS,
+        published.load_insurance,
+        published.INSURANCE_BOUNDS,
         5,
         {OLS: 0.008, 1.0: (0.7015, 0.0791, 0.0805), 0.3: (0.7550, 0.0782, 0.0850), 0.1: (0.7263, 0.0793, 0.0832)},
     ),
     RealData(
         "Bike",
-        load_bike,
-        BIKE_BOUNDS,
+        published.load_bike,
+        published.BIKE_BOUNDS,
         5,
         {OLS: 0.017, 1.0: (0.8105, 0.0581, 0.0691), 0.3: (0.9080, 0.0711, 0.0703), 0.1: (0.8792, 0.0700, 0.0707)},
     ),
     RealData(
         "Superconductor",
-        load_superconduct,
-        SUPERCONDUCT_BOUNDS,
+        published.load_superconduct,
+        published.SUPERCONDUCT_BOUNDS,
         10,
         {OLS: 0.009, 1.0: (0.9794, 0.0659, 0.0670), 0.3: (1.0075, 0.0707, 0.0704), 0.1: (0.9220, 0.0699, 0.0704)},
     ),

@@ -22,20 +22,7 @@ from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc import datasets
 from dpmpc.data import Schema, Table
-from dpmpc.datasets.data_release import (
-    BIKE_BOUNDS,
-    BIKE_TARGET,
-    INSURANCE_BOUNDS,
-    INSURANCE_TARGET,
-    SGEMM_BOUNDS,
-    SGEMM_TARGET,
-    SUPERCONDUCT_BOUNDS,
-    SUPERCONDUCT_TARGET,
-    load_bike,
-    load_insurance,
-    load_sgemm,
-    load_superconduct,
-)
+from dpmpc.datasets import data_release as published
 from dpmpc.datasets.secure_sketching import POWER_BOUNDS
 from dpmpc.errors import UtilityWarning
 from dpmpc.estimators import RidgeRegression
@@ -76,11 +63,15 @@ def _chosen(
 DATA: dict[str, Callable[[], tuple[Table, Schema]]] = {
     "household, sub-metering 3": lambda: _chosen(datasets.load_power, POWER_BOUNDS, "Sub_metering_3"),
     "household, active power": lambda: _chosen(datasets.load_power, POWER_BOUNDS, "Global_active_power"),
-    "bike": lambda: _chosen(load_bike, BIKE_BOUNDS, BIKE_TARGET),
-    "superconduct, 20 features": lambda: _chosen(load_superconduct, SUPERCONDUCT_BOUNDS, SUPERCONDUCT_TARGET, 20),
-    "superconduct": lambda: _chosen(load_superconduct, SUPERCONDUCT_BOUNDS, SUPERCONDUCT_TARGET),
-    "sgemm": lambda: _chosen(load_sgemm, SGEMM_BOUNDS, SGEMM_TARGET),
-    "insurance": lambda: _chosen(load_insurance, INSURANCE_BOUNDS, INSURANCE_TARGET),
+    "bike": lambda: _chosen(published.load_bike, published.BIKE_BOUNDS, published.BIKE_TARGET),
+    "superconduct, 20 features": lambda: _chosen(
+        published.load_superconduct, published.SUPERCONDUCT_BOUNDS, published.SUPERCONDUCT_TARGET, 20
+    ),
+    "superconduct": lambda: _chosen(
+        published.load_superconduct, published.SUPERCONDUCT_BOUNDS, published.SUPERCONDUCT_TARGET
+    ),
+    "sgemm": lambda: _chosen(published.load_sgemm, published.SGEMM_BOUNDS, published.SGEMM_TARGET),
+    "insurance": lambda: _chosen(published.load_insurance, published.INSURANCE_BOUNDS, published.INSURANCE_TARGET),
 }
 
 

@@ -12,4 +12,5 @@ MOST_WITHDRAWALS = 16  # in one request
 STORED = 200
 FINAL = frozenset({STORED, 400, 401, 403, 404, 409, 410})  # answers after which a sender does not try again
 UNREACHABLE = "unreachable"
+LOOPBACK = ("127.0.0.1", "::1", "localhost")  # hosts of this machine, which plain HTTP is for
 Status = int | str  # of HTTP, or `UNREACHABLE`

@@ -32,6 +32,7 @@ import abc
 import dataclasses
 import functools
 import hashlib
+import itertools
 import logging
 from collections.abc import Sequence
 from pathlib import Path
@@ -96,7 +97,12 @@ class SealedMessages(abc.ABC):
     @functools.cached_property
     def report_bytes(self) -> int:
         """Length of a message."""
-        return _START + sum(self.record_bytes)
+        return self._starts[-1]
+
+    @functools.cached_property
+    def _starts(self) -> tuple[int, ...]:
+        """Where the part of each server begins, and where the last one ends."""
+        return tuple(itertools.accumulate(self.record_bytes, initial=_START))
 
     def sealed(self, report: bytes, parts: Sequence[bytes]) -> bytes:
         """Return the message under the id of a report that holds these parts, one for each server."""
@@ -108,8 +114,7 @@ class SealedMessages(abc.ABC):
 
     def part(self, message: bytes, server: int) -> bytes:
         """Return what a message holds for a server: the number of a key, and what is sealed to it."""
-        first = _START + sum(self.record_bytes[:server])
-        return message[first : first + self.record_bytes[server]]
+        return message[self._starts[server] : self._starts[server + 1]]
 
     def split(self, body: bytes) -> list[bytes]:
         """Return the messages of a body, or reject it."""
@@ -158,11 +163,8 @@ class Opener:
     """What opens the parts of one server."""
 
     def __init__(self, collection: Collection, server: int, folder: SealFolder):
-        self._reports, self._withdrawals, self._server = (
-            SealedReports(collection),
-            SealedWithdrawals(collection),
-            server,
-        )
+        self._reports, self._withdrawals = SealedReports(collection), SealedWithdrawals(collection)
+        self._server = server
         self._form = ReportFormat(collection, server)
         self._own = collection.servers[server]
         self._suite = SUITES[self._own.suite]

@@ -30,6 +30,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import functools
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
@@ -113,7 +114,7 @@ class Service:
         application = self._application(
             {
                 ("POST", endpoints.SEALED_UPLOADS): self._upload,
-                ("POST", endpoints.OWN_UPLOADS): self._upload,
+                ("POST", endpoints.OWN_UPLOADS): functools.partial(self._upload, handing_on=False),
                 ("OPTIONS", endpoints.SEALED_UPLOADS): self._allow,
                 ("POST", endpoints.WITHDRAWALS): self._withdraw,
                 ("GET", ADDED_KEYS): self._hand_out_keys,
@@ -223,9 +224,9 @@ class Service:
                 request.transport.abort()
             return response
 
-    async def _upload(self, request: Any) -> Any:
+    async def _upload(self, request: Any, *, handing_on: bool = True) -> Any:
         try:
-            answer = await self._take(request)
+            answer = await self._take(request, handing_on=handing_on)
         except (Refusal, ReportRejected, CollectionClosed, SpoolError) as error:
             answer = self.metrics.refuse(error)
         return answer.response()
@@ -247,11 +248,10 @@ class Service:
             answer = self.metrics.refuse(error)
         return answer.response()
 
-    async def _take(self, request: Any) -> Reply:
+    async def _take(self, request: Any, *, handing_on: bool) -> Reply:
         size = self._sealed.report_bytes
         peer = self._peer(request) if PEERS in request.app else None
-        handed_on = not request.path.endswith(endpoints.OWN_UPLOADS.rpartition("/")[2])
-        door = peer if peer is not None else self._server if handed_on else None
+        door = peer if peer is not None else self._server if handing_on else None
         sender = _sender(request)
         length = self._admit(request, size, limited=peer is None)
         with self._admission.room(sender, length, size):

@@ -29,6 +29,7 @@ from dpmpc.arguments import require_whole
 from dpmpc.collection.admission import Limits
 from dpmpc.collection.connections import Address, ProxyPlace, close_for_proxy, listen, open_for_proxy, serve_http
 from dpmpc.collection.doors import Door, Outbox
+from dpmpc.collection.endpoints import LOOPBACK
 from dpmpc.collection.ledger import ReleaseLedger
 from dpmpc.collection.logs import RateLimitedLogger
 from dpmpc.collection.query_points import PointKeeper
@@ -42,8 +43,6 @@ from dpmpc.collection.task_file import Collection
 from dpmpc.collection.workers import MOST_WORKERS, supervise
 from dpmpc.errors import InputError, SpoolError
 from dpmpc.network.identity import serving_context
-
-_LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -68,8 +67,8 @@ class ServerPlaces:
     monitor: Address | None = None
 
     def __post_init__(self) -> None:
-        if not (self.proxy is None or isinstance(self.proxy, Path) or self.proxy[0] in _LOOPBACK):
-            expected = f"one of {', '.join(_LOOPBACK)} or unix:PATH expected: a proxy before it ends TLS"
+        if not (self.proxy is None or isinstance(self.proxy, Path) or self.proxy[0] in LOOPBACK):
+            expected = f"one of {', '.join(LOOPBACK)} or unix:PATH expected: a proxy before it ends TLS"
             raise InputError(f"proxy: {self.proxy[0]} given, {expected}")
 
     async def open(self) -> _Listeners:

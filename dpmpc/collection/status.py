@@ -15,18 +15,18 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import hashlib
 import ssl
 import urllib.parse
 from collections.abc import Callable, Sequence
 
 import msgspec
 
+from dpmpc.collection.endpoints import LOOPBACK
 from dpmpc.collection.server_entries import HTTPS_PORT, ServerEntry
 from dpmpc.collection.state import CollectionState
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import InputError, PartyImpersonated, PartyMissing, ProtocolFailure
-from dpmpc.network.identity import pinning_context
+from dpmpc.network.identity import fingerprint, pinning_context
 from dpmpc.untrusted import ReadError, printable, read_beginning, read_json
 
 try:
@@ -35,7 +35,6 @@ except ImportError as error:
     raise InputError("dpmpc.collection needs aiohttp: pip install '.[intake]' in its source folder") from error
 
 PATH = "/v1/status"
-LOOPBACK = ("127.0.0.1", "::1", "localhost")
 ROUNDED_TO = 100
 SECONDS = 20.0
 _ANSWER_BYTES = 1 << 16
@@ -115,10 +114,12 @@ async def ask(url: str, *, server: int | None = None, entry: ServerEntry | None 
     try:
         context: ssl.SSLContext | bool = True
         shown, hostname = "", None
-        if entry is not None and server is not None:
+        if monitor:
+            entry = None  # plain HTTP shows no certificate
+        elif entry is not None and server is not None:
             context, hostname = entry.trusted_by_clients(server)
             shown = "" if entry.public_certificate else entry.certificate
-        elif not monitor:
+        else:
             shown = await _shown_certificate(str(parts.hostname), parts.port or HTTPS_PORT)
             context = pinning_context(shown.encode())
             context.check_hostname = False  # whose number is unknown has no name that could be checked
@@ -147,7 +148,7 @@ async def ask(url: str, *, server: int | None = None, entry: ServerEntry | None 
         raise ProtocolFailure(f"{who}: an answer that is not a status: {error}", server) from None
     return Answer(
         url=url,
-        fingerprint=_fingerprint(shown) if shown else "",
+        fingerprint=fingerprint(shown.encode()) if shown else "",
         checked=entry is not None,
         status=status,
     )
@@ -211,11 +212,6 @@ def facts(status: Status) -> list[str]:
         f"batch of {status.minimum_batch:,} to {status.largest_batch:,} reports",
         f"promised: {printable(status.guarantee.partition(chr(10))[0])}; dpmpc inspect says on what conditions",
     ]
-
-
-def _fingerprint(pem: str) -> str:
-    """Return SHA-256 of any certificate in pairs of digits, as `network.identity.fingerprint` does for parties'."""
-    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem)).digest().hex(":").upper()
 
 
 def _why(error: Exception) -> str:

@@ -172,6 +172,13 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         return isinstance(self.plan.scheme, ShamirSharing) and not self.proved
 
     @property
+    def proxies(self) -> str:
+        """For which servers a reverse proxy answers clients, whose words are its words: for people, perhaps empty."""
+        numbers = [str(number) for number, entry in enumerate(self.servers) if entry.public_certificate]
+        named = f"server{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}"
+        return f"; proxies answer for {named}, and could say what they like" if numbers else ""
+
+    @property
     def proved(self) -> bool:
         """Whether clients prove that what they share is well formed (`dpmpc.collection.proof_checks`)."""
         return self.plan.proofs is not None

@@ -23,7 +23,7 @@ import aiohttp
 import msgspec
 
 from dpmpc.collection.added_keys import ADDED_KEYS, LARGEST_LIST, AddedKey, read_added
-from dpmpc.collection.endpoints import FINAL, OWN_UPLOADS, SEALED_UPLOADS, STORED, Status
+from dpmpc.collection.endpoints import FINAL, LOOPBACK, OWN_UPLOADS, SEALED_UPLOADS, STORED, Status
 from dpmpc.collection.pending import Pending, PendingRecord
 from dpmpc.collection.task_file import Collection
 from dpmpc.errors import (
@@ -120,7 +120,7 @@ def require_door(door: str) -> None:
         port = parts.port
     except ValueError:
         parts, port = urllib.parse.urlsplit(""), None
-    plain = parts.scheme == "http" and parts.hostname in ("127.0.0.1", "::1", "localhost")
+    plain = parts.scheme == "http" and parts.hostname in LOOPBACK
     whole = bool(parts.hostname) and door.rstrip("/") == f"{parts.scheme}://{parts.netloc}" and "@" not in parts.netloc
     if not whole or port == 0 or not (plain or parts.scheme == "https"):
         raise InputError(f"door: {door!r} given, https://HOST[:PORT] expected, or http on the loopback interface")

@@ -61,6 +61,7 @@ class TakenBack(NamedTuple):
     needed: int
     reports: list[dict[int, str]]  # by the number of the server, or `_UNNAMED`
     door: str | None = None  # where alone was asked
+    proxies: str = ""  # `Collection.proxies`, where every server was asked
 
     @property
     def verdicts(self) -> list[Verdict]:
@@ -84,7 +85,10 @@ class TakenBack(NamedTuple):
             for answers, known in zip(self.reports, self.verdicts, strict=True)
             if known is Verdict.WITHDRAWN
         )
-        return [f"{_reports(count)}: in no release, if {self._honest(by)}" for by, count in sorted(groups.items())]
+        return [
+            f"{_reports(count)}: in no release, if {self._honest(by)}{self.proxies}"
+            for by, count in sorted(groups.items())
+        ]
 
     def _words(self, server: int) -> str:
         said = collections.Counter(answers.get(server, _NO_ANSWER) for answers in self.reports)
@@ -166,6 +170,7 @@ def withdraw(
         fewest_confirming(collection),
         [{server: words[place] for server, words in said.items()} for place in range(len(secrets) + len(tickets))],
         door,
+        collection.proxies if door is None else "",
     )
     _require_withdrawn(found)
     return found

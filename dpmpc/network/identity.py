@@ -20,6 +20,7 @@ from __future__ import annotations
 
 import datetime
 import functools
+import hashlib
 import ssl
 from collections.abc import Sequence
 from pathlib import Path
@@ -199,7 +200,7 @@ def same_certificate(pem: bytes, other: bytes) -> bool:
 
 def fingerprint(pem: bytes) -> str:
     """Return SHA-256 of a certificate in pairs of digits, as ``openssl x509 -fingerprint -sha256`` prints it."""
-    return _parse(pem).fingerprint(hashes.SHA256()).hex(":").upper()
+    return hashlib.sha256(ssl.PEM_cert_to_DER_cert(pem.decode("ascii"))).digest().hex(":").upper()
 
 
 def valid_until(pem: bytes) -> datetime.datetime:

@@ -323,6 +323,8 @@ def test_the_command_asks_all_servers_and_one(tmp_path, capsys):
         assert main(["status", servers.monitor(1), "--json"]) == 0
         (told,) = json.loads(capsys.readouterr().out)["answers"]
         assert (told["checked"], told["status"]["stored"], told["status"]["exact"]) == (False, 12, True)
+        answer = asyncio.run(ask(servers.monitor(1), server=1, entry=servers.collection.servers[1]))
+        assert (answer.checked, answer.fingerprint) == (False, "")  # plain HTTP shows no certificate
         with pytest.raises(PartyImpersonated, match="server 0 at"):
             asyncio.run(ask(urls[1], server=0, entry=servers.collection.servers[0]))
         impostor = write_identity(tmp_path / "impostor", 1, DAY).decode()  # of the same number, with another key

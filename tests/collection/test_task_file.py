@@ -200,6 +200,15 @@ def test_places_for_servers_are_a_host_and_a_port(sketched, field, place):
         Collection.from_dict(fields)
 
 
+def test_where_proxies_answer_success_is_on_their_word(sketched):
+    assert sketched.proxies == ""
+    for proxied, told in (([1], "server 1,"), ([0, 2], "servers 0, 2,")):
+        fields = sketched.to_dict()
+        for number in proxied:
+            fields["servers"][number] = {**fields["servers"][number], "public_certificate": True}
+        assert told in Collection.from_dict(fields).proxies
+
+
 def test_clients_pin_the_certificate_or_trust_public_authorities(entries):
     context, name = entries[2].trusted_by_clients(2)
     assert (name, len(context.get_ca_certs()), context.verify_mode) == ("party-2", 0, ssl.CERT_REQUIRED)
