@@ -75,6 +75,7 @@ def test_output_that_was_not_printed_is_noticed():
     assert not_printed("age 0.31 1,199\n...\n(1, 1e-06)-private ...\n", printed) == []
     assert not_printed("(2, 1e-06)-private for 20 people\nage 0.31 1,199\n", printed) == ["age 0.31 1,199"]
     assert not_printed("column  other\n", printed) == ["column  other"]
+    assert not_printed("F = 130.55, p", "F = 127, p") == []  # a whole number does not take the comma after it
     assert not_printed("age   0.25  1,200  3x\n", printed) == ["age   0.25  1,200  3x"]
 
 

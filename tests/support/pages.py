@@ -32,7 +32,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 REASONS = {"not run", "not output"}
 KINDS = {"python", "sh", "toml", "text"}
 SECONDS = 200
-_NUMBER = re.compile(r"(?:< )?[-−]?\d[\d,]*(?:\.\d+)?(?:e[-+]?\d+)?|(?<!\S)-(?!\S)")  # or the dash of a missing one
+_NUMBER = re.compile(r"(?:< )?[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|(?<!\S)-(?!\S)")  # or the dash of a missing one
 _BLOCK = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 
