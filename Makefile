@@ -4,8 +4,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 BIN := .venv/bin
 WORKERS = $(shell expr 2 \* $$(nproc))  # many tests wait for servers, so two share a core
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
-CORE := dpmpc/privacy/*,dpmpc/noise/*,dpmpc/sharing/*,dpmpc/encoding/*
-WASM := dpmpc/collection/web/report.wasm
+CORE := dpmpc/privacy/*,dpmpc/linear/noise/*,dpmpc/linear/sharing/*,dpmpc/linear/encoding/*
+WASM := dpmpc/collect/intake/web/report.wasm
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
 .PHONY: demo test doctor lint format types unit long coverage mutations bench docs notebooks vectors wasm wheel clean

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.registry import BENCHES
-from dpmpc.cli.main import exit_status
-from dpmpc.errors import BenchFailed
+from dpmpc.app.cli.main import exit_status
+from dpmpc.base.errors import BenchFailed
 
 ROOT = Path(__file__).parents[1]
 ALL, SHORT, PAGE = "all", "short", "page"

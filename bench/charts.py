@@ -25,7 +25,7 @@ from bench.secure_sketching.utility import (
     TRIVIAL,
     exponent_name,
 )
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 _MARKERS = "osv^D<>"
 _INTERPOLATED = {name(exponent): at for name in (exponent_name, entries_name) for at, exponent in enumerate(EXPONENTS)}

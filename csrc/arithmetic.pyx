@@ -1,4 +1,4 @@
-"""Elementwise kernels of `dpmpc.encoding`: arithmetic modulo 2^61 - 1 and fixed-point encoding.
+"""Elementwise kernels of `dpmpc.linear.encoding`: arithmetic modulo 2^61 - 1 and fixed-point encoding.
 
 Flat contiguous buffers in, flat contiguous buffers out, the GIL released. Lengths are checked by the caller.
 """

@@ -1,7 +1,7 @@
-"""Kernel of `dpmpc.sketching`: dense public matrices of signs that are derived while they are applied, never stored.
+"""Kernel of `dpmpc.linear.sketching`: dense public matrices of signs that are derived while they are applied, never stored.
 
 Buffers in, buffers out, the GIL released. What a caller could get wrong about lengths is checked here, because a wrong
-length would write outside of memory; everything else is checked by `dpmpc.sketching`.
+length would write outside of memory; everything else is checked by `dpmpc.linear.sketching`.
 """
 
 from libc.stdint cimport int64_t, uint32_t, uint64_t

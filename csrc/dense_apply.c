@@ -13,7 +13,7 @@
  * of its first floor(g/2) clients, in order, plus that of the others, in order; a word's signed sum adds its groups in
  * order, and goes onto Y. Clients of a word that are not in X count as zeros.
  *
- * How S follows from its key is specified in dpmpc/sketching/__init__.py. */
+ * How S follows from its key is specified in dpmpc/linear/sketching/__init__.py. */
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-/* Drawing the signs of a dense public matrix. "Derivation" in dpmpc/sketching/__init__.py is the specification. */
+/* Drawing the signs of a dense public matrix. "Derivation" in dpmpc/linear/sketching/__init__.py is the specification. */
 
 #include "kernels.h"
 #include "philox.h"

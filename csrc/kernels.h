@@ -174,7 +174,7 @@ enum proof_squares {
     PROOF_PRODUCTS         /* W = z z^T, by (v z)^2 = v^T W v for two random v */
 };
 
-/* The statement, and how it is laid out (dpmpc/proving/circuit.py). Field elements below p, here and below. */
+/* The statement, and how it is laid out (dpmpc/linear/proving/circuit.py). Field elements below p, here and below. */
 struct proof_circuit {
     enum proof_squares squares;
     size_t columns, column_digits;    /* d, and how many digits each z_j has */

@@ -2,7 +2,7 @@
  *
  * Every instruction used takes the same time for all operands, and nothing indexes memory or branches by a key or a key
  * stream; the array of round keys is overwritten before a call returns. There is no AES in plain C here: its tables
- * would leak through the cache. Where these instructions are missing callers use OpenSSL (dpmpc/randomness.py).
+ * would leak through the cache. Where these instructions are missing callers use OpenSSL (dpmpc/base/randomness.py).
  *
  * The file has flags of its own for these instructions (instruction_sets.toml) and runs none of them before the processor
  * has been asked. A portable build compiles it without. */

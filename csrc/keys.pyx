@@ -1,4 +1,4 @@
-"""Kernels of `dpmpc.randomness` and `dpmpc.digests`: key streams of many keys, and SHA-256 of many texts.
+"""Kernels of `dpmpc.base.randomness` and `dpmpc.base.digests`: key streams of many keys, and SHA-256 of many texts.
 
 Buffers in, buffers out, the GIL released. Lengths are checked by the caller; keys are read where they lie.
 """

@@ -1,7 +1,7 @@
-"""Kernel of `dpmpc.proving`: fully linear proofs over Z_p, p = 2^61 - 1, for a block of reports at a time.
+"""Kernel of `dpmpc.linear.proving`: fully linear proofs over Z_p, p = 2^61 - 1, for a block of reports at a time.
 
 Buffers in, buffers out, the GIL released. What a caller could get wrong about lengths is checked here, because a wrong
-length would write outside of memory. That all words are below p is checked by `dpmpc.proving`: lazily reduced sums
+length would write outside of memory. That all words are below p is checked by `dpmpc.linear.proving`: lazily reduced sums
 overflow otherwise.
 """
 

@@ -1,6 +1,6 @@
 /* A client's part of a report, for programs in any language: normalise a row, encode it, share it and prove it.
  *
- * The bytes are those of `dpmpc.collection.reports` and `dpmpc.proved_reports`: additive shares of rows or second
+ * The bytes are those of `dpmpc.collect.upload.reports` and `dpmpc.release.proved_reports`: additive shares of rows or second
  * moments, with or without proofs, without noise by clients. The arithmetic is that of the package, whose kernels are
  * included.
  *
@@ -35,7 +35,7 @@
 #define ID_BYTES 16
 #define DIGEST_BYTES 32
 #define MOST_COLUMNS 256
-#define MOST_CELLS 8192 /* of all grids: `dpmpc.contributions.cells.MOST_WORDS` */
+#define MOST_CELLS 8192 /* of all grids: `dpmpc.linear.contributions.cells.MOST_WORDS` */
 #define MOST_SERVERS 255
 #define MOST_PROVED_BITS 28
 #define MOST_PLAIN_BITS 50
@@ -92,7 +92,7 @@ static uint64_t element(int64_t value)
     return (uint64_t)value + (M61 & (uint64_t)(value >> 63));
 }
 
-/* The circuit, and the tables in the plan (dpmpc/proving/circuit.py). */
+/* The circuit, and the tables in the plan (dpmpc/linear/proving/circuit.py). */
 static struct proof_circuit circuit_of(const struct report_plan *plan)
 {
     return (struct proof_circuit){
@@ -236,7 +236,7 @@ static int describe(struct report_plan *plan, uint32_t kind, uint32_t columns, u
 /* Bytes of the plan of such reports; 0 where none can be made: the limits are those of the package.
  *
  * `columns` are those of a row, or the cells of all grids. `bits` are the fractional ones. `radius` is that of the
- * statistic, or 0 for none. `ball` is C^2 of proofs (`dpmpc.proving.statements.widened_ball`), or -1 where there is no
+ * statistic, or 0 for none. `ball` is C^2 of proofs (`dpmpc.linear.proving.statements.widened_ball`), or -1 where there is no
  * radius or the ball holds the whole box. */
 API size_t report_plan_bytes(uint32_t kind, uint32_t columns, uint32_t bits, uint32_t servers, double radius,
                              int64_t ball)
@@ -358,7 +358,7 @@ API int report_hmac(const uint8_t *key, size_t key_bytes, const uint8_t *text, s
     return 0;
 }
 
-/* Write a part after its length, as `dpmpc.proving.joint.framed` does; return where the next one goes. */
+/* Write a part after its length, as `dpmpc.linear.proving.joint.framed` does; return where the next one goes. */
 static uint8_t *framed(uint8_t *to, const void *part, uint64_t bytes)
 {
     memcpy(to, &bytes, sizeof bytes);

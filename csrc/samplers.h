@@ -18,7 +18,7 @@ typedef struct {
  * add up to less than 2^64, so that one word is a point of that plane: which step, which y, and how high. It is
  * accepted where it lies below peak f(y). Steps of width 1 lie within one unit of it.
  *
- * The plan is made in dpmpc/noise/poisson.py, together with the series that evaluate f within wider steps. */
+ * The plan is made in dpmpc/linear/noise/poisson.py, together with the series that evaluate f within wider steps. */
 typedef struct {
     uint64_t start; /* the first word of the step */
     uint64_t sure;  /* what lies lower is accepted: at most peak f(y) at the step's outer edge, y itself for width 1 */

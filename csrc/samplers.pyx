@@ -1,4 +1,4 @@
-"""Exact integer samplers over a buffer of uniform words; the algorithms stand in samplers_draw.c, the callers in dpmpc.noise.
+"""Exact integer samplers over a buffer of uniform words; the algorithms stand in samplers_draw.c, the callers in dpmpc.linear.noise.
 
 Every function reads ``words`` from the start, writes (or adds) to ``out`` from the start, stops when either is used up, and
 says how many words it has read and how many values it has written.

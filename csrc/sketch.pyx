@@ -1,7 +1,7 @@
-"""Kernel of `dpmpc.sketching`: sparse public matrices that are derived while they are applied, never stored.
+"""Kernel of `dpmpc.linear.sketching`: sparse public matrices that are derived while they are applied, never stored.
 
 Buffers in, buffers out, the GIL released. What a caller could get wrong about lengths is checked here, because a wrong
-length would write outside of memory; everything else is checked by `dpmpc.sketching`.
+length would write outside of memory; everything else is checked by `dpmpc.linear.sketching`.
 """
 
 from cython.view cimport array

@@ -7,7 +7,7 @@
  * All instruction sets compute the same bits. A client meets a row of Y at most once, so that every element of Y
  * receives its terms in client order whatever the vector width: doubles, too, come out the same.
  *
- * How S follows from its key is specified in dpmpc/sketching/__init__.py. */
+ * How S follows from its key is specified in dpmpc/linear/sketching/__init__.py. */
 
 #include <stdlib.h>
 #include <string.h>

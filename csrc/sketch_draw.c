@@ -1,4 +1,4 @@
-/* Drawing a block of a sparse public matrix. "Derivation" in dpmpc/sketching/__init__.py is the specification.
+/* Drawing a block of a sparse public matrix. "Derivation" in dpmpc/linear/sketching/__init__.py is the specification.
  *
  * A packed entry is (row << 1) | negative. No row is 2^31 - 1, so that an entry of all ones can say "rejected". */
 

@@ -8,8 +8,8 @@ import re
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
-from dpmpc.cli.main import parser
-from dpmpc.cli.parsing import EXAMPLES, Parser
+from dpmpc.app.cli.main import parser
+from dpmpc.app.cli.parsing import EXAMPLES, Parser
 
 SUPPRESSED = argparse.SUPPRESS
 OPTION = re.compile(r"(--[a-z][a-z-]*)")

@@ -43,12 +43,13 @@ nitpick_ignore_regex = [
     # Bases that have no page of their own: what they promise stands at the classes that users meet.
     (
         "py:class",
-        r"dpmpc\.(baselines\.linear\.PrivateRidge|baselines\.low_rank\.PrivateComponents|coinpress\.coinpress_estimators\.CoinPress"
-        r"|privacy\.guarantee\.Promise|storage\.records\.(Described|Record)|estimators\.(round_fits\.Fitted|scikit\.OfRelease)"
-        r"|mutual_information\.projection_estimators\.NoisyRegression"
-        r"|storage\.database\.Store"
-        r"|sketching\.sparse\.SparseMatrix"
-        r"|contributions\.(contribution\._RowContribution|cells\.CellCodes))",
+        r"dpmpc\.(privacy\.guarantee\.Promise|base\.storage\.(database\.Store|records\.(Described|Record))"
+        r"|models\.(regression\.round_fits\.Fitted|common\.scikit\.OfRelease)"
+        r"|models\.papers\.baselines\.(linear\.PrivateRidge|low_rank\.PrivateComponents)"
+        r"|models\.papers\.coinpress\.coinpress_estimators\.CoinPress"
+        r"|models\.papers\.mutual_information\.projection_estimators\.NoisyRegression"
+        r"|linear\.sketching\.sparse\.SparseMatrix"
+        r"|linear\.contributions\.(contribution\._RowContribution|cells\.CellCodes))",
     ),
 ]
 

@@ -17,18 +17,17 @@ from pathlib import Path
 
 from PIL import Image
 
-from dpmpc.cli.main import main as dpmpc
-from dpmpc.collection import front_page
-from dpmpc.collection.collection_design import CollectionTerms, design_collection
-from dpmpc.collection.seal_folder import SealFolder, read_public
-from dpmpc.collection.server_entries import ServerEntry
-from dpmpc.collection.status import Status
-from dpmpc.data import write_csv
+from dpmpc.app.cli.main import main as dpmpc
+from dpmpc.collect.intake import front_page
+from dpmpc.collect.intake.status import Status
+from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection
+from dpmpc.collect.terms.server_entries import ServerEntry
+from dpmpc.collect.upload.seal_folder import SealFolder, read_public
+from dpmpc.data import DEMO_BOUNDS, demo_population, write_csv
+from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.data.schemas import schema as schema_of
-from dpmpc.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.datasets.demo import DEMO_RADIUS, DEMO_TARGET
-from dpmpc.network.identity import write_identity
-from dpmpc.specification import Budget
+from dpmpc.parties.network.identity import write_identity
+from dpmpc.privacy.specification import Budget
 
 STATIC = Path(__file__).parent / "_static"
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")

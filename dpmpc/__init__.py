@@ -6,7 +6,8 @@ The modules lie in the order in which data travels: `data`, `encoding`, `noise` 
 process, `network` across processes, `collection` over weeks.
 
 What users need is exported here, and imported when it is first used. What has a paper of its own has a room of its own:
-`dpmpc.coinpress`, `dpmpc.data_release`, `dpmpc.mutual_information`, and `dpmpc.baselines` to compare with.
+`dpmpc.models.papers.coinpress`, `dpmpc.owners.columns`, `dpmpc.models.papers.mutual_information`, and
+`dpmpc.models.papers.baselines` to compare with.
 """
 
 from __future__ import annotations
@@ -15,8 +16,7 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from dpmpc.data import Schema
-    from dpmpc.errors import (
+    from dpmpc.base.errors import (
         AlreadyReleased,
         AuditFailed,
         BatchMismatch,
@@ -46,7 +46,8 @@ if TYPE_CHECKING:
         VerificationFailed,
         Withdrawn,
     )
-    from dpmpc.estimators import (
+    from dpmpc.data import Schema
+    from dpmpc.models import (
         CoxRegression,
         FrequencyMoment,
         GroupComparison,
@@ -59,10 +60,10 @@ if TYPE_CHECKING:
         RidgeRegression,
         TableOne,
     )
-    from dpmpc.planning import design
-    from dpmpc.release import Release
-    from dpmpc.simulation import run as simulate
-    from dpmpc.specification import Budget, Mechanism, ReleaseSpec, Sketch, TrustModel
+    from dpmpc.privacy.specification import Budget, Mechanism, ReleaseSpec, Sketch, TrustModel
+    from dpmpc.release.planning import design
+    from dpmpc.release.release import Release
+    from dpmpc.release.simulation import run as simulate
 
     __version__: str
 
@@ -120,26 +121,26 @@ __all__ = [
 
 #: Where a public name comes from: a module, and the name there if it is another. All others are errors.
 _SOURCES = {
-    "Budget": "dpmpc.specification",
-    "CoxRegression": "dpmpc.estimators",
-    "FrequencyMoment": "dpmpc.estimators",
-    "GroupComparison": "dpmpc.estimators",
-    "GroupedRidgeRegression": "dpmpc.estimators",
-    "KaplanMeier": "dpmpc.estimators",
-    "LogisticRegression": "dpmpc.estimators",
-    "LowRankApproximation": "dpmpc.estimators",
-    "Mechanism": "dpmpc.specification",
-    "PoissonRegression": "dpmpc.estimators",
-    "PrivateLinearModel": "dpmpc.estimators",
-    "Release": "dpmpc.release",
-    "ReleaseSpec": "dpmpc.specification",
-    "RidgeRegression": "dpmpc.estimators",
+    "Budget": "dpmpc.privacy.specification",
+    "CoxRegression": "dpmpc.models",
+    "FrequencyMoment": "dpmpc.models",
+    "GroupComparison": "dpmpc.models",
+    "GroupedRidgeRegression": "dpmpc.models",
+    "KaplanMeier": "dpmpc.models",
+    "LogisticRegression": "dpmpc.models",
+    "LowRankApproximation": "dpmpc.models",
+    "Mechanism": "dpmpc.privacy.specification",
+    "PoissonRegression": "dpmpc.models",
+    "PrivateLinearModel": "dpmpc.models",
+    "Release": "dpmpc.release.release",
+    "ReleaseSpec": "dpmpc.privacy.specification",
+    "RidgeRegression": "dpmpc.models",
     "Schema": "dpmpc.data",
-    "Sketch": "dpmpc.specification",
-    "TableOne": "dpmpc.estimators",
-    "TrustModel": "dpmpc.specification",
-    "design": "dpmpc.planning",
-    "simulate": "dpmpc.simulation:run",
+    "Sketch": "dpmpc.privacy.specification",
+    "TableOne": "dpmpc.models",
+    "TrustModel": "dpmpc.privacy.specification",
+    "design": "dpmpc.release.planning",
+    "simulate": "dpmpc.release.simulation:run",
 }
 
 
@@ -148,7 +149,7 @@ def __getattr__(name: str) -> Any:
     if name == "__version__":
         return importlib.import_module("importlib.metadata").version("dpmpc")
     if name in __all__:
-        module, _, original = _SOURCES.get(name, "dpmpc.errors").partition(":")
+        module, _, original = _SOURCES.get(name, "dpmpc.base.errors").partition(":")
         return getattr(importlib.import_module(module), original or name)
     raise AttributeError(f"module 'dpmpc' has no attribute {name!r}")
 

@@ -2,6 +2,6 @@
 
 import sys
 
-from dpmpc.cli.main import main
+from dpmpc.app.cli.main import main
 
 sys.exit(main())

@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.arguments import require_whole
-from dpmpc.encoding.ring import Words
-from dpmpc.errors import InputError
-from dpmpc.randomness import SEED_BYTES, Label, derive, seed_bytes
-from dpmpc.sketching import FAMILIES, CountSketch, PublicMatrix
-from dpmpc.sketching.public_matrix import Kind
+from dpmpc.base.arguments import require_whole
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import SEED_BYTES, Label, derive, seed_bytes
+from dpmpc.linear import CountSketch, PublicMatrix
+from dpmpc.linear.encoding.ring import Words
+from dpmpc.linear.sketching import FAMILIES
+from dpmpc.linear.sketching.public_matrix import Kind
 
 
 class BlockSketch(PublicMatrix):

@@ -13,7 +13,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpmpc.data_release import BGM, DGM, RMGM
+from dpmpc.owners import BGM, DGM, RMGM
 
 DELTA = 1e-6
 rng = np.random.default_rng(0)

@@ -9,9 +9,9 @@ import math
 from fractions import Fraction
 from typing import Any
 
-from dpmpc.arguments import require_exact
-from dpmpc.encoding import Sensitivity
-from dpmpc.noise import FAMILIES, DiscreteLaplace, Noise
+from dpmpc.base.arguments import require_exact
+from dpmpc.linear import DiscreteLaplace, Noise, Sensitivity
+from dpmpc.linear.noise import FAMILIES
 from dpmpc.privacy import Accountant, EffectiveNoise, accountant_of, independent_rows
 
 

@@ -13,11 +13,12 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import ElasticNet
 
-from dpmpc.estimators.private_estimator import LinearPredictor, PrivateLinearModel, table_of
-from dpmpc.estimators.release_parts import column_index, in_units
-from dpmpc.estimators.scikit import name_features, remember_features
-from dpmpc.linear_algebra import LinearModel
-from dpmpc.release import GramRelease, Release
+from dpmpc.models import PrivateLinearModel
+from dpmpc.models.common.linear_algebra import LinearModel
+from dpmpc.models.common.private_estimator import LinearPredictor, table_of
+from dpmpc.models.common.release_parts import column_index, in_units
+from dpmpc.models.common.scikit import name_features, remember_features
+from dpmpc.release.release import GramRelease, Release
 
 
 @dataclasses.dataclass(eq=False, repr=False)

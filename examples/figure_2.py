@@ -10,8 +10,8 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpmpc import LowRankApproximation
-from dpmpc.baselines import AnalyzeGauss
+from dpmpc.models import LowRankApproximation
+from dpmpc.models.papers import AnalyzeGauss
 
 EPSILON, DELTA, COLUMNS, COMPONENTS, RUNS = 0.5, 1e-7, 8, 2, 3
 PEOPLE = (1_000, 4_000, 16_000, 64_000)

@@ -10,7 +10,7 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpmpc import LogisticRegression
+from dpmpc.models import LogisticRegression
 
 rng = np.random.default_rng(0)
 PEOPLE, NAMES = 50_000, ("age", "smoker", "exercise")

@@ -9,11 +9,11 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpmpc import LowRankApproximation
 from dpmpc.data import Schema
-from dpmpc.planning import design
-from dpmpc.planning.prediction import LowRank, Population, expected_of
-from dpmpc.specification import ReleaseSpec
+from dpmpc.models import LowRankApproximation
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release import design
+from dpmpc.release.planning.prediction import LowRank, Population, expected_of
 
 PEOPLE, COLUMNS, RANK, SPREAD, EXPLAINED = 100_000, 12, 2, 0.25, 0.8
 DELTA = 1e-6

@@ -12,13 +12,13 @@ import numpy as np
 from mpyc.runtime import mpc
 
 from dpmpc.data import Column, Schema
-from dpmpc.mpyc.checked import checked_gram
-from dpmpc.mpyc.closed_tasks import OpenedProducts, design_with_room
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.programs import options, planned
+from dpmpc.parties.mpyc.checked import checked_gram
+from dpmpc.parties.mpyc.closed_tasks import OpenedProducts, design_with_room
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.programs import options, planned
+from dpmpc.privacy.task import Task
 from dpmpc.protocols.linear_transform import linear_transform
-from dpmpc.results import NumberTable, Result
-from dpmpc.task import Task
+from dpmpc.release import NumberTable, Result
 
 AGE = Schema((Column("age", 18, 90),))
 

@@ -11,9 +11,9 @@
 import matplotlib.pyplot as plt
 import numpy as np
 
-from dpmpc import RidgeRegression
-from dpmpc.baselines import SSP, LocalGaussian
-from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
+from dpmpc.data import DEMO_BOUNDS, DEMO_FEATURES, demo_population
+from dpmpc.models import RidgeRegression
+from dpmpc.models.papers import SSP, LocalGaussian
 
 EPSILON, DELTA = 1.0, 1e-6
 table, truth, _ = demo_population(50_000)

@@ -29,17 +29,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.cli.demonstrations import add_noise_options, demonstration_options
-from dpmpc.cli.options import option_of
-from dpmpc.cli.parsing import Parser
-from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
-from dpmpc.coinpress.coinpress_estimators import CoinPress
-from dpmpc.errors import InputError
-from dpmpc.network.meter import RunStatistics
-from dpmpc.networked import run
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.task import Task
+from dpmpc.app.cli.demonstrations import add_noise_options, demonstration_options
+from dpmpc.app.cli.options import option_of
+from dpmpc.app.cli.parsing import Parser
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
+from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
+from dpmpc.models.papers.coinpress.coinpress_estimators import CoinPress
+from dpmpc.parties.network.meter import RunStatistics
+from dpmpc.parties.networked import run
+from dpmpc.privacy.task import Task
+from dpmpc.release.release import Release
 
 MODELS = ("mean", "covariance", "regression")
 
@@ -133,6 +133,6 @@ def _print(
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import by_hand
+    from dpmpc.app.cli.main import by_hand
 
     by_hand(demonstrate)

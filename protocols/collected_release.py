@@ -2,7 +2,7 @@
 
 Parties: the servers of a collection, each with a spool of shares that clients have uploaded for weeks, a ledger of what
 it has opened, and a signing key. What they say to one another, step by step, and why nothing is opened twice, is
-`dpmpc.collection.release_protocol`.
+`dpmpc.collect.opening.release_protocol`.
 
 These parties are not started as processes of one machine on generated people, as those of the other programs are: each
 server is started by whoever runs it, on its own folder. docs/deploy.md goes through a collection from the first command
@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import sys
 
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 INSTEAD = """\
 collected_release: no collection given. Each server of a collection takes part in its release by a command of its own,

@@ -12,19 +12,19 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
    digest of the task, and of its fields those that machines may compute differently: a matrix of the round before is
    not said again, and all else follows from the plan.
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
-   shares, and puts them on its disk (`dpmpc.data_owners.own_rounds.OwnRound`); when all have, it sends one to each
+   shares, and puts them on its disk (`dpmpc.owners.rows.own_rounds.OwnRound`); when all have, it sends one to each
    owner.
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
    theirs; when all have, each puts the commitments on its disk, and all show theirs: the noisy sum is opened, the same
    at every owner, and nothing else is.
 4. Each owner computes by itself what the sums so far say, and with it the next round's coefficients.
 
-The steps of the conversation are those of `dpmpc.network.conversation`: all but the shares is announced and signed, so
-that an owner that tells different owners different things is named by all others.
+The steps of the conversation are those of `dpmpc.parties.network.conversation`: all but the shares is announced and
+signed, so that an owner that tells different owners different things is named by all others.
 
 Promised: what leaves an owner is shares, commitments and digests; every proper part of the shares is random, and what
 all of them show is the noisy sum of the task. A run after a crash, in the same folders, is the same run: the same
-tasks, noise, shares and commitments, byte for byte (`dpmpc.data_owners.rounds_record.RoundsRecord`). Not promised:
+tasks, noise, shares and commitments, byte for byte (`dpmpc.owners.rows.rounds_record.RoundsRecord`). Not promised:
 protection against an owner that hands in other rows than it has; an end where an owner leaves for good.
 
 Three owners, each a process of this machine, and generated people whom they divide among them::
@@ -51,9 +51,14 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.analyst import open_sums
-from dpmpc.data_owners.own_rounds import AgreedReleases, OwnRound
-from dpmpc.data_owners.owner_parties import (
+from dpmpc.base.errors import InputError, MalformedFrame
+from dpmpc.base.randomness import stream_for
+from dpmpc.base.storage import canonical
+from dpmpc.base.untrusted import read_json
+from dpmpc.models.regression.in_rounds import LogisticFit
+from dpmpc.models.rounds.saved import require_alike
+from dpmpc.owners.rows.own_rounds import AgreedReleases, OwnRound
+from dpmpc.owners.rows.owner_parties import (
     SEED,
     OwnerSource,
     ledger_of,
@@ -63,21 +68,16 @@ from dpmpc.data_owners.owner_parties import (
     release_file,
     run,
 )
-from dpmpc.data_owners.owners_plan import OwnersPlan
-from dpmpc.data_owners.rounds_record import RoundsRecord
-from dpmpc.errors import InputError, MalformedFrame
-from dpmpc.estimators.in_rounds import LogisticFit
-from dpmpc.network.announcing import announce, explained, settle
-from dpmpc.network.conversation import exchange, reveal, together
-from dpmpc.network.frames import Kind
-from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings, read_source
-from dpmpc.randomness import stream_for
-from dpmpc.release import Release
-from dpmpc.rounds.saved import require_alike
-from dpmpc.storage import canonical
-from dpmpc.task import Task
-from dpmpc.untrusted import read_json
+from dpmpc.owners.rows.owners_plan import OwnersPlan
+from dpmpc.owners.rows.rounds_record import RoundsRecord
+from dpmpc.parties.network.announcing import announce, explained, settle
+from dpmpc.parties.network.conversation import exchange, reveal, together
+from dpmpc.parties.network.frames import Kind
+from dpmpc.parties.network.party import Party
+from dpmpc.parties.network.settings import PartySettings, read_source
+from dpmpc.privacy.task import Task
+from dpmpc.release.analyst import open_sums
+from dpmpc.release.release import Release
 
 LARGEST_TASK = 1 << 24  # bytes of a proposal
 PROPOSER = 0
@@ -225,15 +225,15 @@ def _agreed_plan(settings: PartySettings) -> OwnersPlan:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Divide generated people among owners, have them fit a logistic regression, and print what was found."""
-    from dpmpc.cli.demonstrations import demonstration_options
-    from dpmpc.cli.output import print_result
+    from dpmpc.app.cli.demonstrations import demonstration_options
+    from dpmpc.app.cli.output import print_result
+    from dpmpc.app.render.guarantee_prose import guarantee_text
+    from dpmpc.app.render.released import rounds_text
+    from dpmpc.app.render.servers import servers_table
     from dpmpc.data import Table, write_csv
+    from dpmpc.models.rounds import SavedReleases
+    from dpmpc.models.rounds.fit import AUTO, rounds_of
     from dpmpc.protocols.logistic_regression import patients, with_truth
-    from dpmpc.render.guarantee_prose import guarantee_text
-    from dpmpc.render.released import rounds_text
-    from dpmpc.render.servers import servers_table
-    from dpmpc.rounds import SavedReleases
-    from dpmpc.rounds.fit import AUTO, rounds_of
 
     chosen, began = demonstration_options(__doc__, arguments), time.perf_counter()
     people = patients(chosen.clients)
@@ -269,6 +269,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import by_hand
+    from dpmpc.app.cli.main import by_hand
 
     by_hand(demonstrate)

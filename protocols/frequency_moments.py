@@ -11,13 +11,13 @@ shows both. On a file of your own: ``dpmpc fit FILE --model moment --column COLU
 
 from mpyc.runtime import mpc
 
-from dpmpc.contributions.powers_and_items import PowerSum
-from dpmpc.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.programs import options, planned
+from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.linear.contributions.powers_and_items import PowerSum
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.programs import options, planned
 from dpmpc.protocols.linear_transform import linear_transform
-from dpmpc.release import Release
-from dpmpc.results import Result
+from dpmpc.release.release import Release
+from dpmpc.release.results import Result
 
 SCHEMA = DEMO_BOUNDS.select(["schooling_years"])
 
@@ -28,7 +28,7 @@ async def main() -> object:
 
     def moment(release: Release) -> Result:
         """Read sum_i x_i^p from the opened sum: post-processing, which costs no privacy."""
-        from dpmpc.estimators.components_and_moments import MomentFit  # no server needs it
+        from dpmpc.models.components.components_and_moments import MomentFit  # no server needs it
 
         return MomentFit(**args.model).fit_release(release).result()
 

@@ -8,7 +8,7 @@ sketch, and nothing else is opened.
     python protocols/linear_transform.py -M5 -T2 --sharing shamir --rows 500 --sparsity 4
     python protocols/linear_transform.py -P a.example:9000 -P b.example:9000 -P c.example:9000 -I 0 --ssl --analyst 0
 
-`dpmpc.networked.run` starts the same file among authenticated parties, with an analyst who holds no share.
+`dpmpc.parties.networked.run` starts the same file among authenticated parties, with an analyst who holds no share.
 """
 
 from typing import Any
@@ -16,13 +16,13 @@ from typing import Any
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.client import Client
-from dpmpc.encoding.ring import Words
-from dpmpc.mpyc.agreed_runs import AgreedRun
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.programs import options, planned
-from dpmpc.mpyc.secret_arrays import secret_array
-from dpmpc.task import Task
+from dpmpc.linear.encoding.ring import Words
+from dpmpc.parties.mpyc.agreed_runs import AgreedRun
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.programs import options, planned
+from dpmpc.parties.mpyc.secret_arrays import secret_array
+from dpmpc.privacy.task import Task
+from dpmpc.release.client import Client
 
 
 def R(task: Task, x: Any) -> Words:

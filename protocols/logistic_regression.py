@@ -8,11 +8,11 @@ together give each client (epsilon, delta)-differential privacy.
    (`dpmpc.protocols.linear_transform`). From it the analyst reads coordinates v = S (1, z), and publishes S.
 2. In each steering round, at public coefficients theta, every client computes q = 1 / (1 + exp(-theta . (1, z))) and
    g = (y - q) v / c, shortened to norm 1. It sends noisy shares of g and of how long g was, which costs no privacy
-   beside it (`dpmpc.contributions.clipped_scores.ClippedScores`). The analyst reads all sums so far together, and
-   publishes the next theta (`dpmpc.rounds.steering`). The last one predicts.
+   beside it (`dpmpc.linear.contributions.clipped_scores.ClippedScores`). The analyst reads all sums so far together,
+   and publishes the next theta (`dpmpc.models.rounds.steering`). The last one predicts.
 3. In two last rounds a client sends noisy shares of its score (y - q) v, with v = (1, z) times public scales and short
    enough for every row of the box, of the score's outer product, and of its curvature q (1 - q) v v^T: from their sums
-   s, J and H the analyst makes the step H^-1 s (`dpmpc.rounds.last_round`). No row is weighted.
+   s, J and H the analyst makes the step H^-1 s (`dpmpc.models.rounds.last_round`). No row is weighted.
 4. It reports theta + H^-1 s in the columns' units, with errors of sampling and noise together,
    H^-1 (J - s s^T / n + noise) H^-1, which do not assume that the model is right (HC0). Where the sums show that
    nothing can be learned it says so, and reports no coefficients.
@@ -36,15 +36,15 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.cli.parsing import Parser
-from dpmpc.contributions.scores import sigmoid
+from dpmpc.app.cli.parsing import Parser
+from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema
-from dpmpc.estimators.in_rounds import LogisticFit, PoissonFit
-from dpmpc.networked import Rounds
-from dpmpc.randomness import stream_for
-from dpmpc.results import NumberTable
-from dpmpc.rounds.releases import Releases
-from dpmpc.specification import ReleaseSpec
+from dpmpc.linear.contributions.scores import sigmoid
+from dpmpc.models.common.releases import Releases
+from dpmpc.models.regression.in_rounds import LogisticFit, PoissonFit
+from dpmpc.parties.networked import Rounds
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.results import NumberTable
 
 FEATURES = (Column("age", 18, 90), Column("smoker", 0, 1), Column("dose", 0, 3))
 EFFECTS = (0.04, 0.8, -0.6)  # on the log odds, by unit of each column
@@ -79,11 +79,11 @@ def demonstrate(
     estimator: Callable[[int | str], LogisticFit | PoissonFit],
 ) -> None:
     """Fit generated people, and print what was found, what is promised and what each server spent."""
-    from dpmpc.cli.demonstrations import add_noise_options, demonstration_options
-    from dpmpc.cli.options import rounds_option
-    from dpmpc.render.about import About
-    from dpmpc.render.released import report_of
-    from dpmpc.render.servers import RunCost, with_run
+    from dpmpc.app.cli.demonstrations import add_noise_options, demonstration_options
+    from dpmpc.app.cli.options import rounds_option
+    from dpmpc.app.render.about import About
+    from dpmpc.app.render.released import report_of
+    from dpmpc.app.render.servers import RunCost, with_run
 
     def more(parser: Parser) -> None:
         parser.add_argument(
@@ -121,6 +121,6 @@ def with_truth(found: NumberTable, people: People) -> NumberTable:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import by_hand
+    from dpmpc.app.cli.main import by_hand
 
     by_hand(lambda arguments: demonstrate(arguments, __doc__, patients, lambda rounds: LogisticFit(rounds=rounds)))

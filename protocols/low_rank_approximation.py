@@ -14,13 +14,13 @@ from typing import Any
 
 from mpyc.runtime import mpc
 
-from dpmpc.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.datasets.demo import DEMO_RADIUS
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.programs import options, planned
+from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.data.datasets.demo import DEMO_RADIUS
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.programs import options, planned
 from dpmpc.protocols.linear_transform import linear_transform
-from dpmpc.release import Release
-from dpmpc.results import Result
+from dpmpc.release.release import Release
+from dpmpc.release.results import Result
 
 
 async def main() -> dict[str, Any]:
@@ -29,7 +29,7 @@ async def main() -> dict[str, Any]:
 
     def low_rank(release: Release) -> Result:
         """Return the top r right singular vectors of the opened sketch: post-processing, which costs no privacy."""
-        from dpmpc.estimators.components_and_moments import LowRankFit  # no server needs it
+        from dpmpc.models.components.components_and_moments import LowRankFit  # no server needs it
 
         return LowRankFit(**args.model).fit_release(release).result()
 

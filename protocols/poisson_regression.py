@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmpc.data import Column, Schema
-from dpmpc.estimators.in_rounds import PoissonFit
+from dpmpc.models.regression.in_rounds import PoissonFit
 from dpmpc.protocols.logistic_regression import FEATURES, People, demonstrate, features
 
 MOST = 20
@@ -36,7 +36,7 @@ def visitors(clients: int) -> People:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import by_hand
+    from dpmpc.app.cli.main import by_hand
 
     by_hand(
         lambda arguments: demonstrate(arguments, __doc__, visitors, lambda rounds: PoissonFit(rounds=rounds, most=MOST))

@@ -16,10 +16,10 @@ nothing of a row. The proofs hold if all servers follow the protocol: then one c
    do with a probability of about 2^-56. What fails is left out, counted by cause, and never opened.
 8. *Sum.* Each server adds up its shares of what the accepted reports hold, adds noise, and sends that to the analyst.
 
-Steps 1 and 2 are `dpmpc.client`; steps 3 to 7 `dpmpc.collection.run_proofs`, on `dpmpc.collection.proof_checks`, which
-a real collection goes through too; step 8 is `dpmpc.protocols.linear_transform`. This module has the liars: what they
-do stands in `LIES`. Beside the release with proofs it makes the one without, in which the same clients share random
-words.
+Steps 1 and 2 are `dpmpc.release.client`; steps 3 to 7 `dpmpc.collect.opening.run_proofs`, on
+`dpmpc.collect.opening.proof_checks`, which a real collection goes through too; step 8 is
+`dpmpc.protocols.linear_transform`. This module has the liars: what they do stands in `LIES`. Beside the release with
+proofs it makes the one without, in which the same clients share random words.
 
 Three servers and an analyst, each a process of this machine, and generated people::
 
@@ -37,25 +37,25 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.client import Client
-from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
-from dpmpc.collection.run_proofs import check_run, task_of
-from dpmpc.encoding.ring import Words
-from dpmpc.errors import BatchMismatch, InputError, MalformedFrame, UtilityWarning
-from dpmpc.network.frames import ContentType, Kind
-from dpmpc.network.party import Party
-from dpmpc.networked import REFUSED, Placement, clients, run_servers, share_file, stored_reports
-from dpmpc.proved_reports import circuit_of
-from dpmpc.proving.circuit import FIELD, P, RowCircuit
-from dpmpc.proving.joint import ID_BYTES
-from dpmpc.proving.prove import ProvedShares
-from dpmpc.randomness import Stream
-from dpmpc.sharing.batch import FileShare, open_share
-from dpmpc.task import Task
-from dpmpc.untrusted import ReadError, read_json
+from dpmpc.base.errors import BatchMismatch, InputError, MalformedFrame, UtilityWarning
+from dpmpc.base.randomness import Stream
+from dpmpc.base.untrusted import ReadError, read_json
+from dpmpc.collect.opening.run_proofs import check_run, task_of
+from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
+from dpmpc.linear.encoding.ring import Words
+from dpmpc.linear.proving.circuit import FIELD, P, RowCircuit
+from dpmpc.linear.proving.joint import ID_BYTES
+from dpmpc.linear.proving.prove import ProvedShares
+from dpmpc.linear.sharing.batch import FileShare, open_share
+from dpmpc.parties.network.frames import ContentType, Kind
+from dpmpc.parties.network.party import Party
+from dpmpc.parties.networked import REFUSED, Placement, clients, run_servers, share_file, stored_reports
+from dpmpc.privacy.task import Task
+from dpmpc.release.client import Client
+from dpmpc.release.proved_reports import circuit_of
 
 if TYPE_CHECKING:
-    from dpmpc.cli.parsing import Parser
+    from dpmpc.app.cli.parsing import Parser
 
 _AT_ONCE = 1 << 12  # clients that are played together
 
@@ -64,7 +64,7 @@ async def main(party: Party) -> dict[str, Any]:
     """Run one party: a server, which takes steps 3 to 8, or the analyst, who opens the sum and returns the counts."""
     from mpyc.runtime import mpc  # the import takes MPyC's options out of a command line, which is another one here
 
-    from dpmpc.mpyc.agreed_runs import LinkedRun
+    from dpmpc.parties.mpyc.agreed_runs import LinkedRun
     from dpmpc.protocols.linear_transform import linear_transform
 
     assert party.analyst is not None
@@ -252,11 +252,11 @@ def random_shares(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp])
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Fit incomes of the generated population with and without proofs, and print what was refused and what it cost."""
-    from dpmpc.cli.demonstrations import demonstration, demonstration_options, print_run
-    from dpmpc.cli.output import print_result
-    from dpmpc.planning import design
-    from dpmpc.render.servers import proofs_text, servers_table
-    from dpmpc.specification import ReleaseSpec
+    from dpmpc.app.cli.demonstrations import demonstration, demonstration_options, print_run
+    from dpmpc.app.cli.output import print_result
+    from dpmpc.app.render.servers import proofs_text, servers_table
+    from dpmpc.privacy.specification import ReleaseSpec
+    from dpmpc.release.planning import design
 
     def more(parser: Parser) -> None:
         parser.add_argument("--liars", type=float, default=0.01, metavar="SHARE", help="of the clients (default .01)")
@@ -295,6 +295,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import by_hand
+    from dpmpc.app.cli.main import by_hand
 
     by_hand(demonstrate)

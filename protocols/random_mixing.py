@@ -5,24 +5,24 @@ Wanted: one public file, from which anybody may regress any column on the others
 delta)-differential privacy.
 
 1. The digest of the public facts, bound into every frame, is the same at all parties, or nothing begins.
-2. The parties toss a coin (`dpmpc.network.conversation`), from which each derives the key of the next step and the seed
-   of the signs B. Neither is ever sent.
+2. The parties toss a coin (`dpmpc.parties.network.conversation`), from which each derives the key of the next step and
+   the seed of the signs B. Neither is ever sent.
 3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
-   (`dpmpc.data_release.alignment`); if not, the run ends. In a repetition, when all have made their releases and so
+   (`dpmpc.owners.columns.alignment`); if not, the run ends. In a repetition, when all have made their releases and so
    have found it out before, this step is left out.
-4. Each mixes its rows with B, adds noise of its own (`dpmpc.data_release.DataOwner`), and puts the result on its disk.
+4. Each mixes its rows with B, adds noise of its own (`dpmpc.owners.DataOwner`), and puts the result on its disk.
 5. Each commits to what it releases; when all have, each puts all commitments on its disk, sends its release to all
    others and puts all releases side by side. Digests of the joined file are compared, and **every party ends with the
    same file**, byte for byte.
 
-The steps of the conversation are those of `dpmpc.network.conversation`: all but the releases is announced and signed,
-so that a party that tells different parties different things is named by all others.
+The steps of the conversation are those of `dpmpc.parties.network.conversation`: all but the releases is announced and
+signed, so that a party that tells different parties different things is named by all others.
 
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
 and its noisy release. No party's release depends on another's, in whichever run it was shown: from a party that has
 shown its own, nobody gets a file with another release than was committed to before that. From before anything of a
 party's rows is sent its folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin
-and sends the same bytes: nothing is mixed or drawn again (`dpmpc.data_release.release_record`). No file is written
+and sends the same bytes: nothing is mixed or drawn again (`dpmpc.owners.columns.release_record`). No file is written
 before all parties hold the same one. Not promised: protection against a party that hands in other rows than it has, or
 none; that all parties end with a file if one of them leaves when it has read the releases of the others. The budget is
 spent then.
@@ -37,7 +37,7 @@ The same on files of your own, or one party on its own machine::
     dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
 
 Whoever has the file goes on with ``dpmpc read release.dpmpc --target COLUMN``, or
-`dpmpc.data_release.RMGM.fit_release`.
+`dpmpc.owners.RMGM.fit_release`.
 """
 
 from __future__ import annotations
@@ -54,22 +54,22 @@ import numpy as np
 from numpy.typing import NDArray
 
 import dpmpc
+from dpmpc.base.errors import InputError, SimulationOnly
+from dpmpc.base.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.data import Table, write_csv
 from dpmpc.data.table_files import read_labels, read_table
-from dpmpc.data_release import DataOwner, design
-from dpmpc.data_release.alignment import align, check_unique
-from dpmpc.data_release.mixed_release import MixedRelease
-from dpmpc.data_release.mixing_parties import RELEASE_FILE, SEED, PartySource, public_arguments, run
-from dpmpc.data_release.mixing_task import MixingTask
-from dpmpc.data_release.owner import mixing_of
-from dpmpc.data_release.release_record import ReleaseRecord
-from dpmpc.errors import InputError, SimulationOnly
-from dpmpc.network.announcing import announce, explained, settle
-from dpmpc.network.conversation import confirm, reveal, together, toss
-from dpmpc.network.frames import Kind
-from dpmpc.network.party import Party
-from dpmpc.network.settings import PartySettings, read_source
-from dpmpc.randomness import SEED_BYTES, Label, derive, stream_for
+from dpmpc.owners.columns import DataOwner, design
+from dpmpc.owners.columns.alignment import align, check_unique
+from dpmpc.owners.columns.mixed_release import MixedRelease
+from dpmpc.owners.columns.mixing_parties import RELEASE_FILE, SEED, PartySource, public_arguments, run
+from dpmpc.owners.columns.mixing_task import MixingTask
+from dpmpc.owners.columns.owner import mixing_of
+from dpmpc.owners.columns.release_record import ReleaseRecord
+from dpmpc.parties.network.announcing import announce, explained, settle
+from dpmpc.parties.network.conversation import confirm, reveal, together, toss
+from dpmpc.parties.network.frames import Kind
+from dpmpc.parties.network.party import Party
+from dpmpc.parties.network.settings import PartySettings, read_source
 
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
 
@@ -180,12 +180,12 @@ def demonstrate(arguments: Sequence[str]) -> None:
     """Divide the generated population's columns among parties, release them, and regress income on the others."""
     from rich.markup import escape
 
-    from dpmpc.cli.demonstrations import demonstration_options
-    from dpmpc.cli.output import print_result
-    from dpmpc.data_release import RMGM
-    from dpmpc.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
-    from dpmpc.datasets.demo import DEMO_TARGET
-    from dpmpc.results import NumberTable
+    from dpmpc.app.cli.demonstrations import demonstration_options
+    from dpmpc.app.cli.output import print_result
+    from dpmpc.data.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
+    from dpmpc.data.datasets.demo import DEMO_TARGET
+    from dpmpc.owners.columns import RMGM
+    from dpmpc.release.results import NumberTable
 
     chosen = demonstration_options(__doc__, arguments)
     population = demo_population(chosen.clients)
@@ -213,6 +213,6 @@ def demonstrate(arguments: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    from dpmpc.cli.main import by_hand
+    from dpmpc.app.cli.main import by_hand
 
     by_hand(demonstrate)

@@ -4,8 +4,8 @@ Data: n clients, each with one item of a public list, of which item v is held f_
 Wanted: F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential privacy.
 
 Each client sends the column of its item in a public CountSketch S with k rows, so that the sum is z = S f + noise. The
-parties hold Shamir shares of z and open ||z||^2 alone, which they have checked (`dpmpc.mpyc.checked`): one number in
-place of k. F_2 is estimated by ||z||^2 - k * noise variance (docs/mathematics.md, section 5.2).
+parties hold Shamir shares of z and open ||z||^2 alone, which they have checked (`dpmpc.parties.mpyc.checked`): one
+number in place of k. F_2 is estimated by ||z||^2 - k * noise variance (docs/mathematics.md, section 5.2).
 
     python protocols/unopened_moment.py -M3
     python protocols/unopened_moment.py -M5 -T2 --rows 64
@@ -18,13 +18,13 @@ import numpy as np
 from mpyc.runtime import mpc
 from numpy.typing import NDArray
 
-from dpmpc.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.mpyc.checked import checked_gram
-from dpmpc.mpyc.closed_tasks import OpenedProducts, design_square, require_square
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.programs import options, planned
+from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.parties.mpyc.checked import checked_gram
+from dpmpc.parties.mpyc.closed_tasks import OpenedProducts, design_square, require_square
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.programs import options, planned
 from dpmpc.protocols.linear_transform import linear_transform
-from dpmpc.results import NumberTable, Result
+from dpmpc.release.results import NumberTable, Result
 
 COLUMN = "schooling_years"  # whole numbers
 
@@ -36,7 +36,7 @@ def schooling(clients: int) -> NDArray[np.float64]:
 
 def second_moment(release: OpenedProducts) -> Result:
     """Return the estimate of F_2, and the standard error of the noise and the sketch."""
-    from dpmpc.estimators.components_and_moments import item_moment  # no server needs it
+    from dpmpc.models.components.components_and_moments import item_moment  # no server needs it
 
     task, [[square]] = release.task, release.values.tolist()
     moment, error = item_moment(square * task.unit**2, task.width, float(task.noise_variance[0]))

@@ -5,8 +5,9 @@ Wanted: w that nearly minimises ||Xw - y||^2 + alpha ||w||^2, while each client 
 privacy.
 
 The parties hold Shamir shares of S Z + noise, put the public column S 1 beside it, and open A^T A for that A, which
-they have checked (`dpmpc.mpyc.checked`): (p + 1) x (p + 1) numbers in place of the sketch. The guarantee is that of the
-opened sketch, since A^T A is computed from it. The price is trust: an honest majority of servers, not one of them.
+they have checked (`dpmpc.parties.mpyc.checked`): (p + 1) x (p + 1) numbers in place of the sketch. The guarantee is
+that of the opened sketch, since A^T A is computed from it. The price is trust: an honest majority of servers, not one
+of them.
 
     python protocols/unopened_ridge.py -M3
     python protocols/unopened_ridge.py -M5 -T2 --clients 400000 --rows 40
@@ -17,15 +18,15 @@ from typing import Any
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.datasets.demo import DEMO_RADIUS, DEMO_TARGET
-from dpmpc.mpyc.checked import checked_gram
-from dpmpc.mpyc.closed_tasks import design_products, public_ones, require_products
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.programs import options, planned
+from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+from dpmpc.parties.mpyc.checked import checked_gram
+from dpmpc.parties.mpyc.closed_tasks import design_products, public_ones, require_products
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.programs import options, planned
 from dpmpc.protocols.linear_transform import linear_transform
-from dpmpc.release import GramRelease
-from dpmpc.results import NumberTable, Result
+from dpmpc.release.release import GramRelease
+from dpmpc.release.results import NumberTable, Result
 
 
 async def main() -> dict[str, Any]:
@@ -34,7 +35,7 @@ async def main() -> dict[str, Any]:
 
     def ridge(release: GramRelease) -> Result:
         """Solve (A^T A + alpha I) w = A^T b (docs/mathematics.md, section 5.3)."""
-        from dpmpc.estimators.ridge import RidgeFit  # no server needs it
+        from dpmpc.models.regression.ridge import RidgeFit  # no server needs it
 
         w = RidgeFit(**args.model).fit_release(release, target=args.target)
         coefficients = dict(zip(w.feature_names_, w.coef_.tolist(), strict=True))

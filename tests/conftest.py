@@ -48,7 +48,7 @@ def new_interpreters():
 @pytest.fixture(autouse=True)
 def nobody_waits(monkeypatch):
     """Keep commands from saying that they are still at work: how long a test takes is no part of what is checked."""
-    monkeypatch.setattr("dpmpc.cli.waiting.FIRST_SECONDS", 3600.0)
+    monkeypatch.setattr("dpmpc.app.cli.waiting.FIRST_SECONDS", 3600.0)
 
 
 def pytest_collection_modifyitems(items):

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
 from dpmpc._kernels import dispatch
-from dpmpc.digests import hkdf_of_rows, sha256_of_rows
-from dpmpc.errors import InputError
+from dpmpc.base.digests import hkdf_of_rows, sha256_of_rows
+from dpmpc.base.errors import InputError
 from support.matrix_inputs import each_instruction_set
 
 CASES = json.loads((Path(__file__).parent / "vectors" / "hkdf.json").read_text())["cases"]

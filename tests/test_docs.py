@@ -10,7 +10,7 @@ import pytest
 from nbclient import NotebookClient
 
 import dpmpc
-from dpmpc.cli.main import parser
+from dpmpc.app.cli.main import parser
 from support.forks import command_folder
 from support.lints import check_each
 from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, not_printed, pages_with_code, run_page, runs

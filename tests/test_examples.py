@@ -20,15 +20,15 @@ from dpmpc import RidgeRegression
 from dpmpc.audit import audit
 from dpmpc.audit.registry import CLIENTS, CORNERS, NAMES, ROWS
 from dpmpc.audit.sums import Sums
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.estimators.private_estimator import PrivateLinearModel
-from dpmpc.noise import FAMILIES, noise_from
-from dpmpc.planning import design
+from dpmpc.linear.noise import FAMILIES, noise_from
+from dpmpc.models.common.private_estimator import PrivateLinearModel
 from dpmpc.privacy.accountants import released_sd
-from dpmpc.randomness import Stream
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
 from support.pages import ROOT, load
 
 ALPHA = 1e-6
@@ -210,7 +210,7 @@ def test_it_works_in_a_pipeline(net, people):
 
 
 def test_scikit_learn_checks_it(net):
-    """All but the one check whose reason tests/estimators/test_sklearn_checks.py has."""
+    """All but the one check whose reason tests/models/test_sklearn_checks.py has."""
     for estimator, check in estimator_checks_generator(net(1e-6, bounds=(-10, 10), servers=2, **NO_NOISE)):
         refused = check.func.__name__ == "check_dtype_object"
         with pytest.raises(InputError) if refused else contextlib.nullcontext():

@@ -5,8 +5,8 @@ import tomllib
 
 import pytest
 
-from dpmpc.contributions import SecondMoments
-from dpmpc.planning.designing import AUTO_WIDTH
+from dpmpc.linear.contributions import SecondMoments
+from dpmpc.release.planning.designing import AUTO_WIDTH
 from support.pages import PAGES, ROOT, code_left_out
 
 FACTS = tomllib.loads((ROOT / "tests" / "facts.toml").read_text())["fact"]

@@ -15,27 +15,27 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc import simulation as model
-from dpmpc.cli.main import main
-from dpmpc.collection.roster import Roster
-from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.contributions import Rows
+from dpmpc.app.cli.main import main
+from dpmpc.app.render.fit_folder import FitFolder
+from dpmpc.base.errors import GuaranteeError, InputError, OverflowRisk
+from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.upload.roster import Roster
 from dpmpc.data import Schema
 from dpmpc.data.csv_files import LONGEST_LINE
 from dpmpc.data.table_files import read_cells, read_table
-from dpmpc.data_release import design as mixing_design
-from dpmpc.data_release.mixed_release import MixedRelease
-from dpmpc.errors import GuaranteeError, InputError, OverflowRisk
-from dpmpc.network.identity import Authority, dialling_context, listening_context
-from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import design
-from dpmpc.release import Release
-from dpmpc.render.fit_folder import FitFolder
-from dpmpc.sharing.batch import open_share
-from dpmpc.sketching import OSNAP
-from dpmpc.sketching.sparse import Sum
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import LONGEST_CHECK
+from dpmpc.linear.contributions import Rows
+from dpmpc.linear.noise import DiscreteGaussian
+from dpmpc.linear.sharing.batch import open_share
+from dpmpc.linear.sketching import OSNAP
+from dpmpc.linear.sketching.sparse import Sum
+from dpmpc.owners.columns import design as mixing_design
+from dpmpc.owners.columns.mixed_release import MixedRelease
+from dpmpc.parties.network.identity import Authority, dialling_context, listening_context
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import LONGEST_CHECK
+from dpmpc.release import simulation as model
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
 from support.hostile import files
 from support.release_processes import deploy
 
@@ -45,9 +45,9 @@ MEGABYTES_PACKED = 2
 MEMORY_MB = 200  # beside what Python and its libraries take, for files of at most a few megabytes
 CHILD = """
 import resource, sys, time
-from dpmpc.errors import InputError
-from dpmpc.release import Release
-from dpmpc.collection.verifying import verify
+from dpmpc.base.errors import InputError
+from dpmpc.release.release import Release
+from dpmpc.collect.terms.verifying import verify
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for read in (Release.load, verify):
     try:
@@ -62,7 +62,7 @@ print(time.process_time() - began)
 
 TABLE_CHILD = """
 import resource, sys, time
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 from dpmpc.data.table_files import read_cells, read_table
 before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
 for read in (read_table, read_cells):
@@ -280,7 +280,7 @@ def test_what_cannot_be_read_is_not_written(sound, tmp_path, monkeypatch):
     path = tmp_path / "release.dpmpc"
     path.write_bytes(sound)
     release = Release.load(path)
-    monkeypatch.setattr("dpmpc.storage.release_file.LARGEST_PUBLIC", 100)
+    monkeypatch.setattr("dpmpc.release.release_file.LARGEST_PUBLIC", 100)
     with pytest.raises(InputError, match="at most 100 expected in a file"):
         release.save(tmp_path / "other.dpmpc")
     assert not (tmp_path / "other.dpmpc").exists()

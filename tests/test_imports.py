@@ -12,20 +12,13 @@ import pytest
 from sklearn.base import BaseEstimator
 
 import dpmpc
-from dpmpc import (
-    FrequencyMoment,
-    GroupedRidgeRegression,
-    LogisticRegression,
-    RidgeRegression,
-    baselines,
-    coinpress,
-    data_release,
-    errors,
-    mutual_information,
-)
+from dpmpc import FrequencyMoment, GroupedRidgeRegression, LogisticRegression, RidgeRegression
+from dpmpc.base import errors
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
-from dpmpc.randomness import Stream
+from dpmpc.models.papers import baselines, coinpress, mutual_information
+from dpmpc.owners import columns as data_release
 from support.certified_releases import certify
 from support.lints import check_each
 
@@ -43,31 +36,39 @@ def imported_by(module):
     return set(json.loads(done.stdout.splitlines()[-1]))  # after what MPyC logs
 
 
-@pytest.mark.parametrize("module", ["dpmpc", "dpmpc.cli.main"])
+@pytest.mark.parametrize("module", ["dpmpc", "dpmpc.app.cli.main"])
 def test_heavy_modules_are_imported_when_they_are_used(module):
     assert not imported_by(module) & set(HEAVY)
 
 
 @pytest.mark.parametrize("program", ["ridge_regression", "low_rank_approximation", "frequency_moments"])
 def test_a_server_imports_nothing_that_only_an_analyst_needs(program):
-    assert not imported_by(f"dpmpc.network.party, dpmpc.protocols.{program}") & set(FOR_ANALYSTS)
+    assert not imported_by(f"dpmpc.parties.network.party, dpmpc.protocols.{program}") & set(FOR_ANALYSTS)
 
 
 def test_the_copy_of_mpyc_of_a_party_stands_under_no_name_that_a_program_would_find():
-    assert "mpyc" not in imported_by("dpmpc.network.party")
+    assert "mpyc" not in imported_by("dpmpc.parties.network.party")
 
 
 def test_an_analyst_reads_a_release_without_scikit_learn():
     """What the programs' analysts import; the estimators' `fit`, which needs scikit-learn, is of no use to them."""
     modules = ", ".join(
-        f"dpmpc.estimators.{name}" for name in ("ridge", "components_and_moments", "grouped_fit", "in_rounds")
+        f"dpmpc.models.{name}"
+        for name in (
+            "regression.ridge",
+            "components.components_and_moments",
+            "groups.grouped_fit",
+            "regression.in_rounds",
+        )
     )
     code = f"import sys, {modules}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, check=True)
     assert not set(done.stdout.split()) & {*SLOW, "scipy.special"}
 
 
-@pytest.mark.parametrize("modules", ["dpmpc.cli.plan, dpmpc.render.plan", "dpmpc.cli.mix, dpmpc.render"])
+@pytest.mark.parametrize(
+    "modules", ["dpmpc.app.cli.plan, dpmpc.app.render.plan", "dpmpc.app.cli.mix, dpmpc.app.render"]
+)
 def test_a_command_that_fits_nothing_imports_no_estimator(modules):
     """It takes a second, and `mix` is started once for each party."""
     assert not imported_by(modules) & {"sklearn", "pandas", "pyarrow"}
@@ -76,7 +77,7 @@ def test_a_command_that_fits_nothing_imports_no_estimator(modules):
 def loaded_by_commands(*commands):
     """Run commands one after the other in a fresh process; return of each its status and what is loaded after it."""
     code = (
-        "import json, sys\nfrom dpmpc.cli.main import main\n"
+        "import json, sys\nfrom dpmpc.app.cli.main import main\n"
         "for command in json.load(sys.stdin):\n"
         "    print('\\n' + json.dumps([main(command), sorted(sys.modules)]), file=sys.stderr)"
     )

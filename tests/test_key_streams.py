@@ -11,11 +11,11 @@ import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from dpmpc import randomness
 from dpmpc._kernels import keys as kernel
-from dpmpc.cli import doctor
-from dpmpc.errors import InputError
-from dpmpc.randomness import Stream, aes_kernel, fill_key_streams
+from dpmpc.app.cli import doctor
+from dpmpc.base import randomness
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream, aes_kernel, fill_key_streams
 
 ROOT = Path(__file__).parents[1]
 VECTORS = json.loads((ROOT / "tests" / "vectors" / "aes.json").read_text())

@@ -8,9 +8,9 @@ import random
 import pytest
 
 from bench.system.fuzz_parsers import SLOWEST, cases, feed
-from dpmpc.contributions import contribution_from
-from dpmpc.errors import InputError
-from dpmpc.sketching import sketch_from
+from dpmpc.base.errors import InputError
+from dpmpc.linear.contributions import contribution_from
+from dpmpc.linear.sketching import sketch_from
 
 INPUTS = 250  # to each of 16 parsers
 

@@ -10,8 +10,8 @@ from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.errors import InputError, SimulationOnly
-from dpmpc.randomness import Label, Stream, derive, require_secret, seed_bytes, stream_for
+from dpmpc.base.errors import InputError, SimulationOnly
+from dpmpc.base.randomness import Label, Stream, derive, require_secret, seed_bytes, stream_for
 
 KEY = bytes(range(16))
 VECTORS = json.loads((Path(__file__).parent / "vectors" / "randomness.json").read_text())

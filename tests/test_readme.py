@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmpc.cli.main import parser
+from dpmpc.app.cli.main import parser
 
 README = (Path(__file__).parent.parent / "README.md").read_text()
 LINES = 142  # what is longer belongs on the site

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import yaml
 
-from dpmpc.cli.main import parser
-from dpmpc.collection.admission import Limits
+from dpmpc.app.cli.main import parser
+from dpmpc.collect.intake.admission import Limits
 from support.lints import check_each
 
 ROOT = Path(__file__).parent.parent

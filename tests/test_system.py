@@ -11,11 +11,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmpc import system
-from dpmpc.errors import InputError
-from dpmpc.network.sockets import CountingSocket, kernel_count
-from dpmpc.sharing import batch as shares
-from dpmpc.sharing.batch import ArrayShare, FileShare, open_share, save_share
+from dpmpc.base import system
+from dpmpc.base.errors import InputError
+from dpmpc.linear.sharing import batch as shares
+from dpmpc.linear.sharing.batch import ArrayShare, FileShare, open_share, save_share
+from dpmpc.parties.network.sockets import CountingSocket, kernel_count
 
 on_linux = pytest.mark.skipif(not sys.platform.startswith("linux"), reason="only Linux has all of it")
 

@@ -1,10 +1,11 @@
 """CoinPress's extension to linear regression: its figures, the experiment that it leaves out, and rivals.
 
 Figures 2 to 5 of Ediger 2021, whose axes are lost from the text that we have: every page says what is the paper's and
-what is our choice, and has Algorithm 3 both as printed and with the repairs that `dpmpc.coinpress.algorithms` names.
-Then the experiment of its section 5.2, which has neither figures nor a Sigma, and CoinPress among three servers against
-a trusted curator. Every trial draws new coefficients N(0, 1), new rows and new noise. All competitors have one
-guarantee, the curve of rho-zCDP Gaussian noise, and one neighbouring relation; the printed algorithm spends 0.55 rho.
+what is our choice, and has Algorithm 3 both as printed and with the repairs that
+`dpmpc.models.papers.coinpress.algorithms` names. Then the experiment of its section 5.2, which has neither figures nor
+a Sigma, and CoinPress among three servers against a trusted curator. Every trial draws new coefficients N(0, 1), new
+rows and new noise. All competitors have one guarantee, the curve of rho-zCDP Gaussian noise, and one neighbouring
+relation; the printed algorithm spends 0.55 rho.
 
 Rivals need public bounds: features and label are clipped at 4 deviations, and a curator clips the normalised row at the
 tail bound of CoinPress. The label's deviation is what CoinPress is told, 10 ("wide"), or what only the experimenter
@@ -28,10 +29,10 @@ from bench.charts import Chart, Panel, finish, options_of
 from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.sum_ssp import difference
 from bench.secure_sketching.utility import TRIVIAL
-from dpmpc.baselines import SSP, AdaSSP
-from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
-from dpmpc.coinpress.steps import COVARIANCE_FAILURE, tail_bound
-from dpmpc.data_release import RMGM
+from dpmpc.models.papers.baselines import SSP, AdaSSP
+from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
+from dpmpc.models.papers.coinpress.steps import COVARIANCE_FAILURE, tail_bound
+from dpmpc.owners.columns import RMGM
 from dpmpc.privacy.composition import epsilon_of_rho
 
 TITLE = "CoinPress: linear regression"

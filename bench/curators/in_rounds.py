@@ -16,13 +16,13 @@ from numpy.typing import NDArray
 from bench.curators.moments import seed_of, specification
 from bench.curators.problem import Fits, Problem
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.contributions.clipped_scores import ClippedScores
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.rounds.models import LeastSquares
-from dpmpc.rounds.releases import Releases
-from dpmpc.rounds.steering import Steering
-from dpmpc.task import Task
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.contributions.clipped_scores import ClippedScores
+from dpmpc.models.common.releases import Releases
+from dpmpc.models.rounds.models import LeastSquares
+from dpmpc.models.rounds.steering import Steering
+from dpmpc.privacy.task import Task
+from dpmpc.release.release import Release
 
 FIRST_SHARE = 0.2  # of mu^2, for the second moments
 RUNS = 21  # at most; each run encodes all rows in each round

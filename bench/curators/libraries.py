@@ -21,7 +21,7 @@ import numpy as np
 from bench.curators.moments import seed_of
 from bench.curators.names import DIFFPRIVLIB, OPENDP
 from bench.curators.problem import DELTA, Fits, Problem
-from dpmpc.randomness import Stream
+from dpmpc.base.randomness import Stream
 
 MODULES = {DIFFPRIVLIB: "diffprivlib.models", OPENDP: "opendp.prelude"}
 

@@ -24,9 +24,9 @@ from bench.curators import gradients, in_rounds, libraries, mixing, moments, nam
 from bench.curators.page import draw, render
 from bench.curators.problem import DELTA, Fits, Problem, RegressionSet
 from bench.harness import RESULTS, machine, write
-from dpmpc.baselines.linear import optimal_ridge
-from dpmpc.errors import InputError
-from dpmpc.randomness import Stream
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
+from dpmpc.models.papers.baselines.linear import optimal_ridge
 
 EPSILONS = (0.1, 0.3, 1.0, 3.0)
 SHORT_ROWS = 3000

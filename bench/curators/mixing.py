@@ -33,8 +33,8 @@ import numpy as np
 from scipy.stats import norm
 
 from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal
+from dpmpc.base.randomness import Stream
 from dpmpc.privacy.accountants import epsilon_of_renyi
-from dpmpc.randomness import Stream
 
 MIXING_ROWS, HESSIAN_ROWS = 2.5, 6.0  # k over the larger of D and a logarithm: the authors' program
 ITERATIONS = (1, 2, 3, 5, 8, 12)  # T

@@ -10,15 +10,15 @@ import numpy as np
 
 from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal, symmetric
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.baselines import AdaSSP
-from dpmpc.baselines.linear import ADASSP_SENSITIVITY
-from dpmpc.errors import UtilityWarning
-from dpmpc.estimators import RidgeRegression
-from dpmpc.linear_algebra import LinearModel
-from dpmpc.planning import design
+from dpmpc.base.errors import UtilityWarning
+from dpmpc.base.randomness import Stream
+from dpmpc.models import RidgeRegression
+from dpmpc.models.common.linear_algebra import LinearModel
+from dpmpc.models.papers.baselines import AdaSSP
+from dpmpc.models.papers.baselines.linear import ADASSP_SENSITIVITY
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.randomness import Stream
-from dpmpc.specification import ReleaseSpec
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
 
 BOOSTING_ROUNDS = (1, 3, 10, 30, 100)
 TUNING_RUNS = 25
@@ -48,7 +48,7 @@ def sum_release(problem: Problem, epsilon: float, runs: int, stream: Stream) -> 
 
 
 def adassp(problem: Problem, epsilon: float, runs: int, stream: Stream) -> Fits:
-    """Fit AdaSSP (Wang 2018, Algorithm 2) as `dpmpc.baselines.AdaSSP` has it, without a penalty of its own.
+    """Fit AdaSSP (Wang 2018, Algorithm 2) as `dpmpc.models.papers.AdaSSP` has it, without a penalty of its own.
 
     Its three releases are accounted jointly at replace-one, which is less noise than the paper's three thirds.
     """

@@ -23,13 +23,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.secure_sketching.real_data import elevation
-from dpmpc import datasets
-from dpmpc.data import Column, Schema, Table
-from dpmpc.datasets import data_release as published
-from dpmpc.datasets.mutual_information import load_mnist_4_9
-from dpmpc.datasets.secure_sketching import ELEVATION_BOUNDS, ELEVATION_TARGET, POWER_BOUNDS, POWER_TARGET
-from dpmpc.noise.floating import Gaussian
-from dpmpc.randomness import Stream
+from dpmpc.base.randomness import Stream
+from dpmpc.data import Column, Schema, Table, datasets
+from dpmpc.data.datasets import data_release as published
+from dpmpc.data.datasets.mutual_information import load_mnist_4_9
+from dpmpc.data.datasets.secure_sketching import ELEVATION_BOUNDS, ELEVATION_TARGET, POWER_BOUNDS, POWER_TARGET
+from dpmpc.linear.noise.floating import Gaussian
 
 Reals = NDArray[np.float64]
 

@@ -32,7 +32,7 @@ import math
 import numpy as np
 
 from bench.curators.problem import DELTA, Fits, Problem, Reals, normal
-from dpmpc.randomness import Stream
+from dpmpc.base.randomness import Stream
 
 MODELS = (1000, 4000, 16000)
 _PENALTY = 1e-8  # times a part's rows: parts in which a column is constant have an answer

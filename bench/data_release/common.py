@@ -1,8 +1,8 @@
 """What parties with different columns release, without parties: second moments that have the law of a release's.
 
 Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022), section 5. All three
-regressions of `dpmpc.data_release` read a release through its second moments alone (docs/mathematics.md, section 8.1),
-so those are what is drawn here:
+regressions of `dpmpc.owners.columns` read a release through its second moments alone (docs/mathematics.md, section
+8.1), so those are what is drawn here:
 
 - DGM and BGM, D + R with n rows. For any T with T^T T = D^T D, rotating the n rows, which changes neither moments nor
   the law of R, puts T above n - p rows of zeros; hence, exactly in law,
@@ -26,13 +26,13 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.baselines.common import symmetric_noise
-from dpmpc.contributions.contribution import moment_sensitivity
-from dpmpc.data_release.mixing_guarantee import PartyCalibration
-from dpmpc.data_release.rows import choose_rows
-from dpmpc.linear_algebra import solve_ridge
-from dpmpc.randomness import Stream
-from dpmpc.sketching import BernoulliMixing
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.contributions.contribution import moment_sensitivity
+from dpmpc.linear.sketching import BernoulliMixing
+from dpmpc.models.common.linear_algebra import solve_ridge
+from dpmpc.models.papers.baselines.common import symmetric_noise
+from dpmpc.owners.columns.mixing_guarantee import PartyCalibration
+from dpmpc.owners.columns.rows import choose_rows
 
 Matrix = NDArray[np.float64]
 EPSILONS = (1.0, 0.3, 0.1)
@@ -72,7 +72,7 @@ def noisy_moments(moments: Matrix, subjects: int, sd: float, rng: np.random.Gene
 
 
 def mixed(rows: Matrix, count: int, seed: int) -> Matrix:
-    """Return B D / sqrt(k), (k, p), with the signs of `dpmpc.data_release.owner.mixing_of`."""
+    """Return B D / sqrt(k), (k, p), with the signs of `dpmpc.owners.columns.owner.mixing_of`."""
     return BernoulliMixing(count, len(rows), seed) @ rows
 
 

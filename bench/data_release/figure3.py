@@ -22,7 +22,7 @@ from bench.data_release.common import BGM, COLOURS, DELTA, DGM, RMGM, Matrix, fi
 from bench.data_release.population import experiment
 from bench.data_release.table1 import MEASURED, by_extremes
 from bench.harness import machine, markdown, write
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 NAME, TITLE = "mpr_figure3", "Data release, Figure 3: error against the smallest eigenvalue"
 SUBJECTS, SHORT_SUBJECTS = 1_000_000, 10_000

@@ -3,10 +3,10 @@
 *As printed*: columns are mapped to [0, 1] by their minima and maxima, and k is the best of five on the held-out rows.
 Neither is private; both are repeated to compare with the paper. *Public bounds*: columns are mapped by bounds that are
 known beforehand, and k comes from public numbers. Guarantees are the same in all: that of the paper's noise for one
-party's columns. On [-1, 1], as in `dpmpc.data_release`, that is tau; on [0, 1] columns move half as far, so it is tau/2
-(the paper adds tau). The two differ in what 0 means, because there is no intercept: the middle of the label's bounds,
-or its lower bound. The `Sum` release has the guarantee that this noise gives for a whole row, an intercept, and a
-penalty chosen from the release; it needs clients that hold whole rows.
+party's columns. On [-1, 1], as in `dpmpc.owners.columns`, that is tau; on [0, 1] columns move half as far, so it is
+tau/2 (the paper adds tau). The two differ in what 0 means, because there is no intercept: the middle of the label's
+bounds, or its lower bound. The `Sum` release has the guarantee that this noise gives for a whole row, an intercept, and
+a penalty chosen from the release; it needs clients that hold whole rows.
 
 DGM stands there twice. As the paper describes it, a regression on a Hessian that may be nearly singular, its loss has
 no mean to speak of, and its median is shown. With predictions clipped to [-1, 1] the mean of the loss is close to what
@@ -50,13 +50,13 @@ from bench.data_release.common import (
 from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.data import Column, Schema, Table
-from dpmpc.datasets import data_release as published
-from dpmpc.datasets.dataset_files import data_folder
-from dpmpc.datasets.secure_sketching import SONGS_BOUNDS, SONGS_FILE, SONGS_NAMES, SONGS_TARGET, load_songs
-from dpmpc.estimators import RidgeRegression
-from dpmpc.planning import design
+from dpmpc.data.datasets import data_release as published
+from dpmpc.data.datasets.dataset_files import data_folder
+from dpmpc.data.datasets.secure_sketching import SONGS_BOUNDS, SONGS_FILE, SONGS_NAMES, SONGS_TARGET, load_songs
+from dpmpc.models import RidgeRegression
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.specification import ReleaseSpec
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
 
 NAME, TITLE = "mpr_table1", "Data release, Table 1: real data"
 ROWS = (100, 300, 1000, 3000, 10_000)

@@ -1,6 +1,6 @@
 """The printed noise of a random projection against two columns that differ in one entry.
 
-The attacker is `dpmpc.mutual_information.attack`.
+The attacker is `dpmpc.models.papers.mutual_information.attack`.
 
 Each trial draws data, the secret bit X_11 = -1 or 1 and a release, and lets the attacker guess. "copy in X" compares
 two columns of the release, "copy in y" a column and the targets, which have no noise of their own.
@@ -18,10 +18,10 @@ from typing import Any, Literal
 import numpy as np
 
 from bench.harness import RESULTS, machine, markdown, write
-from dpmpc.errors import InputError
-from dpmpc.mutual_information import RandomProjection
-from dpmpc.mutual_information.attack import copied_columns, guess_entry, least_leak
-from dpmpc.mutual_information.information import leak_bound
+from dpmpc.base.errors import InputError
+from dpmpc.models.papers.mutual_information import RandomProjection
+from dpmpc.models.papers.mutual_information.attack import copied_columns, guess_entry, least_leak
+from dpmpc.models.papers.mutual_information.information import leak_bound
 
 TRIALS, CLIENTS, EPSILON = 500, 400, 0.5
 ROWS = (20, 60)  # n' <= f^2, about 133: the printed noise is 0

@@ -3,8 +3,8 @@
 The intervals are those of `RidgeRegression.inference`. Each simulation draws new people, a new public matrix and new
 noise. So that a thousand of them take minutes, most releases are drawn from their law and pass through no client and no
 server: the true sums of the encoded rows, computed by the kernel, plus one Gaussian draw of the released variance,
-rounded, for each sum. "real clients" are full runs of `dpmpc.simulation`, noise of every client included. An interval
-of infinite length counts as one that covers; how often that happened stands beside.
+rounded, for each sum. "real clients" are full runs of `dpmpc.release.simulation`, noise of every client included. An
+interval of infinite length counts as one that covers; how often that happened stands beside.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
-from dpmpc import simulation as model
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.data.schemas import clip_ball
-from dpmpc.estimators import RidgeRegression
-from dpmpc.linear_algebra import exact_gram, solve_ridge
-from dpmpc.planning import design
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.models import RidgeRegression
+from dpmpc.models.common.linear_algebra import exact_gram, solve_ridge
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release import simulation as model
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
 
 RUNS, LEVEL, DELTA = 1000, 0.95, 1e-6
 RESIDUAL = 0.3  # half the width of the uniform residual
@@ -50,7 +50,7 @@ class Setting:
     name: str  # for the table
     clients: int  # n and d
     features: int
-    sketch: str  # as in `dpmpc.planning.design`
+    sketch: str  # as in `dpmpc.release.design`
     epsilon: float = 1.0  # as there; a larger one stands for more clients at a smaller one, in less time
     rows: int | None = None  # as there
     sparsity: int | None = None

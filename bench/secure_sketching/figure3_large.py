@@ -23,11 +23,11 @@ from bench.charts import Chart, Panel, finish, options_of
 from bench.secure_sketching.printed import NoiseProducts, entries_name, entry_scale
 from bench.secure_sketching.synthetic import ALPHA, FEATURES, RADIUS, REGIMES, regression_rows
 from bench.secure_sketching.utility import DELTA, TRIVIAL, RidgeProblem
-from dpmpc.baselines.common import symmetric_noise
-from dpmpc.contributions.contribution import moment_sensitivity
+from dpmpc.base.randomness import Stream
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
+from dpmpc.linear.contributions.contribution import moment_sensitivity
+from dpmpc.models.papers.baselines.common import symmetric_noise
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.randomness import Stream
 
 NAME = "figure3_large"
 TITLE = "Figure 3 to n = 10^8: ridge regression, noise on every entry as printed"

@@ -20,13 +20,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, plus_minus, summary, write
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.estimators import FrequencyMoment
-from dpmpc.network.meter import RunStatistics
-from dpmpc.networked import run
-from dpmpc.planning import design
+from dpmpc.models import FrequencyMoment
+from dpmpc.parties.network.meter import RunStatistics
+from dpmpc.parties.networked import run
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.randomness import Stream
+from dpmpc.release.planning import design
 
 DELTA, ITEMS, RUNS, SERVERS = 1e-7, 1000, 5, 3
 VALUES, ITEM_COUNTS = "values", "items"

@@ -25,11 +25,11 @@ from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.runtime_tables import PHASES, PROGRAM, SECONDS, fresh, opened_by, write_words
 from bench.secure_sketching.setting import COLUMNS, ROWS, Setting, task_of
 from bench.system.wire import Wire
-from dpmpc.errors import BenchFailed
-from dpmpc.mpyc.costs import PartyCost
-from dpmpc.network.identity import write_identity
-from dpmpc.network.processes import ONE_THREAD
-from dpmpc.release import Release
+from dpmpc.base.errors import BenchFailed
+from dpmpc.parties.mpyc.costs import PartyCost
+from dpmpc.parties.network.identity import write_identity
+from dpmpc.parties.network.processes import ONE_THREAD
+from dpmpc.release.release import Release
 
 SERVERS, PORT = 3, 9000
 DELAYS = (0.0, 0.01, 0.04)  # seconds, one way

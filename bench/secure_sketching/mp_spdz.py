@@ -44,10 +44,10 @@ from bench.secure_sketching.mp_spdz_home import (
 )
 from bench.secure_sketching.plain_mpyc_runs import as_words, figures
 from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
-from dpmpc.client import share_batch
-from dpmpc.errors import InputError
-from dpmpc.networked import NetworkedRun, run_servers
-from dpmpc.randomness import Stream
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
+from dpmpc.parties.networked import NetworkedRun, run_servers
+from dpmpc.release.client import share_batch
 
 NAME, TITLE = "mp_spdz", "MP-SPDZ (semi2k) beside our servers"
 SPARSITIES, SERVERS = (1, 4, 8), (2, 3, 5)

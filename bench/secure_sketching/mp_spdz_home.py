@@ -28,8 +28,8 @@ from numpy.typing import NDArray
 
 from bench.registry import HOME_VARIABLE
 from bench.system.ports import free_ports
-from dpmpc.errors import BenchFailed, InputError
-from dpmpc.sharing.batch import Share
+from dpmpc.base.errors import BenchFailed, InputError
+from dpmpc.linear.sharing.batch import Share
 
 REPOSITORY = "https://github.com/data61/MP-SPDZ"
 PARTY, COMPILER, CERTIFICATES = "semi2k-party.x", "compile.py", "Scripts/setup-ssl.sh"

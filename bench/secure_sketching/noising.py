@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.networked import NetworkedRun, run
-from dpmpc.planning import design
-from dpmpc.randomness import Stream
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.parties.networked import NetworkedRun, run
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
 
 CLIENTS, COLUMNS, ROWS, SPARSITY, RUNS = 200_000, 10, 1000, 8, 5
 KEY_BYTES = 16

@@ -19,10 +19,10 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.mpyc.share_folders import TASK_FILE, read_task
-from dpmpc.server import sketch_share
-from dpmpc.sharing.batch import SHARE_FILE, Share, open_share
-from dpmpc.task import Task
+from dpmpc.linear.sharing.batch import SHARE_FILE, Share, open_share
+from dpmpc.parties.mpyc.share_folders import TASK_FILE, read_task
+from dpmpc.privacy.task import Task
+from dpmpc.release.server import sketch_share
 
 WAYS = ("kernel", "csc", "reading")
 seconds = {"read": 0.0, "transform": 0.0}

@@ -14,9 +14,9 @@ from typing import Any
 from bench.harness import RESULTS, summary
 from bench.secure_sketching.setting import COLUMNS, PEER_SERVERS, PEER_SPARSITY, ROWS
 from bench.system.ports import free_ports
-from dpmpc.network.processes import ONE_THREAD
-from dpmpc.networked import NetworkedRun
-from dpmpc.sharing.batch import ArrayShare, Share
+from dpmpc.linear.sharing.batch import ArrayShare, Share
+from dpmpc.parties.network.processes import ONE_THREAD
+from dpmpc.parties.networked import NetworkedRun
 
 MPYC_CLIENTS = 100_000
 MP_SPDZ = RESULTS / "mp_spdz.json"

@@ -28,8 +28,8 @@ from scipy.linalg import cholesky
 
 from bench.secure_sketching.utility import DELTA, EXPONENTS, TRIVIAL, Problem, runs_at
 from bench.wishart import wishart_factor
+from dpmpc.base.errors import InputError
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
-from dpmpc.errors import InputError
 from dpmpc.privacy.gaussian import mu_of_budget
 
 LAPLACE_ENTRIES = "Laplace on every entry"

@@ -1,8 +1,9 @@
 """The real data sets of Tables 6 to 8: the paper's, and stand-ins for those that are not at hand.
 
 Elevation, Songs and Ethylene are read from UCI's own files where the data folder has them, with public bounds
-(`dpmpc.datasets`). Without its file, Elevation is its first 5,000 rows, which are a smoke test and no sample; Songs and
-Ethylene are then listed and not measured. Bike and SGEMM stand in: real, complete, and with bounds known beforehand.
+(`dpmpc.data.datasets`). Without its file, Elevation is its first 5,000 rows, which are a smoke test and no sample;
+Songs and Ethylene are then listed and not measured. Bike and SGEMM stand in: real, complete, and with bounds known
+beforehand.
 """
 
 from __future__ import annotations
@@ -29,11 +30,10 @@ from bench.secure_sketching.utility import (
     Problem,
     recommended,
 )
-from dpmpc import datasets
-from dpmpc.data import Schema, Table
-from dpmpc.datasets.data_release import BIKE_BOUNDS, BIKE_TARGET, SGEMM_BOUNDS, SGEMM_TARGET, load_bike, load_sgemm
-from dpmpc.datasets.dataset_files import data_folder
-from dpmpc.datasets.secure_sketching import (
+from dpmpc.data import Schema, Table, datasets
+from dpmpc.data.datasets.data_release import BIKE_BOUNDS, BIKE_TARGET, SGEMM_BOUNDS, SGEMM_TARGET, load_bike, load_sgemm
+from dpmpc.data.datasets.dataset_files import data_folder
+from dpmpc.data.datasets.secure_sketching import (
     ELEVATION_BOUNDS,
     ELEVATION_FILE,
     ELEVATION_TARGET,

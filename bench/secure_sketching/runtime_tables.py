@@ -37,17 +37,17 @@ from bench.secure_sketching.one_pass import WAYS
 from bench.secure_sketching.plain_mpyc_runs import MPYC_CLIENTS, mp_spdz_rows, plain_mpyc, stored_mp_spdz
 from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
 from bench.system.ports import free_ports
-from dpmpc.client import share_batch
-from dpmpc.errors import BenchFailed, InputError
-from dpmpc.mpyc.costs import PartyCost
-from dpmpc.mpyc.share_folders import TASK_FILE, write_task
-from dpmpc.network.processes import ONE_THREAD
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.render.released import byte_fields
-from dpmpc.server import sketch_share
-from dpmpc.sharing.batch import SHARE_FILE, FileShare, open_share
-from dpmpc.task import Task
+from dpmpc.app.render.released import byte_fields
+from dpmpc.base.errors import BenchFailed, InputError
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.sharing.batch import SHARE_FILE, FileShare, open_share
+from dpmpc.parties.mpyc.costs import PartyCost
+from dpmpc.parties.mpyc.share_folders import TASK_FILE, write_task
+from dpmpc.parties.network.processes import ONE_THREAD
+from dpmpc.privacy.task import Task
+from dpmpc.release.client import share_batch
+from dpmpc.release.release import Release
+from dpmpc.release.server import sketch_share
 
 PROGRAM = Path(__file__).parents[2] / "protocols" / "linear_transform.py"
 SECOND_PASS = Path(__file__).with_name("second_pass.py")

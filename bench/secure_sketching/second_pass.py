@@ -11,11 +11,11 @@ from pathlib import Path
 import msgspec
 from mpyc.runtime import mpc
 
-from dpmpc.mpyc.costs import costs
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.programs import options, planned
+from dpmpc.base.storage.files import write_private
+from dpmpc.parties.mpyc.costs import costs
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.programs import options, planned
 from dpmpc.protocols.linear_transform import linear_transform
-from dpmpc.storage.files import write_private
 
 
 async def main() -> None:

@@ -6,9 +6,9 @@ import dataclasses
 from typing import Any
 
 from dpmpc.data import Schema
-from dpmpc.planning import design
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
 
 COLUMNS, ROWS = 10, 1000
 CLIENTS = (100_000, 200_000, 500_000, 1_000_000)

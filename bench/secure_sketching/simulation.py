@@ -21,12 +21,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.client import BLOCK
-from dpmpc.errors import InputError
-from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.task import Task
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from dpmpc.privacy.task import Task
+from dpmpc.release.client import BLOCK
+from dpmpc.release.release import Release
 
 
 def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -18,15 +18,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
-from dpmpc.baselines import SSP
-from dpmpc.baselines.linear import optimal_ridge, trivial_predictor
-from dpmpc.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.datasets.demo import DEMO_RADIUS
-from dpmpc.estimators import RidgeRegression
-from dpmpc.linear_algebra import LinearModel, ridge_cost
-from dpmpc.networked import run
-from dpmpc.planning import design
-from dpmpc.specification import ReleaseSpec
+from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.data.datasets.demo import DEMO_RADIUS
+from dpmpc.models import RidgeRegression
+from dpmpc.models.common.linear_algebra import LinearModel, ridge_cost
+from dpmpc.models.papers.baselines import SSP
+from dpmpc.models.papers.baselines.linear import optimal_ridge, trivial_predictor
+from dpmpc.parties.networked import run
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
 
 CLIENTS, EPSILON, DELTA, ALPHA, RUNS = 100_000, 1.0, 1e-6, 1.0, 50
 

@@ -2,9 +2,9 @@
 
 The same Shamir shares go through both programs, in turn, among real processes over TLS on loopback. Opened
 (`linear_transform`): each server sends its share of the k numbers to the analyst, who computes ||z||^2. Unopened
-(`unopened_moment`): MPyC multiplies first, the servers check the product (`dpmpc.mpyc.checked`), and each sends its
-share of one number. Both have to find the same integer. Rounds are messages that wait for another message: one to the
-analyst, and before it one to deal the mask, one for the product, two for the coin and two for the check.
+(`unopened_moment`): MPyC multiplies first, the servers check the product (`dpmpc.parties.mpyc.checked`), and each sends
+its share of one number. Both have to find the same integer. Rounds are messages that wait for another message: one to
+the analyst, and before it one to deal the mask, one for the product, two for the coin and two for the check.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
-from dpmpc.client import share_batch
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Column, Schema
-from dpmpc.mpyc.closed_tasks import design_square
-from dpmpc.network.meter import RunStatistics
-from dpmpc.networked import Run, run_parties, run_servers
-from dpmpc.planning.designing import public_seed
-from dpmpc.randomness import Stream
-from dpmpc.specification import ReleaseSpec
+from dpmpc.parties.mpyc.closed_tasks import design_square
+from dpmpc.parties.network.meter import RunStatistics
+from dpmpc.parties.networked import Run, run_parties, run_servers
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.client import share_batch
+from dpmpc.release.planning.designing import public_seed
 
 UNOPENED = "dpmpc.protocols.unopened_moment"
 CLIENTS, ITEMS, RUNS = 100_000, 1000, 5

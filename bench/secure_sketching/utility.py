@@ -3,7 +3,7 @@
 A `Problem` holds normalised rows and judges answers by the paper's measures (Burkhardt et al. 2025, section 6.2): phi
 for ridge regression without intercept, psi for low-rank approximation. `compare` repeats every competitor with fresh
 public matrices and fresh noise, all at one budget, one neighbouring relation (replace-one) and the same public bounds.
-Noise comes from `dpmpc.privacy.calibrate` by way of `dpmpc.planning.design`; releases from
+Noise comes from `dpmpc.privacy.calibrate` by way of `dpmpc.release.design`; releases from
 `bench.secure_sketching.simulation`.
 """
 
@@ -18,14 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened
-from dpmpc.baselines import SSP, AnalyzeGauss, LocalGaussian, ModSulq
 from dpmpc.data import Schema
-from dpmpc.estimators import LowRankApproximation, RidgeRegression
-from dpmpc.linear_algebra import random_excess_risk, solve_ridge, top_components
-from dpmpc.planning import design
-from dpmpc.release import Release
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.models import LowRankApproximation, RidgeRegression
+from dpmpc.models.common.linear_algebra import random_excess_risk, solve_ridge, top_components
+from dpmpc.models.papers.baselines import SSP, AnalyzeGauss, LocalGaussian, ModSulq
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
 
 EXPONENTS = (0.0, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0)  # p of section 6.2, our reconstruction of lost values
 DELTA = 1e-7  # the paper's is lost; below 1/n for every n here

@@ -22,9 +22,9 @@ from typing import Any
 from bench.harness import machine, markdown, write
 from bench.system.changed_reports import CHANGES, Tried, try_changes, try_lies
 from bench.system.false_reports import LIES, full_size
-from dpmpc.errors import ProtocolFailure
-from dpmpc.proving.decide import soundness_error
-from dpmpc.sharing import AdditiveSharing
+from dpmpc.base.errors import ProtocolFailure
+from dpmpc.linear.proving.decide import soundness_error
+from dpmpc.linear.sharing import AdditiveSharing
 
 MANY, SERVERS, SEED = 1_000_000, 3, 1
 TESTS = Path(__file__).parents[2] / "tests"

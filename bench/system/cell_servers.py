@@ -17,13 +17,13 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, write
-from dpmpc.contributions.cells import CellCounts, CellGrid
+from dpmpc.base.errors import ProtocolFailure
 from dpmpc.data import Schema
-from dpmpc.errors import ProtocolFailure
-from dpmpc.networked import run
-from dpmpc.planning import design
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.linear.contributions.cells import CellCounts, CellGrid
+from dpmpc.parties.networked import run
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
 
 CLIENTS, PROVED, COLUMNS, CELLS, SEED = 1_000_000, 100_000, 10, 64, 1
 EPSILON, DELTA = 1.0, 1e-7

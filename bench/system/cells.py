@@ -25,15 +25,15 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from bench.harness import machine, markdown, write
-from dpmpc.contributions.cells import CellCounts
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
-from dpmpc.estimators.independence import Independence
-from dpmpc.estimators.table_one_fit import TableOneFit
-from dpmpc.planning import design
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.specification import ReleaseSpec
+from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.models.tables.independence import Independence
+from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
 
 RUNS, DELTA, CELLS = 400, 1e-6, 64
 PEOPLE, EPSILONS = (500, 2_000, 20_000), (1.0, 3.0)

@@ -15,14 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.false_reports import Draw, lies_about, not_zero, points, shifted, stated
-from dpmpc.encoding.ring import Words
-from dpmpc.errors import InputError
-from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
-from dpmpc.proving.circuit import FIELD, P, RowCircuit
-from dpmpc.proving.joint import ID_BYTES, PART_BYTES, Bytes
-from dpmpc.proving.prove import ProvedShares
-from dpmpc.randomness import SEED_BYTES
-from dpmpc.sharing import AdditiveSharing
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import SEED_BYTES
+from dpmpc.linear.encoding.ring import Words
+from dpmpc.linear.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
+from dpmpc.linear.proving.circuit import FIELD, P, RowCircuit
+from dpmpc.linear.proving.joint import ID_BYTES, PART_BYTES, Bytes
+from dpmpc.linear.proving.prove import ProvedShares
+from dpmpc.linear.sharing import AdditiveSharing
 
 BLOCK = 10_000
 

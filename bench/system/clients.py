@@ -22,17 +22,17 @@ from typing import Any
 import numpy as np
 
 from bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
-from dpmpc.client import share_batch
+from dpmpc.base.digests import hkdf_of_rows
+from dpmpc.base.randomness import KEY_BYTES, Stream, aes_kernel, fill_key_streams, fill_one_by_one
 from dpmpc.data import Schema
-from dpmpc.digests import hkdf_of_rows
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise
-from dpmpc.noise.integer import Skellam
-from dpmpc.planning import design
-from dpmpc.randomness import KEY_BYTES, Stream, aes_kernel, fill_key_streams, fill_one_by_one
-from dpmpc.sharing import AdditiveSharing
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.noise import DiscreteGaussian, DiscreteLaplace, Noise
+from dpmpc.linear.noise.integer import Skellam
+from dpmpc.linear.sharing import AdditiveSharing
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.client import share_batch
+from dpmpc.release.planning import design
 
 CLIENTS, COLUMNS, SERVERS, DRAWS, RUNS = 1_000_000, 10, 3, 1_000_000, 7
 KEYS, KEY_WORDS = 20_000, (10, 40, 77, 256)

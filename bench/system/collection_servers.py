@@ -16,18 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.ports import HOST, free_ports
-from dpmpc.collection.collection_design import CollectionTerms, design_collection
-from dpmpc.collection.report_store import ReportStore
-from dpmpc.collection.reports import ReportFormat
-from dpmpc.collection.seal_folder import SealFolder, read_public
-from dpmpc.collection.sealing_suites import SuiteName
-from dpmpc.collection.server_entries import ServerEntry
-from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection
+from dpmpc.base.errors import InputError
+from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection
+from dpmpc.collect.terms.sealing_suites import SuiteName
+from dpmpc.collect.terms.server_entries import ServerEntry
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.reports import ReportFormat
+from dpmpc.collect.upload.seal_folder import SealFolder, read_public
 from dpmpc.data.schemas import schema as schema_of
-from dpmpc.errors import InputError
-from dpmpc.network.identity import write_identity
-from dpmpc.specification import Budget, taken
+from dpmpc.parties.network.identity import write_identity
+from dpmpc.privacy.specification import Budget, taken
 
 START_SECONDS = 60.0
 STOP_SECONDS = 30.0

@@ -27,11 +27,11 @@ from numpy.typing import NDArray
 from bench.harness import machine, markdown, write
 from bench.system.collection_servers import Servers
 from bench.system.released import expected_sums, release
-from dpmpc.client import Client
-from dpmpc.collection.sealing import id_of
-from dpmpc.collection.submission import Submission
-from dpmpc.collection.task_file import Collection
-from dpmpc.errors import InputError, ProtocolFailure
+from dpmpc.base.errors import InputError, ProtocolFailure
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.sealing import id_of
+from dpmpc.collect.upload.submission import Submission
+from dpmpc.release.client import Client
 
 UPLOADS, CLIENTS, KILLS = 10_000, 4, 30
 LONGEST_LIFE = 1.0  # seconds between two kills, at most

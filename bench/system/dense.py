@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bench.harness import cpu_seconds, machine, markdown, summary, write
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.sketching.dense import Rademacher
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.sketching.dense import Rademacher
 
 SETTINGS = ((1_000_000, 206, 11), (200_000, 1000, 10))  # n, k, d
 CACHED, STORED = 512, 50_000  # clients of the rivals' blocks: what stays in the cache, and what does not

@@ -40,15 +40,15 @@ PEER = "pyarrow and scikit-learn"
 #: What a process spends its time on: function -> stage.
 HOOKS = {
     "dpmpc.data.table_files:read_table": "read the file",
-    "dpmpc.cli.fit_models:RidgeFitModel.check": "check the table",
-    "dpmpc.planning:design": "calibrate",
-    "dpmpc.contributions.contribution:Contribution.encode_raw": "clip and encode",
-    "dpmpc.noise:Noise.sample": "noise",
-    "dpmpc.networked:share_batch": "share",
-    "dpmpc.sharing.batch:FileShare.create": "store shares",
-    "dpmpc.sharing.batch:FileShare.__setitem__": "store shares",
-    "dpmpc.networked:here": "parties",
-    "dpmpc.cli.fit_models:RidgeFitModel.compare": "compare with the data",
+    "dpmpc.app.cli.fit_models:RidgeFitModel.check": "check the table",
+    "dpmpc.release.planning:design": "calibrate",
+    "dpmpc.linear.contributions.contribution:Contribution.encode_raw": "clip and encode",
+    "dpmpc.linear.noise:Noise.sample": "noise",
+    "dpmpc.parties.networked:share_batch": "share",
+    "dpmpc.linear.sharing.batch:FileShare.create": "store shares",
+    "dpmpc.linear.sharing.batch:FileShare.__setitem__": "store shares",
+    "dpmpc.parties.networked:here": "parties",
+    "dpmpc.app.cli.fit_models:RidgeFitModel.compare": "compare with the data",
 }
 IMPORT, END, PARTIES, NOISE, TLS, STARTS = (
     *("start and import", "end", "parties", "noise"),
@@ -212,7 +212,7 @@ def _profile(arguments: Sequence[str]) -> list[dict[str, Any]]:
 
 def _command(arguments: Sequence[str]) -> dict[str, Any]:
     """Run the command in this process; return what it prints."""
-    from dpmpc.cli.main import parser
+    from dpmpc.app.cli.main import parser
 
     printed = io.StringIO()
     options = parser().parse_args(list(arguments), argparse.Namespace(arguments=list(arguments)))

@@ -14,11 +14,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from dpmpc.contributions import SecondMoments
-from dpmpc.encoding.ring import Integers, Words
-from dpmpc.errors import InputError
-from dpmpc.proving import proved
-from dpmpc.proving.circuit import BASE, FIELD, P, RowCircuit, digits_of
+from dpmpc.base.errors import InputError
+from dpmpc.linear.contributions import SecondMoments
+from dpmpc.linear.encoding.ring import Integers, Words
+from dpmpc.linear.proving import proved
+from dpmpc.linear.proving.circuit import BASE, FIELD, P, RowCircuit, digits_of
 
 FAR = 1 << 30
 """A coordinate whose square is a tenth of p: sums wrap around after a few of them."""

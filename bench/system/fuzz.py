@@ -30,14 +30,14 @@ from bench.system import fuzz_parsers
 from bench.system.collection_servers import Servers
 from bench.system.fuzz_parsers import mutate
 from bench.system.ports import HOST
-from dpmpc.client import Client
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import WORD, ReportFormat, make_reports
-from dpmpc.collection.sealing import Opener, SealedReports, id_of
-from dpmpc.collection.task_file import Collection
-from dpmpc.errors import DpmpcError, ProtocolFailure
-from dpmpc.network import frames
-from dpmpc.randomness import Stream
+from dpmpc.base.errors import DpmpcError, ProtocolFailure
+from dpmpc.base.randomness import Stream
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.reports import WORD, ReportFormat, make_reports
+from dpmpc.collect.upload.sealing import Opener, SealedReports, id_of
+from dpmpc.parties.network import frames
+from dpmpc.release.client import Client
 
 COUNT = 1_000_000
 HTTP_SHARE = 100  # one request for so many inputs to the parsers
@@ -192,11 +192,11 @@ def _frame_cases() -> list[tuple[str, Judge, list[bytes]]]:
 
 async def _feed_http(servers: Servers, count: int, changes: random.Random) -> dict[str, Any]:
     """Send mutated uploads and heads to the application; any answer but a refusal must be to a valid part of it."""
-    from dpmpc.collection.admission import Limits
-    from dpmpc.collection.connections import listen, serve_http
-    from dpmpc.collection.endpoints import OWN_UPLOADS
-    from dpmpc.collection.service import Service
-    from dpmpc.collection.serving import keys_and_door
+    from dpmpc.collect.intake.admission import Limits
+    from dpmpc.collect.intake.connections import listen, serve_http
+    from dpmpc.collect.intake.service import Service
+    from dpmpc.collect.intake.serving import keys_and_door
+    from dpmpc.collect.terms.endpoints import OWN_UPLOADS
 
     print("fuzz: requests", file=sys.stderr)
     collection, folder = servers.collection, servers.server_folder(0)

@@ -19,26 +19,26 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc import simulation as model
-from dpmpc.contributions import contribution_from
+from dpmpc.base.errors import DpmpcError
+from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.data import Schema, Table
 from dpmpc.data.table_files import read_table
-from dpmpc.data_release import design as mixing_design
-from dpmpc.data_release.mixed_release import MixedRelease
-from dpmpc.data_release.mixing_task import MixingTask
-from dpmpc.errors import DpmpcError
-from dpmpc.network.settings import PartySettings, read_settings, write_settings
-from dpmpc.network.verified_task import verified_task
-from dpmpc.noise import noise_from
-from dpmpc.planning import design
+from dpmpc.linear.contributions import contribution_from
+from dpmpc.linear.noise import noise_from
+from dpmpc.linear.sharing.batch import ArrayShare, SeededShare, open_share, save_share
+from dpmpc.linear.sketching import sketch_from
+from dpmpc.owners.columns import design as mixing_design
+from dpmpc.owners.columns.mixed_release import MixedRelease
+from dpmpc.owners.columns.mixing_task import MixingTask
+from dpmpc.parties.network.settings import PartySettings, read_settings, write_settings
+from dpmpc.parties.network.verified_task import verified_task
 from dpmpc.privacy import BudgetLedger
-from dpmpc.release import Release
-from dpmpc.sharing.batch import ArrayShare, SeededShare, open_share, save_share
-from dpmpc.sketching import sketch_from
-from dpmpc.specification import ReleaseSpec
-from dpmpc.storage.release_file import PUBLIC_MEMBER, SUMS_MEMBER, open_members
-from dpmpc.task import Task
-from dpmpc.untrusted import ReadError, read_json
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release import simulation as model
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
+from dpmpc.release.release_file import PUBLIC_MEMBER, SUMS_MEMBER, open_members
 
 _EXTREMES = (b"\0" * 8, b"\xff" * 8, (1 << 61).to_bytes(8, "little"), ((1 << 61) - 1).to_bytes(8, "little"))
 _MOST_CHANGES = 4

@@ -24,19 +24,19 @@ from sklearn.linear_model import LogisticRegression
 
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc.contributions.scores import sigmoid
 from dpmpc.data import Schema
-from dpmpc.datasets import load_power
-from dpmpc.datasets.secure_sketching import POWER_BOUNDS
-from dpmpc.estimators import RidgeRegression
-from dpmpc.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge
-from dpmpc.planning import design
-from dpmpc.release import Release
-from dpmpc.rounds.fit import fit_in_rounds
-from dpmpc.rounds.models import LeastSquares, LogisticModel
-from dpmpc.rounds.releases import Releases
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.data.datasets import load_power
+from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
+from dpmpc.linear.contributions.scores import sigmoid
+from dpmpc.models import RidgeRegression
+from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge
+from dpmpc.models.common.releases import Releases
+from dpmpc.models.rounds.fit import fit_in_rounds
+from dpmpc.models.rounds.models import LeastSquares, LogisticModel
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
 
 Reals = NDArray[np.float64]
 

@@ -37,13 +37,13 @@ import numpy as np
 from bench.harness import machine, markdown, summary, write
 from bench.system.collection_servers import Servers
 from bench.system.ports import HOST, free_ports
-from dpmpc.client import Client
-from dpmpc.collection.endpoints import OWN_UPLOADS, SEALED_UPLOADS
-from dpmpc.collection.reports import make_reports
-from dpmpc.collection.sealing import SECRET_BYTES, SealedReports, report_id
-from dpmpc.collection.task_file import Collection
-from dpmpc.errors import InputError, ProtocolFailure
-from dpmpc.network.identity import pinning_context, serving_context
+from dpmpc.base.errors import InputError, ProtocolFailure
+from dpmpc.collect.terms.endpoints import OWN_UPLOADS, SEALED_UPLOADS
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.reports import make_reports
+from dpmpc.collect.upload.sealing import SECRET_BYTES, SealedReports, report_id
+from dpmpc.parties.network.identity import pinning_context, serving_context
+from dpmpc.release.client import Client
 
 REPORTS, SHORT_REPORTS = 40_000, 4_000
 CONNECTIONS = 64

@@ -32,8 +32,8 @@ from numpy.typing import NDArray
 from bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 from dpmpc._kernels.dispatch import instruction_set
 from dpmpc._kernels.sketch import Stored
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.sketching import OSNAP
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.sketching import OSNAP
 
 RUNS = 15
 TOUCH_WORDS = 2048  # of X, which stay in the first-level cache

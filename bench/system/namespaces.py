@@ -28,9 +28,9 @@ from bench.harness import machine, markdown, write
 from bench.system.collection_servers import Servers
 from bench.system.released import expected_sums
 from bench.system.wire import Wire
-from dpmpc.collection.task_file import Collection
-from dpmpc.collection.verifying import verify
-from dpmpc.errors import ProtocolFailure
+from dpmpc.base.errors import ProtocolFailure
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.terms.verifying import verify
 
 SERVERS = 3
 CLIENT = SERVERS  # the host after the servers'

@@ -20,16 +20,15 @@ from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
-from dpmpc import datasets
-from dpmpc.data import Schema, Table
-from dpmpc.datasets import data_release as published
-from dpmpc.datasets.secure_sketching import POWER_BOUNDS
-from dpmpc.errors import UtilityWarning
-from dpmpc.estimators import RidgeRegression
-from dpmpc.linear_algebra import LinearModel, exact_gram, solve_ridge
-from dpmpc.planning import design
-from dpmpc.release import Release
-from dpmpc.specification import ReleaseSpec
+from dpmpc.base.errors import UtilityWarning
+from dpmpc.data import Schema, Table, datasets
+from dpmpc.data.datasets import data_release as published
+from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
+from dpmpc.models import RidgeRegression
+from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, solve_ridge
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
 
 Reals = NDArray[np.float64]
 

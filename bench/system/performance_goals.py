@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.system import kernels
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 SOURCES = (
     *("kernels", "clients", "projections", "dense", "end_to_end", "scale", "noising", "unopened"),

@@ -19,7 +19,7 @@ from bench.secure_sketching import mp_spdz, runtime_tables, setting
 from bench.system import kernels, projections, scale
 from bench.system.performance_goals import Goal, Results, all_goals, client_goals, fit_goals, kernel_goals, read_results
 from bench.system.performance_plots import draw
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 PAGE = Path("docs/performance.md")
 MOST_CLIENTS = max(setting.CLIENTS)

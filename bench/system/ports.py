@@ -11,7 +11,7 @@ import contextlib
 import os
 import socket
 
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 HOST = "127.0.0.1"
 LOWEST, END = 10_000, 32_000

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sklearn.random_projection import SparseRandomProjection
 
 from bench.harness import cpu_seconds, machine, markdown, summary, write
-from dpmpc.sketching import OSNAP
+from dpmpc.linear.sketching import OSNAP
 
 CLIENTS, COLUMNS, ROWS, SPARSITY = 1_000_000, 10, 1000, 4
 RUNS = 7

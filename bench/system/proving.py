@@ -21,15 +21,15 @@ from typing import Any
 import numpy as np
 
 from bench.harness import cpu_seconds, machine, markdown, summary, write
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.sealing import FORMAT
-from dpmpc.collection.sealing_suites import SUITES
-from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
-from dpmpc.proving.circuit import Circuit, RowCircuit
-from dpmpc.proving.joint import BLIND_BYTES, PART_BYTES
-from dpmpc.randomness import KEY_BYTES, Stream
-from dpmpc.sharing import AdditiveSharing
-from dpmpc.sharing.batch import expand_many
+from dpmpc.base.randomness import KEY_BYTES, Stream
+from dpmpc.collect.terms.sealing_suites import SUITES
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.sealing import FORMAT
+from dpmpc.linear.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
+from dpmpc.linear.proving.circuit import Circuit, RowCircuit
+from dpmpc.linear.proving.joint import BLIND_BYTES, PART_BYTES
+from dpmpc.linear.sharing import AdditiveSharing
+from dpmpc.linear.sharing.batch import expand_many
 
 COLUMNS, BITS, SERVERS, RUNS = (5, 10, 20, 50, 100), (8, 11, 16), 3, 7
 WORDS = 1 << 19  # of all records of a block

@@ -14,10 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.collection_servers import Servers
-from dpmpc.collection.reports import ReportFormat
-from dpmpc.collection.verifying import Verified, verify
-from dpmpc.errors import ProtocolFailure
-from dpmpc.task import Task
+from dpmpc.base.errors import ProtocolFailure
+from dpmpc.collect.terms.verifying import Verified, verify
+from dpmpc.collect.upload.reports import ReportFormat
+from dpmpc.privacy.task import Task
 
 RELEASE_SECONDS = 300.0
 _ROWS_AT_ONCE = 1 << 12

@@ -35,19 +35,19 @@ from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from bench.system.changed_reports import BLOCK, Reports
 from bench.system.false_reports import lies_about
-from dpmpc.contributions import SecondMoments
+from dpmpc.base.errors import ProtocolFailure, UtilityWarning
 from dpmpc.data import Schema
-from dpmpc.datasets import load_power
-from dpmpc.datasets.secure_sketching import POWER_BOUNDS
-from dpmpc.encoding.ring import Integers, Words
-from dpmpc.errors import ProtocolFailure, UtilityWarning
-from dpmpc.estimators import RidgeRegression
-from dpmpc.linear_algebra import exact_gram, ridge_cost, solve_ridge
-from dpmpc.planning import design
-from dpmpc.proving.circuit import FIELD, RowCircuit
-from dpmpc.sharing import AdditiveSharing
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.data.datasets import load_power
+from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
+from dpmpc.linear.contributions import SecondMoments
+from dpmpc.linear.encoding.ring import Integers, Words
+from dpmpc.linear.proving.circuit import FIELD, RowCircuit
+from dpmpc.linear.sharing import AdditiveSharing
+from dpmpc.models import RidgeRegression
+from dpmpc.models.common.linear_algebra import exact_gram, ridge_cost, solve_ridge
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
 
 Reals = NDArray[np.float64]
 

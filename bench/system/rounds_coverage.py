@@ -2,7 +2,7 @@
 
 Every run draws new people, new noise and, for mixed files, new signs, and asks how often the intervals of `inference`
 hold what the population has. Sums are opened with noise of their law (`bench.secure_sketching.simulation`), those of
-"real clients" by clients and servers in this process; mixed files are those of `dpmpc.data_release`, party by party.
+"real clients" by clients and servers in this process; mixed files are those of `dpmpc.owners.columns`, party by party.
 Runs in which there was no interval are counted apart and have no part in a coverage.
 """
 
@@ -40,16 +40,16 @@ from bench.system.rounds_populations import (
     student,
     uniform,
 )
-from dpmpc import simulation
+from dpmpc.base.errors import UtilityWarning
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Table
-from dpmpc.data_release import DGM, RMGM
-from dpmpc.errors import UtilityWarning
-from dpmpc.estimators import LogisticRegression, PoissonRegression, RidgeRegression
-from dpmpc.estimators.inference import Inference
-from dpmpc.planning import design
-from dpmpc.randomness import Stream
-from dpmpc.rounds.releases import Releases
-from dpmpc.specification import ReleaseSpec
+from dpmpc.models import LogisticRegression, PoissonRegression, RidgeRegression
+from dpmpc.models.common.inference import Inference
+from dpmpc.models.common.releases import Releases
+from dpmpc.owners.columns import DGM, RMGM
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release import simulation
+from dpmpc.release.planning import design
 
 Reals = NDArray[np.float64]
 

@@ -14,8 +14,8 @@ import numpy as np
 import scipy.stats
 from numpy.typing import NDArray
 
-from dpmpc.contributions.scores import sigmoid
 from dpmpc.data import Column, Schema
+from dpmpc.linear.contributions.scores import sigmoid
 
 Reals = NDArray[np.float64]
 Draw = Callable[[int, int, np.random.Generator], Reals]

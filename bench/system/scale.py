@@ -6,7 +6,7 @@ sketches it, k = 1000 and s = 4, one thread. A server that got a key in place of
 
 `--reports` measures a whole collection instead: doors and release, step by step (`bench.system.scale_release`).
 
-From the slopes follows what 10^9 clients would cost M servers (`dpmpc.planning.cost`).
+From the slopes follows what 10^9 clients would cost M servers (`dpmpc.release.planning.cost`).
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
 from bench.system import scale_release
-from dpmpc.contributions import SecondMoments
+from dpmpc.base.errors import InputError
+from dpmpc.base.system import drop_from_cache
 from dpmpc.data import Schema
-from dpmpc.errors import InputError
-from dpmpc.planning import design
-from dpmpc.planning.cost import Prices, ReleaseCost, Slopes, Workload, estimate
-from dpmpc.sharing.batch import SeededShare, save_share
-from dpmpc.sketching import OSNAP
-from dpmpc.specification import ReleaseSpec
-from dpmpc.system import drop_from_cache
-from dpmpc.task import Task
+from dpmpc.linear.contributions import SecondMoments
+from dpmpc.linear.sharing.batch import SeededShare, save_share
+from dpmpc.linear.sketching import OSNAP
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
+from dpmpc.release.planning.cost import Prices, ReleaseCost, Slopes, Workload, estimate
 
 COLUMNS, ROWS, SPARSITY = 10, 1000, 4
 CLIENTS = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)

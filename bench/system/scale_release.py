@@ -26,9 +26,9 @@ import numpy as np
 
 from bench.harness import markdown
 from bench.system.collection_servers import Servers
-from dpmpc.client import Client
-from dpmpc.collection.reports import ReportFormat, make_reports
-from dpmpc.randomness import Stream
+from dpmpc.base.randomness import Stream
+from dpmpc.collect.upload.reports import ReportFormat, make_reports
+from dpmpc.release.client import Client
 
 COLUMNS = [f"x{column}" for column in range(10)]
 KINDS: dict[str, dict[str, Any]] = {
@@ -43,31 +43,31 @@ SECONDS = 3600.0
 # What is measured: the step, and the functions that it consists of, as MODULE:NAME.
 STEPS = {
     "read the index": (
-        "dpmpc.collection.spool_index:SpoolIndex.rows",
-        "dpmpc.collection.sqlite_store:SqliteStore.share",
+        "dpmpc.collect.store.spool_index:SpoolIndex.rows",
+        "dpmpc.collect.store.sqlite_store:SqliteStore.share",
     ),
-    "read the segments": ("dpmpc.collection.segments:Segments.read",),
+    "read the segments": ("dpmpc.collect.store.segments:Segments.read",),
     "compare checksums": (
-        "dpmpc.collection.sqlite_store:checksums",
-        "dpmpc.collection.segments:checksums",
+        "dpmpc.collect.store.sqlite_store:checksums",
+        "dpmpc.collect.store.segments:checksums",
     ),
-    "find intact reports, the rest": ("dpmpc.collection.sqlite_store:SqliteStore.intact",),
+    "find intact reports, the rest": ("dpmpc.collect.store.sqlite_store:SqliteStore.intact",),
     "read and write the ledger": tuple(
-        f"dpmpc.collection.ledger:ReleaseLedger.{name}"
+        f"dpmpc.collect.store.ledger:ReleaseLedger.{name}"
         for name in ("begun", "require_unreleased", "seal", "batch", "begin_opening", "finish", "scrub", "find")
     ),
     "compare ids": (
-        "dpmpc.collection.agreement:batch_digest",
-        "dpmpc.collection.agreement:found_in",
-        "dpmpc.collection.task_file:Collection.chosen",
+        "dpmpc.collect.opening.agreement:batch_digest",
+        "dpmpc.collect.opening.agreement:found_in",
+        "dpmpc.collect.terms.task_file:Collection.chosen",
     ),
-    "derive keys": ("dpmpc.collection.reports:derive_share_keys",),
-    "expand keys": ("dpmpc.collection.reports:expand_many", "dpmpc.proving.prove:expand_many"),
-    "sketch": ("dpmpc.sketching.public_matrix:PublicMatrix.apply",),
-    "proofs: hash shares and lists": ("dpmpc.collection.proof_checks:Verifier.seeds",),
-    "proofs: joint randomness": ("dpmpc.collection.proof_checks:joint_randomness",),
-    "proofs: messages": ("dpmpc.proving.query:ProofServer.query",),
-    "proofs: verdicts": ("dpmpc.collection.proof_checks:decide",),
+    "derive keys": ("dpmpc.collect.upload.reports:derive_share_keys",),
+    "expand keys": ("dpmpc.collect.upload.reports:expand_many", "dpmpc.linear.proving.prove:expand_many"),
+    "sketch": ("dpmpc.linear.sketching.public_matrix:PublicMatrix.apply",),
+    "proofs: hash shares and lists": ("dpmpc.collect.opening.proof_checks:Verifier.seeds",),
+    "proofs: joint randomness": ("dpmpc.collect.opening.proof_checks:joint_randomness",),
+    "proofs: messages": ("dpmpc.linear.proving.query:ProofServer.query",),
+    "proofs: verdicts": ("dpmpc.collect.opening.proof_checks:decide",),
 }
 
 
@@ -181,7 +181,7 @@ class Clocks:
 
 def run_one(arguments: list[str]) -> int:
     """Run `dpmpc` with clocks around the functions of `STEPS`; print their seconds as the last line."""
-    from dpmpc.cli.main import main
+    from dpmpc.app.cli.main import main
 
     modules = [importlib.import_module(one.partition(":")[0]) for names in STEPS.values() for one in names]
     del modules  # imported before the clocks begin

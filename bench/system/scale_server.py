@@ -8,10 +8,10 @@ from pathlib import Path
 
 import msgspec
 
-from dpmpc.network.meter import Meter
-from dpmpc.server import transform
-from dpmpc.sharing.batch import open_share
-from dpmpc.task import Task
+from dpmpc.linear.sharing.batch import open_share
+from dpmpc.parties.network.meter import Meter
+from dpmpc.privacy.task import Task
+from dpmpc.release.server import transform
 
 
 def main(task_file: str, share_file: str) -> None:

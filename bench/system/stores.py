@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from bench.harness import machine, markdown, write
-from dpmpc.collection.report_store import ReportStore
-from dpmpc.collection.sqlite_store import SqliteStore
+from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.sqlite_store import SqliteStore
 
 SECONDS, SHORT_SECONDS = 4.0, 0.5
 SHAPE = (1, 14)  # 112 bytes
@@ -84,7 +84,7 @@ def _add(place: str, number: int, workers: int, group: int, seconds: float, gate
 def _opened(place: str, ledger: Path, number: int, workers: int) -> ReportStore:
     if not place.startswith("postgres"):
         return SqliteStore(place, _DIGEST, 0, SHAPE, ledger=ledger)
-    from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
+    from dpmpc.collect.store.postgres_store import PostgresStore  # needs an extra of the package
 
     return PostgresStore(place, _DIGEST, 0, SHAPE, ledger=ledger, worker=number, workers=workers)
 

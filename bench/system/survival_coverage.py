@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
-from dpmpc.contributions.cells import BITS, CellCounts, strategy_matrix
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
-from dpmpc.estimators.cell_estimates import CellEstimates
-from dpmpc.estimators.cox_fit import CoxFit
-from dpmpc.estimators.kaplan_meier_fit import Curve, LogRank, log_rank
-from dpmpc.estimators.survival_cells import SurvivalCells, survival_contribution, survival_schema
-from dpmpc.planning import design
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.linear.contributions.cells import BITS, CellCounts, strategy_matrix
+from dpmpc.models.survival.cox_fit import CoxFit
+from dpmpc.models.survival.kaplan_meier_fit import Curve, LogRank, log_rank
+from dpmpc.models.survival.survival_cells import SurvivalCells, survival_contribution, survival_schema
+from dpmpc.models.tables.cell_estimates import CellEstimates
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
 
 Reals = NDArray[np.float64]
 RUNS, LEVEL, DELTA = 400, 0.95, 1e-6

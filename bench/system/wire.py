@@ -25,7 +25,7 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Self
 
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 TUN = "/dev/net/tun"
 SUBNET = "10.77.7"

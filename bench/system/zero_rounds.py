@@ -22,9 +22,9 @@ from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from bench.system.glm import EPSILONS, FEATURES, MOST_ROWS, POPULATIONS, delta_of, geometric, population
 from dpmpc.data import Schema
-from dpmpc.planning import design
-from dpmpc.rounds.fit import fit_start
-from dpmpc.specification import ReleaseSpec
+from dpmpc.models.rounds.fit import fit_start
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
 
 SIZES, RUNS = (10_000, 100_000, 1_000_000), 4
 DRAWN = 6  # populations of each kind, for the bias

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 
 from dpmpc.audit.views import signs_of, view_of
 from dpmpc.privacy import Guarantee
-from dpmpc.task import Task
+from dpmpc.privacy.task import Task
 
 Indices = NDArray[np.int64]
 

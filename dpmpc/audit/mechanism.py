@@ -19,10 +19,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_fraction, require_whole
 from dpmpc.audit.rates import AuditScores, Bound, least_bits, least_epsilon, least_mu, lower_bound
+from dpmpc.base.arguments import require_fraction, require_whole
+from dpmpc.base.randomness import Stream
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.randomness import Stream
 
 Reals = NDArray[np.float64]
 

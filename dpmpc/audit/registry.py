@@ -6,7 +6,7 @@ leverages that a formula would have to get right. To add a mechanism, add a func
 `MECHANISMS` are run. `ATTACKS` are what servers and clients may do to a release within the words of its claim
 (`dpmpc.audit.system_attacks`). `SUBJECTS` are both.
 
-Audit of claims of mutual information about one entry of X (`dpmpc.mutual_information`), in bits.
+Audit of claims of mutual information about one entry of X (`dpmpc.models.papers.mutual_information`), in bits.
 
 The entry is -1 or 1, each half of the time, and everything else is known. `AdditiveNoise` hides entries one by one, so
 that a fit of R rows is R releases. For `RandomProjection` all other rows are 0, so that nothing but the noise hides the
@@ -26,23 +26,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc import data_release
 from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
 from dpmpc.audit.sums import Parties, Sums
 from dpmpc.audit.system_attacks import MissingClients, RepeatedRelease, surrounded
 from dpmpc.audit.whole_fit import WholeFit
-from dpmpc.coinpress.steps import Round, covariance_round, mean_round
-from dpmpc.coinpress.summation import Servers
-from dpmpc.contributions.scores import Logistic, Scores
+from dpmpc.base.randomness import SEED_BYTES, Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
-from dpmpc.mutual_information import AdditiveNoise, RandomProjection
-from dpmpc.noise.floating import Gaussian
-from dpmpc.planning import design
+from dpmpc.linear.contributions.scores import Logistic, Scores
+from dpmpc.linear.noise.floating import Gaussian
+from dpmpc.linear.sketching.dense import GaussianProjection
+from dpmpc.models.papers.coinpress.steps import Round, covariance_round, mean_round
+from dpmpc.models.papers.coinpress.summation import Servers
+from dpmpc.models.papers.mutual_information import AdditiveNoise, RandomProjection
+from dpmpc.owners import columns as data_release
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.randomness import SEED_BYTES, Stream
-from dpmpc.sketching.dense import GaussianProjection
-from dpmpc.specification import ReleaseSpec
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
 
 Reals = NDArray[np.float64]
 

@@ -9,7 +9,7 @@ The adversary knows the rows of all clients but one, the noise of the task's cor
 servers added. Clients who drop out contribute nothing. Who is corrupt and who drops out is what exposes somebody most
 among all that the guarantee covers (`dpmpc.audit.lost`).
 
-What owners of different columns release (`dpmpc.data_release.DataOwner`) is audited in the same way (`Parties`). DGM
+What owners of different columns release (`dpmpc.owners.DataOwner`) is audited in the same way (`Parties`). DGM
 and BGM read the same release of one noisy row a subject, so that R subjects are R releases. RMGM mixes rows: a release
 of R k mixed rows is R releases of k, each with signs of its own, which the adversary knows. Either way
 `DataOwner.release` itself is run, for every party whose columns move.
@@ -24,22 +24,22 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.analyst import open_sums
 from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.views import exact_epsilon, signs_of
-from dpmpc.client import Client
-from dpmpc.contributions.contribution import Contribution
-from dpmpc.data_release import DataOwner
-from dpmpc.data_release.mixing_task import MixingTask
-from dpmpc.data_release.owner import mixing_of
-from dpmpc.encoding import Sensitivity
-from dpmpc.encoding.fixed_point import FixedPoint
-from dpmpc.noise import DiscreteLaplace
-from dpmpc.randomness import KEY_BYTES, SEED_BYTES, Stream
-from dpmpc.server import add_noise, noise_stream, transform
-from dpmpc.sharing.batch import ArrayShare
-from dpmpc.task import Task
+from dpmpc.base.randomness import KEY_BYTES, SEED_BYTES, Stream
+from dpmpc.linear.contributions.contribution import Contribution
+from dpmpc.linear.encoding import Sensitivity
+from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.linear.noise import DiscreteLaplace
+from dpmpc.linear.sharing.batch import ArrayShare
+from dpmpc.owners.columns import DataOwner
+from dpmpc.owners.columns.mixing_task import MixingTask
+from dpmpc.owners.columns.owner import mixing_of
+from dpmpc.privacy.task import Task
+from dpmpc.release.analyst import open_sums
+from dpmpc.release.client import Client
+from dpmpc.release.server import add_noise, noise_stream, transform
 
 Reals = NDArray[np.float64]
 

@@ -28,25 +28,25 @@ from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import Claim, Subject
 from dpmpc.audit.sums import Sums, claim_of, distance_of
 from dpmpc.audit.views import Reals, exact_epsilon, signs_of
-from dpmpc.client import Client
-from dpmpc.collection.agreement import Batch, batch_digest
-from dpmpc.collection.certificate import manifest_of
-from dpmpc.collection.collection_design import CollectionTerms, design_collection
-from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.collection.report_ids import ID_BYTES, as_strings
-from dpmpc.collection.reports import ReportFormat, make_reports
-from dpmpc.collection.seal_folder import SealFolder, read_public
-from dpmpc.collection.server_entries import ServerEntry
-from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection
+from dpmpc.base.errors import DpmpcError, GuaranteeError, InputError
+from dpmpc.base.randomness import SEED_BYTES, Stream
+from dpmpc.collect.opening.agreement import Batch, batch_digest
+from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.terms.certificate import manifest_of
+from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection
+from dpmpc.collect.terms.server_entries import ServerEntry
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.report_ids import ID_BYTES, as_strings
+from dpmpc.collect.upload.reports import ReportFormat, make_reports
+from dpmpc.collect.upload.seal_folder import SealFolder, read_public
 from dpmpc.data import Schema
-from dpmpc.encoding.ring import Words
-from dpmpc.errors import DpmpcError, GuaranteeError, InputError
-from dpmpc.network.identity import write_identity
-from dpmpc.network.meter import Meter
-from dpmpc.randomness import SEED_BYTES, Stream
-from dpmpc.specification import Budget, taken
-from dpmpc.task import Task
+from dpmpc.linear.encoding.ring import Words
+from dpmpc.parties.network.identity import write_identity
+from dpmpc.parties.network.meter import Meter
+from dpmpc.privacy.specification import Budget, taken
+from dpmpc.privacy.task import Task
+from dpmpc.release.client import Client
 
 SERVERS = 3
 REPETITIONS = 3  # of a release that hostile servers break off

@@ -32,13 +32,13 @@ import numpy as np
 import scipy.linalg
 from numpy.typing import NDArray
 
-from dpmpc.errors import InputError
-from dpmpc.noise import DiscreteGaussian
-from dpmpc.noise.floating import Gaussian
+from dpmpc.base.errors import InputError
+from dpmpc.linear.noise import DiscreteGaussian
+from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.exposure import ROUNDING_WIDTH
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.task import Task
+from dpmpc.privacy.task import Task
 
 Reals = NDArray[np.float64]
 

@@ -5,7 +5,8 @@ opened before, it knows matrix, coefficients and clip of a round, and so what th
 steering round two scores in opposite directions, of norm 1 or nearly so, as far apart as two can be. What is observed
 of a release is its part along that difference, less what is known, in units of the farthest that two can be apart.
 
-Releases are those of `dpmpc.rounds.fit.fit_in_rounds`, and each runs the whole way of `dpmpc.simulation`:
+Releases are those of `dpmpc.models.rounds.fit.fit_in_rounds`, and each runs the whole way of
+`dpmpc.release.simulation`:
 clients, shares, servers, analyst. To be fast, fits come in bundles: the first fit of a bundle steers all of them, and
 the others answer the same tasks side by side, with noise of their own. Bounds hold in bundles too. Noise is the same in
 all directions, so that false positives are independent; and whatever steers a fit, a decision misses the exchange at
@@ -18,17 +19,17 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc import simulation
 from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.sums import side_by_side
-from dpmpc.contributions.clipped_scores import ClippedScores
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.rounds.fit import fit_in_rounds
-from dpmpc.rounds.models import LeastSquares
-from dpmpc.rounds.releases import Releases
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.contributions.clipped_scores import ClippedScores
+from dpmpc.models.common.releases import Releases
+from dpmpc.models.rounds.fit import fit_in_rounds
+from dpmpc.models.rounds.models import LeastSquares
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release import simulation
+from dpmpc.release.release import Release
 
 Reals = NDArray[np.float64]
 

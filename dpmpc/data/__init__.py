@@ -13,11 +13,41 @@ nothing else. The schema promises nothing by itself, and bounds that were read o
 Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICML 2025), with bounds per column.
 """
 
-from dpmpc.data.codebook import Codebook
-from dpmpc.data.columns import Column
-from dpmpc.data.schemas import Schema
-from dpmpc.data.table import Table
-from dpmpc.data.table_files import write_csv
-from dpmpc.data.variables import Variable
+from typing import TYPE_CHECKING
 
-__all__ = ["Codebook", "Column", "Schema", "Table", "Variable", "write_csv"]
+from dpmpc.base.faces import face
+
+if TYPE_CHECKING:
+    from dpmpc.data.codebook import Codebook
+    from dpmpc.data.columns import Column
+    from dpmpc.data.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population, load_power
+    from dpmpc.data.schemas import Schema
+    from dpmpc.data.table import Table
+    from dpmpc.data.table_files import write_csv
+    from dpmpc.data.variables import Variable
+
+__all__ = [
+    "DEMO_BOUNDS",
+    "DEMO_FEATURES",
+    "Codebook",
+    "Column",
+    "Schema",
+    "Table",
+    "Variable",
+    "demo_population",
+    "load_power",
+    "write_csv",
+]
+
+__getattr__, __dir__ = face(
+    __name__,
+    {
+        "codebook": ["Codebook"],
+        "columns": ["Column"],
+        "datasets": ["DEMO_BOUNDS", "DEMO_FEATURES", "demo_population", "load_power"],
+        "schemas": ["Schema"],
+        "table": ["Table"],
+        "table_files": ["write_csv"],
+        "variables": ["Variable"],
+    },
+)

@@ -9,10 +9,10 @@ import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_finite
+from dpmpc.base.arguments import require_finite
+from dpmpc.base.errors import InputError
+from dpmpc.base.storage import Record
 from dpmpc.data.table import check_names
-from dpmpc.errors import InputError
-from dpmpc.storage import Record
 
 Reals = NDArray[np.float64]
 

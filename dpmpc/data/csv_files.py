@@ -23,8 +23,8 @@ from typing import BinaryIO, TextIO, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.errors import InputError
 from dpmpc.data.table import check_names, listed
-from dpmpc.errors import InputError
 
 #: What stands for a missing value in a CSV file, in lower case.
 MISSING = frozenset({"", "?", "na", "n/a", "nan", "null"})

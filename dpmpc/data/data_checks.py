@@ -12,11 +12,11 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data.codebook import LACKING_TARGET, Codebook
 from dpmpc.data.columns import Column
 from dpmpc.data.schemas import Bounds, Schema
 from dpmpc.data.table import Table, position_of
-from dpmpc.errors import InputError, UtilityWarning
 
 MOST_CLIPPED = 0.05
 _SIGNIFICANT_DIGITS = 2

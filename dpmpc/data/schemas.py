@@ -14,15 +14,15 @@ from msgspec.structs import force_setattr
 from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
-from dpmpc.arguments import require_choice
+from dpmpc.base.arguments import require_choice
+from dpmpc.base.errors import InputError
+from dpmpc.base.storage import Record
+from dpmpc.base.storage.records import fields_of
+from dpmpc.base.untrusted import ReadError, read_bytes, read_toml
 from dpmpc.data.codebook import Codebook, toml_key
 from dpmpc.data.columns import Column, finite_number
 from dpmpc.data.table import check_finite, check_names, expect_columns, numeric_matrix, position_of
 from dpmpc.data.variables import Variable
-from dpmpc.errors import InputError
-from dpmpc.storage import Record
-from dpmpc.storage.records import fields_of
-from dpmpc.untrusted import ReadError, read_bytes, read_toml
 
 _BLOCK_CELLS = 1 << 15  # a block of rows and its result stay in the processor's cache
 

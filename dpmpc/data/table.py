@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 MOST_LISTED = 40  # names of columns that a message holds
 

@@ -13,10 +13,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.errors import InputError
+from dpmpc.base.storage.files import whole
 from dpmpc.data.csv_files import MISSING, STANDARD_INPUT, USUAL, CsvFile, Dialect, input_errors, is_csv, numeric_hint
 from dpmpc.data.table import Cell, Cells, Fill, Table, cell_of, check_names, complete, listed, position_of, positions_of
-from dpmpc.errors import InputError
-from dpmpc.storage.files import whole
 
 _WRITE_ROWS = 4096
 

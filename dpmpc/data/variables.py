@@ -19,12 +19,12 @@ import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_choice, require_whole
+from dpmpc.base.arguments import require_choice, require_whole
+from dpmpc.base.errors import InputError
+from dpmpc.base.storage import Record
 from dpmpc.data.columns import Column, Reals, Term, finite_number
 from dpmpc.data.csv_files import MISSING
 from dpmpc.data.table import Cell, Cells, check_names
-from dpmpc.errors import InputError
-from dpmpc.storage import Record
 
 DEFAULT_CELLS, MOST_CELLS = 128, 512  # of a number or a date, where its distribution is counted
 _DEGREE = 3  # of splines

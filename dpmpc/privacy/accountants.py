@@ -18,15 +18,15 @@ from typing import Any, cast
 
 import numpy as np
 
-from dpmpc.encoding import Sensitivity
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import DiscreteGaussian, DiscreteLaplace, Noise, family_named
-from dpmpc.noise.floating import GammaLaplace, Gaussian
-from dpmpc.noise.integer import MAX_SCALE
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.linear.encoding import Sensitivity
+from dpmpc.linear.noise import DiscreteGaussian, DiscreteLaplace, Noise, family_named
+from dpmpc.linear.noise.floating import GammaLaplace, Gaussian
+from dpmpc.linear.noise.integer import MAX_SCALE
+from dpmpc.linear.sketching import PublicMatrix
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, EffectiveNoise, IndependentRowNoise, square_root_above
-from dpmpc.sketching import PublicMatrix
-from dpmpc.specification import TrustModel
+from dpmpc.privacy.specification import TrustModel
 
 RENYI_ORDERS = np.unique(np.concatenate([np.arange(2, 65), np.geomspace(65, 2**20, 400).astype(np.int64)])).astype(
     float
@@ -361,7 +361,7 @@ ACCOUNTANTS: dict[str, type[Accountant]] = {
     "skellam": _SkellamAccountant,
     "laplace-shares": _LaplaceAccountant,
 }
-"""By the name that a noise says: `dpmpc.noise.Noise.accountant`."""
+"""By the name that a noise says: `dpmpc.linear.Noise.accountant`."""
 
 
 def accountant_of(noise: str) -> Accountant:

@@ -24,14 +24,14 @@ import os
 from pathlib import Path
 from typing import Any, ClassVar
 
-from dpmpc.errors import BudgetExceeded, GuaranteeError, InputError
+from dpmpc.base.errors import BudgetExceeded, GuaranteeError, InputError
+from dpmpc.base.notebook import facts_html
+from dpmpc.base.storage import Record
+from dpmpc.base.storage.files import locked, whole
+from dpmpc.base.untrusted import ReadError, read_bytes, read_json
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
-from dpmpc.results.notebook import facts_html
-from dpmpc.storage import Record
-from dpmpc.storage.files import locked, whole
-from dpmpc.untrusted import ReadError, read_bytes, read_json
 
 LARGEST_LEDGER = 1 << 24  # bytes of its file: some 100,000 releases
 _FORMAT = "dpmpc budget 2"

@@ -23,8 +23,8 @@ Who adds the noise, and to what (`NoisePlacement`)
 - *Servers*: clients send their rows without noise, every server adds to its sums what protects alone. It holds whatever
   the clients do and costs M times the variance; noise is fresh in every release, so that budgets of releases compose.
 - *Servers, dealt*: with Shamir shares a server's own noise is no share of the sums. So each server deals its noise
-  among all, with a proof of its range (`dpmpc.proving.noise`). Of the D servers that deal, t may know theirs or choose
-  it: the noise of D - t of them protects, and the sums hold D/(D - t) times the variance that does.
+  among all, with a proof of its range (`dpmpc.linear.proving.noise`). Of the D servers that deal, t may know theirs or
+  choose it: the noise of D - t of them protects, and the sums hold D/(D - t) times the variance that does.
 
 All but the last need one server that follows the protocol and keeps its shares to itself; where servers add noise, that
 server also has to add its own. The last one needs D - t such servers among those that deal.
@@ -53,17 +53,17 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_choice, require_whole
-from dpmpc.encoding import Sensitivity
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import Noise
+from dpmpc.base.arguments import require_choice, require_whole
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.linear.encoding import Sensitivity
+from dpmpc.linear.noise import Noise
+from dpmpc.linear.sketching import PublicMatrix
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
 from dpmpc.privacy.guarantee import CHECKERS, CUT_OFF_DELTA, MISSING_CLIENTS, NOISE_DEALT, Guarantee, Preconditions
 from dpmpc.privacy.one_copy import OneCopyNoise
-from dpmpc.sketching import PublicMatrix
-from dpmpc.specification import CALIBRATIONS, MATRICES, NOISED_BY, TrustModel
+from dpmpc.privacy.specification import CALIBRATIONS, MATRICES, NOISED_BY, TrustModel
 
 SEMI_HONEST = "the servers follow the protocol (semi-honest)"
 # Where clients noise what they send.

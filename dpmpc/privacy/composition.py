@@ -29,11 +29,11 @@ import numpy as np
 from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_finite, require_positive
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.base.arguments import require_finite, require_positive
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.storage import Record
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
-from dpmpc.storage import Record
 
 _GRID = 2**15  # steps that the sum of the pure epsilons is divided into; each epsilon is rounded up to whole steps
 _LEAST_PURE = 1e-300  # sums of pure epsilons below it are added as they are: floats have no grid there

@@ -41,9 +41,9 @@ from fractions import Fraction
 
 import numpy as np
 
-from dpmpc.errors import GuaranteeError
-from dpmpc.sketching import PublicMatrix
-from dpmpc.specification import TrustModel
+from dpmpc.base.errors import GuaranteeError
+from dpmpc.linear.sketching import PublicMatrix
+from dpmpc.privacy.specification import TrustModel
 
 # Width at which rounding a Gaussian costs ln((1+e)/(1-e)) = 2^-80 or less per coordinate: e(w) <= 2^-81.
 ROUNDING_WIDTH = math.sqrt(math.log(2.0**83) / (2 * math.pi**2))

@@ -32,8 +32,8 @@ from decimal import Decimal
 from functools import lru_cache
 from statistics import NormalDist
 
-from dpmpc.arguments import require_positive
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.base.arguments import require_positive
+from dpmpc.base.errors import GuaranteeError, InputError
 
 _LARGEST_MU = 1e3
 _SMALLEST_MU = 1e-9

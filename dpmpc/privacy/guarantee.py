@@ -9,11 +9,11 @@ from __future__ import annotations
 import math
 from typing import ClassVar
 
-from dpmpc.arguments import require_choice, require_whole
-from dpmpc.errors import GuaranteeError
-from dpmpc.results.notebook import statement_html
-from dpmpc.specification import MATRICES, STATIC_FAILURE
-from dpmpc.storage import Record
+from dpmpc.base.arguments import require_choice, require_whole
+from dpmpc.base.errors import GuaranteeError
+from dpmpc.base.notebook import statement_html
+from dpmpc.base.storage import Record
+from dpmpc.privacy.specification import MATRICES, STATIC_FAILURE
 
 REPLACE_ONE = "replace-one"
 REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."

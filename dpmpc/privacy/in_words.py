@@ -5,7 +5,7 @@ In particular delta is *not* the probability that likelihoods differ by more tha
 noise that is 20 delta at (1, 1e-6).
 
 Promised: every number in the sentence is rounded so that the sentence is true. `Client.promised` of
-dpmpc/collection/web/client.mjs says the same in JavaScript, to the last letter.
+dpmpc/collect/intake/web/client.mjs says the same in JavaScript, to the last letter.
 """
 
 from __future__ import annotations

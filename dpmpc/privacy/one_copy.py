@@ -30,11 +30,11 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.arguments import require_whole
-from dpmpc.errors import GuaranteeError
+from dpmpc.base.arguments import require_whole
+from dpmpc.base.errors import GuaranteeError
+from dpmpc.linear.sketching import PublicMatrix
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, EffectiveNoise, above, rounding_error, smoothing_slack
-from dpmpc.sketching import PublicMatrix
-from dpmpc.specification import TrustModel
+from dpmpc.privacy.specification import TrustModel
 
 Reals = NDArray[np.float64]
 

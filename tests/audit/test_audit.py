@@ -15,23 +15,23 @@ import pytest
 import scipy.stats
 
 import dpmpc.audit.sums
-import dpmpc.contributions.contribution
-import dpmpc.data_release.mixing_guarantee
-import dpmpc.server
+import dpmpc.linear.contributions.contribution
+import dpmpc.owners.columns.mixing_guarantee
+import dpmpc.release.server
+from dpmpc.app.cli.main import main
 from dpmpc.audit import MECHANISMS, audit
 from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.rates import AuditScores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
 from dpmpc.audit.registry import SUBJECTS, sketched
 from dpmpc.audit.sums import Replicated
-from dpmpc.cli.main import main
-from dpmpc.client import Client
-from dpmpc.contributions import Rows
-from dpmpc.encoding.fixed_point import FixedPoint
-from dpmpc.errors import InputError
-from dpmpc.noise import Noise
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.contributions import Rows
+from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.linear.noise import Noise
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.one_copy import OneCopyNoise
-from dpmpc.randomness import Stream
+from dpmpc.release.client import Client
 
 DOCUMENT = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
 FAILURE = 1e-6
@@ -200,7 +200,7 @@ def no_anchors(monkeypatch):
     def silent(task, sums, stream, **_):
         return sums
 
-    monkeypatch.setattr(dpmpc.server, "add_noise", silent)
+    monkeypatch.setattr(dpmpc.release.server, "add_noise", silent)
     monkeypatch.setattr(dpmpc.audit.sums, "add_noise", silent)
 
 
@@ -227,19 +227,21 @@ def one_column(monkeypatch):
 
 def forgotten_replacement(monkeypatch):
     """Second moments are taken to move by one row's norm, as if it were taken away: a factor sqrt(2)."""
-    monkeypatch.setattr(dpmpc.contributions.contribution, "moment_sensitivity", lambda squared_norm: squared_norm)
+    monkeypatch.setattr(
+        dpmpc.linear.contributions.contribution, "moment_sensitivity", lambda squared_norm: squared_norm
+    )
 
 
 def one_mixed_row(monkeypatch):
     """A subject is taken to reach one mixed row, not all k."""
-    original = dpmpc.data_release.mixing_guarantee._exposure
-    monkeypatch.setattr(dpmpc.data_release.mixing_guarantee, "_exposure", lambda rows: original(1))
+    original = dpmpc.owners.columns.mixing_guarantee._exposure
+    monkeypatch.setattr(dpmpc.owners.columns.mixing_guarantee, "_exposure", lambda rows: original(1))
 
 
 def one_party(monkeypatch):
     """A whole row is taken to be one party's columns."""
     monkeypatch.setattr(
-        dpmpc.data_release.mixing_guarantee, "_protected_columns", lambda columns, protects: max(columns)
+        dpmpc.owners.columns.mixing_guarantee, "_protected_columns", lambda columns, protects: max(columns)
     )
 
 

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 
 from bench.system.ports import free_ports
-from dpmpc import data_release as mixing
-from dpmpc.cli.main import main
+from dpmpc.app.cli.main import main
+from dpmpc.owners import columns as mixing
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.release import Release
+from dpmpc.release.release import Release
 from support import aborting, forks, release_processes
 
 TESTS = Path(__file__).parents[1]
@@ -59,8 +59,8 @@ def owners(folder, people=60):
 
 def test_a_data_owner_that_breaks_off_sees_one_release_of_another(tmp_path, capsys):
     """It takes the other's release and is gone; whatever the other does with its folder then, no second draw leaves."""
-    from dpmpc.data_release.mixing_parties import PartySource
-    from dpmpc.network.settings import write_source
+    from dpmpc.owners.columns.mixing_parties import PartySource
+    from dpmpc.parties.network.settings import write_source
 
     plan = owners(tmp_path)
     write_source(plan / "party-0", PartySource(str(tmp_path / "data-0.csv"), "id"))

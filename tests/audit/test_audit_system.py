@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from dpmpc.app.cli.main import main
 from dpmpc.audit import MECHANISMS, AuditedMechanism, Sums, audit, system_attacks
 from dpmpc.audit.lost import missing_in_each_row, worst_lost
 from dpmpc.audit.mechanism import AuditResult
@@ -18,17 +19,16 @@ from dpmpc.audit.registry import ATTACKS, CORNERS, NAMES, SUBJECTS
 from dpmpc.audit.sums import claim_of, distance_of
 from dpmpc.audit.system_attacks import MissingClients, Unpromised, surrounded
 from dpmpc.audit.views import View, exact_epsilon, signs_of, view_of
-from dpmpc.cli.main import main
-from dpmpc.collection.ledger import ReleaseLedger
-from dpmpc.collection.releasing import ReleasingServer
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.randomness import Stream
+from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.data import Schema
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import Noise
-from dpmpc.planning import design
+from dpmpc.linear.noise import Noise
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.randomness import Stream
-from dpmpc.specification import ReleaseSpec, TrustModel
+from dpmpc.privacy.specification import ReleaseSpec, TrustModel
+from dpmpc.release.planning import design
 
 SCHEMA = Schema.from_pair(NAMES, (-1.0, 1.0))
 FAILURE = 1e-6

@@ -11,11 +11,11 @@ import pytest
 from dpmpc.audit import MECHANISMS, audit
 from dpmpc.audit.registry import STEERING_ROUNDS
 from dpmpc.audit.whole_fit import WholeFit
-from dpmpc.contributions.clipped_scores import ClippedScores
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.randomness import Stream
-from dpmpc.rounds.releases import Releases
-from dpmpc.specification import ReleaseSpec
+from dpmpc.linear.contributions.clipped_scores import ClippedScores
+from dpmpc.models.common.releases import Releases
+from dpmpc.privacy.specification import ReleaseSpec
 
 FAILURE = 1e-3
 PAIR = ((1.0, 1.0, 1.0), (1.0, 1.0, -1.0))

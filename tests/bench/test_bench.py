@@ -36,11 +36,11 @@ from bench.system import (
     stores,
 )
 from bench.system.rounds_populations import Population
-from dpmpc.errors import BenchFailed, InputError
-from dpmpc.planning.cost import Prices
-from dpmpc.sharing.batch import SHARE_FILE, open_share
-from dpmpc.sketching import OSNAP
-from dpmpc.sketching.dense import Rademacher
+from dpmpc.base.errors import BenchFailed, InputError
+from dpmpc.linear.sharing.batch import SHARE_FILE, open_share
+from dpmpc.linear.sketching import OSNAP
+from dpmpc.linear.sketching.dense import Rademacher
+from dpmpc.release.planning.cost import Prices
 
 
 @pytest.fixture(scope="module")

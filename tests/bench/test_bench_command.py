@@ -11,7 +11,7 @@ import bench.__main__ as command
 from bench import registry
 from bench.__main__ import chosen, full_name, main, parser
 from bench.registry import BENCHES, HOME_VARIABLE
-from dpmpc.errors import BenchFailed
+from dpmpc.base.errors import BenchFailed
 
 #: Modules of bench/ that are parts of benches.
 PARTS = {

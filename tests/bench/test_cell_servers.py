@@ -7,7 +7,7 @@ import pytest
 
 from bench.harness import RESULTS
 from bench.system import cell_servers
-from dpmpc.errors import ProtocolFailure
+from dpmpc.base.errors import ProtocolFailure
 
 
 def test_a_release_of_cells_is_measured_and_compared_with_the_rows():

@@ -11,14 +11,14 @@ from bench.curators import central, fresh, gradients, in_rounds, measuring, mixi
 from bench.curators.page import below, cells_of, draw, findings, render, verdicts
 from bench.curators.problem import DELTA, SETS, Fits, Problem, symmetric
 from bench.harness import RESULTS
-from dpmpc import simulation
-from dpmpc.baselines.linear import ADASSP_SENSITIVITY
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.errors import InputError
-from dpmpc.planning import design
+from dpmpc.models.common.releases import Releases
+from dpmpc.models.papers.baselines.linear import ADASSP_SENSITIVITY
 from dpmpc.privacy.gaussian import delta_of_mu, mu_of_budget
-from dpmpc.randomness import Stream
-from dpmpc.rounds.releases import Releases
+from dpmpc.release import simulation
+from dpmpc.release.planning import design
 
 
 def problem_of(clients=6000, features=2, seed=0):

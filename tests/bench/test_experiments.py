@@ -29,17 +29,17 @@ from bench.secure_sketching.real_data import DataSet, findings
 from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened, total_noise
 from bench.secure_sketching.utility import LowRankProblem, RidgeProblem
 from dpmpc import LowRankApproximation, RidgeRegression
-from dpmpc import simulation as model
-from dpmpc.baselines.linear import optimal_ridge
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table
 from dpmpc.data.schemas import clip_ball
-from dpmpc.errors import InputError
-from dpmpc.linear_algebra import excess_risk, ridge_cost
-from dpmpc.noise.integer import Skellam
-from dpmpc.planning import design
+from dpmpc.linear.noise.integer import Skellam
+from dpmpc.models.common.linear_algebra import excess_risk, ridge_cost
+from dpmpc.models.papers.baselines.linear import optimal_ridge
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.randomness import Stream
-from dpmpc.specification import ReleaseSpec
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release import simulation as model
+from dpmpc.release.planning import design
 
 RUNS = 150
 CHOICES = [

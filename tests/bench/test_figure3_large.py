@@ -12,9 +12,9 @@ from bench.secure_sketching.figure3_large import expected, measure, populations,
 from bench.secure_sketching.printed import NoiseProducts, entries_name
 from bench.secure_sketching.synthetic import REGIMES, regression
 from bench.secure_sketching.utility import RidgeProblem
-from dpmpc.baselines import SSP
+from dpmpc.base.errors import InputError
 from dpmpc.data.schemas import clip_ball
-from dpmpc.errors import InputError
+from dpmpc.models.papers.baselines import SSP
 
 DRAWS = 1500
 

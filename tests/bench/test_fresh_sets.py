@@ -8,7 +8,7 @@ import pytest
 from bench.curators import fresh_sets
 from bench.curators.fresh_sets import CHEMISTRY, GETTING, HOUSES, NAMED_BEFORE, OPENED, VISITS
 from bench.curators.problem import SETS
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 ALL = (*OPENED, *NAMED_BEFORE)
 ROWS = {"Diamonds": 13485, "Flights": 13094, "Weather": 11692, "Pensions": 9275, "Census": 14751, "Mothers": 10619}

@@ -8,8 +8,8 @@ import pytest
 from bench.harness import RESULTS
 from bench.registry import BENCHES
 from bench.system import attacks, proving, robustness
-from dpmpc.errors import ProtocolFailure
-from dpmpc.linear_algebra import exact_gram
+from dpmpc.base.errors import ProtocolFailure
+from dpmpc.models.common.linear_algebra import exact_gram
 from support.hostile.attacks import ATTACKS
 
 SEEN = {

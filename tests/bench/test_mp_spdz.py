@@ -19,9 +19,9 @@ from bench.secure_sketching import mp_spdz, mp_spdz_home
 from bench.secure_sketching.mp_spdz_home import Shape
 from bench.system import performance_page
 from bench.system.performance_goals import read_results
-from dpmpc.errors import BenchFailed, InputError
-from dpmpc.sharing import AdditiveSharing
-from dpmpc.sharing.batch import ArrayShare
+from dpmpc.base.errors import BenchFailed, InputError
+from dpmpc.linear.sharing import AdditiveSharing
+from dpmpc.linear.sharing.batch import ArrayShare
 
 # What semi2k-party.x of MP-SPDZ 0.4.2 printed for 3000 clients, s = 4, d = 10, k = 1000 and two parties.
 PRINTED = """\

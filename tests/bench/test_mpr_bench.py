@@ -14,11 +14,11 @@ from bench.data_release import table1 as mpr_table1
 from bench.data_release.common import BGM, DGM, OLS, RMGM, SUM, THEORY, ZERO
 from bench.data_release.table1 import CLIPPED, HALF, MEAN, RealData, findings
 from bench.registry import BENCHES
-from dpmpc import data_release as mixing
+from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
-from dpmpc.data_release.owner import mixing_of
-from dpmpc.datasets.data_release import SUPERCONDUCT_BOUNDS
-from dpmpc.errors import InputError
+from dpmpc.data.datasets.data_release import SUPERCONDUCT_BOUNDS
+from dpmpc.owners import columns as mixing
+from dpmpc.owners.columns.owner import mixing_of
 
 SIZES = (2, 2, 1)
 SUBJECTS = 400

@@ -10,9 +10,9 @@ from bench.curators import central, libraries, measuring, names
 from bench.curators.central import own_set
 from bench.curators.page import NOT_PRIVATE
 from bench.curators.problem import Problem
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.errors import InputError
-from dpmpc.randomness import Stream
 
 BOUNDS = """[columns.age]
 lower = 0

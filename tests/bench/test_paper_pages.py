@@ -70,7 +70,7 @@ def test_the_printed_algorithm_of_coinpress_leaves_budget_unspent():
     """0.1 and 0.45 of rho: what the ledger says that was spent is 0.55 of it."""
     import numpy as np
 
-    from dpmpc.coinpress import CoinPressRegression
+    from dpmpc.models.papers.coinpress import CoinPressRegression
 
     X = np.random.default_rng(0).standard_normal((300, 3))
     spent = {}

@@ -11,7 +11,7 @@ from bench.secure_sketching.runtime_tables import render, seconds
 from bench.system import kernels, performance_goals, performance_page, performance_plots
 from bench.system.performance_goals import Goal, all_goals, read_results
 from bench.system.performance_page import blocks, rewritten
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 SOURCES = Path(__file__).parents[2]
 RESULTS = SOURCES / "bench" / "results"

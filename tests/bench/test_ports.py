@@ -6,7 +6,7 @@ import pytest
 
 from bench.system import ports
 from bench.system.ports import END, HOST, LOWEST, free_ports
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 
 
 def test_ports_are_in_a_row_and_never_the_same_twice():

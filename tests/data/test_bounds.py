@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Column, Schema, Table
 from dpmpc.data.data_checks import check_table, suggest
 from dpmpc.data.schemas import clip_ball, schema
-from dpmpc.errors import InputError, UtilityWarning
 
 AGE_HEIGHT = Schema((Column("age", 0, 100), Column("height", 1.5, 2.5)))
 ROWS = np.array([[0.0, 1.5], [50.0, 2.0], [100.0, 2.5], [25.0, 2.25]])

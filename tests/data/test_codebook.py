@@ -10,13 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpmpc.base.errors import InputError, UtilityWarning
+from dpmpc.base.storage import canonical
 from dpmpc.data import Codebook, Column, Schema, Table
 from dpmpc.data.codebook import Weight
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.table import Cells
 from dpmpc.data.variables import Variable
-from dpmpc.errors import InputError, UtilityWarning
-from dpmpc.storage import canonical
 
 WARD = Variable("ward", values=("A", "B", "C"))
 AGE = Variable("age", 20, 60)

@@ -6,10 +6,10 @@ import sys
 
 import pytest
 
+from dpmpc.base.errors import InputError
 from dpmpc.data import csv_files
 from dpmpc.data.csv_files import Dialect
 from dpmpc.data.table_files import column_names, read_cells, read_table
-from dpmpc.errors import InputError
 
 TABLE = [[30.0, 1.5], [40.0, -2000.0]]
 

@@ -6,15 +6,15 @@ import numpy as np
 import pytest
 
 from dpmpc import LowRankApproximation, RidgeRegression
-from dpmpc.baselines import SSP, AnalyzeGauss
-from dpmpc.cli.main import main
-from dpmpc.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
+from dpmpc.app.cli.main import main
+from dpmpc.base.errors import InputError
 from dpmpc.data import Table
 from dpmpc.data.table_files import read_table
-from dpmpc.data_release import RMGM
-from dpmpc.errors import InputError
-from dpmpc.mutual_information import RandomProjection
-from dpmpc.release import Release
+from dpmpc.models.papers.baselines import SSP, AnalyzeGauss
+from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
+from dpmpc.models.papers.mutual_information import RandomProjection
+from dpmpc.owners.columns import RMGM
+from dpmpc.release.release import Release
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 INCOME = ("--target", "income", "--rounds", "0")

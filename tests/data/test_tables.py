@@ -11,9 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from dpmpc.base.errors import InputError
 from dpmpc.data import Table, write_csv
 from dpmpc.data.table_files import read_csv, read_table
-from dpmpc.errors import InputError
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 GOOD_CSV = "age,income\n30,1.5\n40,-2e3\n"

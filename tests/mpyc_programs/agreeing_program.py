@@ -6,10 +6,10 @@ import sys
 from mpyc.runtime import mpc
 
 from dpmpc.data import Schema
-from dpmpc.mpyc import agreeing
-from dpmpc.mpyc.current_runtime import exchange
-from dpmpc.planning import design
-from dpmpc.specification import ReleaseSpec
+from dpmpc.parties.mpyc import agreeing
+from dpmpc.parties.mpyc.current_runtime import exchange
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
 
 DEED = sys.argv[1]
 

@@ -1,4 +1,4 @@
-"""What `dpmpc.mpyc.sketch` opens beside what `S.apply` gives, for every family; party 0 prints one JSON object."""
+"""What `dpmpc.parties.sketch` opens beside what `S.apply` gives, for every family; party 0 prints one JSON object."""
 
 import json
 import random
@@ -7,12 +7,12 @@ import sys
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.mpyc import sketch
-from dpmpc.mpyc.secret_arrays import secret_array
-from dpmpc.sketching import OSNAP, CountSketch
-from dpmpc.sketching.dense import Rademacher
-from dpmpc.sketching.sparse import Sum
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.sketching import OSNAP, CountSketch
+from dpmpc.linear.sketching.dense import Rademacher
+from dpmpc.linear.sketching.sparse import Sum
+from dpmpc.parties.mpyc import sketch
+from dpmpc.parties.mpyc.secret_arrays import secret_array
 
 CLIENTS, WIDTH, ROWS = 40, 3, 8
 SEED = bytes(range(32))

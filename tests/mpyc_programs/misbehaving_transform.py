@@ -6,9 +6,9 @@ import signal
 from mpyc import runtime
 from mpyc.runtime import mpc
 
-from dpmpc.mpyc import secret_arrays
-from dpmpc.mpyc.mpyc_links import errors_in_a_line
-from dpmpc.mpyc.mpyc_plans import MpycRun
+from dpmpc.parties.mpyc import secret_arrays
+from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
+from dpmpc.parties.mpyc.mpyc_plans import MpycRun
 from dpmpc.protocols import linear_transform
 
 

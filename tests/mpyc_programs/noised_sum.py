@@ -6,13 +6,13 @@ import sys
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.client import Client
+from dpmpc.base.errors import InputError
 from dpmpc.data import Column, Schema
-from dpmpc.errors import InputError
-from dpmpc.mpyc import noise
-from dpmpc.mpyc.added_noise import guarantee_of_parties, task_for_parties
-from dpmpc.mpyc.secret_arrays import secret_array
-from dpmpc.specification import ReleaseSpec
+from dpmpc.parties.mpyc import noise
+from dpmpc.parties.mpyc.added_noise import guarantee_of_parties, task_for_parties
+from dpmpc.parties.mpyc.secret_arrays import secret_array
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.client import Client
 
 BOUNDS, EACH = Schema((Column("age", 0, 100), Column("stay", 0, 30))), 200
 

@@ -5,11 +5,11 @@ import json
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.errors import InputError
-from dpmpc.mpyc import sketch
-from dpmpc.mpyc.added_noise import task_for_parties
-from dpmpc.sketching import CountSketch
-from dpmpc.sketching.sparse import Sum
+from dpmpc.base.errors import InputError
+from dpmpc.linear.sketching import CountSketch
+from dpmpc.linear.sketching.sparse import Sum
+from dpmpc.parties.mpyc import sketch
+from dpmpc.parties.mpyc.added_noise import task_for_parties
 
 S = CountSketch(4, 8, bytes(32))
 P = 2**61 - 1

@@ -7,16 +7,16 @@ import tempfile
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.encoding.ring import ring_named
-from dpmpc.mpyc.costs import costs
-from dpmpc.mpyc.current_runtime import exchange
-from dpmpc.mpyc.secret_arrays import secret_array
-from dpmpc.mpyc.word_arrays import words_of
-from dpmpc.sharing import AdditiveSharing, ShamirSharing
-from dpmpc.sharing.batch import ArrayShare, save_share
-from dpmpc.sketching import OSNAP, CountSketch
-from dpmpc.sketching.dense import Rademacher
-from dpmpc.sketching.sparse import Sum
+from dpmpc.linear.encoding.ring import ring_named
+from dpmpc.linear.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.linear.sharing.batch import ArrayShare, save_share
+from dpmpc.linear.sketching import OSNAP, CountSketch
+from dpmpc.linear.sketching.dense import Rademacher
+from dpmpc.linear.sketching.sparse import Sum
+from dpmpc.parties.mpyc.costs import costs
+from dpmpc.parties.mpyc.current_runtime import exchange
+from dpmpc.parties.mpyc.secret_arrays import secret_array
+from dpmpc.parties.mpyc.word_arrays import words_of
 
 CLIENTS, WIDTH = 40, 3
 SEED = bytes(range(32))

@@ -5,8 +5,8 @@ import json
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.mpyc.secret_arrays import secret_array
-from dpmpc.sketching import OSNAP
+from dpmpc.linear.sketching import OSNAP
+from dpmpc.parties.mpyc.secret_arrays import secret_array
 
 
 async def refused(attempt):

@@ -3,7 +3,7 @@
 import os
 import signal
 
-from dpmpc.network.frames import Kind
+from dpmpc.parties.network.frames import Kind
 from dpmpc.protocols import data_owners
 
 prepare = data_owners.prepare

@@ -5,7 +5,7 @@ import signal
 
 from mpyc.runtime import mpc
 
-from dpmpc.mpyc import secret_arrays
+from dpmpc.parties.mpyc import secret_arrays
 from dpmpc.protocols import linear_transform
 
 

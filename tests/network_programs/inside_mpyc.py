@@ -5,7 +5,7 @@ import signal
 
 import numpy as np
 
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.parties.network.frames import ContentType, Kind
 
 
 async def main(party):

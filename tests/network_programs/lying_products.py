@@ -10,10 +10,10 @@ from types import SimpleNamespace
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.mpyc import checked, secret_arrays
-from dpmpc.mpyc.secret_arrays import as_words_of, secret_array
-from dpmpc.mpyc.word_arrays import word_array
-from dpmpc.network import backend
+from dpmpc.parties.mpyc import checked, secret_arrays
+from dpmpc.parties.mpyc.secret_arrays import as_words_of, secret_array
+from dpmpc.parties.mpyc.word_arrays import word_array
+from dpmpc.parties.network import backend
 
 P = 2**61 - 1
 

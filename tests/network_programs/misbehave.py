@@ -9,9 +9,9 @@ import time
 
 import numpy as np
 
-from dpmpc.errors import InputError
-from dpmpc.network.frames import ContentType, Frame, Kind
-from dpmpc.network.links import PeerLink
+from dpmpc.base.errors import InputError
+from dpmpc.parties.network.frames import ContentType, Frame, Kind
+from dpmpc.parties.network.links import PeerLink
 
 LENGTH = 1000
 NEXT_FRAME = -3  # the label after HELLO and BARRIER

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmpc.network.conversation import exchange, toss
-from dpmpc.network.frames import Kind
-from dpmpc.randomness import Stream
-from dpmpc.sharing import ShamirSharing
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.sharing import ShamirSharing
+from dpmpc.parties.network.conversation import exchange, toss
+from dpmpc.parties.network.frames import Kind
 from support.waiting import wait_for
 
 SECRET = np.arange(100, dtype=np.uint64)

@@ -6,9 +6,9 @@ import signal
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.encoding.ring import ring_named
-from dpmpc.mpyc.secret_arrays import secret_array
-from dpmpc.sketching import OSNAP
+from dpmpc.linear.encoding.ring import ring_named
+from dpmpc.linear.sketching import OSNAP
+from dpmpc.parties.mpyc.secret_arrays import secret_array
 
 CLIENTS = 12  # of each server
 

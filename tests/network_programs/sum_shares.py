@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.parties.network.frames import ContentType, Kind
 
 
 def share(pid, length):

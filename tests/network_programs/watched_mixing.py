@@ -4,8 +4,8 @@ import os
 import shutil
 from pathlib import Path
 
-from dpmpc.data_release.mixing_parties import RELEASE_FILE
-from dpmpc.network.backend import asyncoro
+from dpmpc.owners.columns.mixing_parties import RELEASE_FILE
+from dpmpc.parties.network.backend import asyncoro
 from dpmpc.protocols import random_mixing
 from support.hostile.owners import misbehave
 

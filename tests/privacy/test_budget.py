@@ -24,10 +24,10 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 
 from dpmpc import RidgeRegression
-from dpmpc.coinpress import PrivateMean
-from dpmpc.data_release import RMGM
-from dpmpc.errors import BudgetExceeded, GuaranteeError, InputError
-from dpmpc.mutual_information import AdditiveNoise
+from dpmpc.base.errors import BudgetExceeded, GuaranteeError, InputError
+from dpmpc.models.papers.coinpress import PrivateMean
+from dpmpc.models.papers.mutual_information import AdditiveNoise
+from dpmpc.owners.columns import RMGM
 from dpmpc.privacy import BudgetLedger
 from dpmpc.privacy.accountants import epsilon_of_renyi
 from dpmpc.privacy.composition import Cost, composed_epsilon, epsilon_of_concentrated
@@ -401,7 +401,7 @@ def test_spending_that_a_ledger_has_not_read_is_not_overwritten(tmp_path):
 
 TURNS = """
 import sys
-from dpmpc.errors import InputError
+from dpmpc.base.errors import InputError
 from dpmpc.privacy import BudgetLedger
 from dpmpc.privacy.composition import Cost
 path, how, name, times = sys.argv[1:]

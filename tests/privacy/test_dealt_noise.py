@@ -7,22 +7,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc import networked, simulation
 from dpmpc.audit.views import exact_epsilon
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.planning import design
-from dpmpc.planning.prediction import Scenario
+from dpmpc.linear.sharing.batch import ArrayShare
+from dpmpc.linear.sketching.sparse import Sum
+from dpmpc.parties import networked
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.calibration import CUT_OFF, NoisePlacement
 from dpmpc.privacy.gaussian import delta_of_mu, mu_of_budget
 from dpmpc.privacy.guarantee import CUT_OFF_DELTA, MISSING_CLIENTS, NOISE_DEALT, Preconditions
-from dpmpc.randomness import Stream
-from dpmpc.server import deal_together, draw_dealt, noise_stream, simulation_keys, transform
-from dpmpc.sharing.batch import ArrayShare
-from dpmpc.sketching.sparse import Sum
-from dpmpc.specification import ReleaseSpec, TrustModel
-from dpmpc.task import Task
+from dpmpc.privacy.specification import ReleaseSpec, TrustModel
+from dpmpc.privacy.task import Task
+from dpmpc.release import simulation
+from dpmpc.release.planning import design
+from dpmpc.release.planning.prediction import Scenario
+from dpmpc.release.server import deal_together, draw_dealt, noise_stream, simulation_keys, transform
 
 SCHEMA = Schema.unit(["a", "b", "y"])
 

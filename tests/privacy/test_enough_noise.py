@@ -14,14 +14,14 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from dpmpc import privacy
+from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.data import Schema
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import DiscreteGaussian
-from dpmpc.planning import design
+from dpmpc.linear.noise import DiscreteGaussian
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
-from dpmpc.specification import ReleaseSpec
-from dpmpc.task import Task
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
 
 CLIENTS = 2000
 CHOICES = [
@@ -129,7 +129,7 @@ def test_the_public_matrix_is_measured_once(monkeypatch):
 def test_a_server_verifies_an_honest_task_without_scipy(choices):
     """Loading it takes a fifth of a second of every server, more than a small fit."""
     code = (
-        "import json, sys; from dpmpc.task import Task\n"
+        "import json, sys; from dpmpc.privacy.task import Task\n"
         "Task.from_dict(json.loads(sys.argv[1])).verify()\n"
         "sys.exit('scipy' in sys.modules)"
     )

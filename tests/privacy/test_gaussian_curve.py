@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmpc import privacy
-from dpmpc.errors import GuaranteeError, InputError
+from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.privacy.accountants import RENYI_ORDERS, epsilon_of_renyi, skellam_renyi
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, smoothing_slack, sum_slack
 from dpmpc.privacy.gaussian import delta_of_mu, epsilon_of_mu, mu_of_budget

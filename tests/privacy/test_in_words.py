@@ -7,7 +7,7 @@ from pathlib import Path
 import mpmath
 import pytest
 
-from dpmpc.cli.main import parser
+from dpmpc.app.cli.main import parser
 from dpmpc.privacy import bound_in_words
 from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.privacy.in_words import best_guess

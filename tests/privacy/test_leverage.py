@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc.encoding import Sensitivity
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import DiscreteGaussian
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.linear.encoding import Sensitivity
+from dpmpc.linear.noise import DiscreteGaussian
+from dpmpc.linear.sketching import OSNAP, CountSketch
+from dpmpc.linear.sketching.public_matrix import PIECE
+from dpmpc.linear.sketching.sparse import Sum
 from dpmpc.privacy import one_copy as module
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, smoothing_slack
 from dpmpc.privacy.gaussian import delta_of_mu
 from dpmpc.privacy.one_copy import OneCopyNoise
-from dpmpc.sketching import OSNAP, CountSketch
-from dpmpc.sketching.public_matrix import PIECE
-from dpmpc.sketching.sparse import Sum
-from dpmpc.specification import TrustModel
+from dpmpc.privacy.specification import TrustModel
 
 FAMILIES = [
     OSNAP(50, 700, 4, 1),

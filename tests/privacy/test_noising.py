@@ -11,21 +11,21 @@ import pytest
 import scipy.stats
 
 from dpmpc import privacy
-from dpmpc import simulation as model
+from dpmpc.base.errors import GuaranteeError, InputError, SimulationOnly
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.encoding.fixed_point import FixedPoint
-from dpmpc.errors import GuaranteeError, InputError, SimulationOnly
-from dpmpc.planning import design
+from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.linear.sketching import OSNAP, CountSketch
+from dpmpc.linear.sketching.sparse import Sum
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.calibration import Calibration, NoisePlacement
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.randomness import Stream
-from dpmpc.server import transform
-from dpmpc.sketching import OSNAP, CountSketch
-from dpmpc.sketching.sparse import Sum
-from dpmpc.specification import MATRICES, STATIC_FAILURE, ReleaseSpec, TrustModel
-from dpmpc.task import Task
+from dpmpc.privacy.specification import MATRICES, STATIC_FAILURE, ReleaseSpec, TrustModel
+from dpmpc.privacy.task import Task
+from dpmpc.release import simulation as model
+from dpmpc.release.planning import design
+from dpmpc.release.server import transform
 
 ONE, EACH, SERVERS = NoisePlacement(copies=1), NoisePlacement(), NoisePlacement("servers")
 NAMES = ("a", "b", "y")

@@ -5,8 +5,8 @@ import math
 import numpy as np
 import pytest
 
+from dpmpc.linear.sketching import OSNAP
 from dpmpc.privacy.accountants import occupancy_failure
-from dpmpc.sketching import OSNAP
 
 FEATURES = 10
 

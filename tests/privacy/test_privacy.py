@@ -9,19 +9,19 @@ import pytest
 from dp_accounting.pld import privacy_loss_distribution
 
 from dpmpc import privacy
-from dpmpc.arguments import require_float
-from dpmpc.encoding.fixed_point import FixedPoint
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import DiscreteGaussian
-from dpmpc.noise.integer import Skellam
+from dpmpc.base.arguments import require_float
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.linear.noise import DiscreteGaussian
+from dpmpc.linear.noise.integer import Skellam
+from dpmpc.linear.sketching import OSNAP, CountSketch
+from dpmpc.linear.sketching.sparse import Sum
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.accountants import epsilon_of_renyi, occupancy_failure, released_sd, skellam_renyi
 from dpmpc.privacy.calibration import Calibration
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, IndependentRowNoise, smoothing_slack, sum_slack
 from dpmpc.privacy.gaussian import epsilon_of_mu
-from dpmpc.sketching import OSNAP, CountSketch
-from dpmpc.sketching.sparse import Sum
-from dpmpc.specification import TrustModel
+from dpmpc.privacy.specification import TrustModel
 from support.privacy_inputs import box
 
 
@@ -304,7 +304,7 @@ def test_worst_clients_log_likelihood_ratio_has_standard_deviation_mu():
     """The log-likelihood ratio between neighbouring releases has sd mu within 5 %
     (4000 draws: 4.4 standard errors).
     """
-    from dpmpc.randomness import Stream
+    from dpmpc.base.randomness import Stream
 
     sketch = CountSketch(rows=3, columns=30, seed=4, balanced=True)
     sensitivity = box(2)

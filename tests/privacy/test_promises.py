@@ -10,25 +10,25 @@ import numpy as np
 import pytest
 
 from dpmpc import privacy
-from dpmpc.analyst import open_sums
-from dpmpc.client import share_batch
-from dpmpc.collection.collection_design import CollectionTerms, design_collection, omission
-from dpmpc.collection.server_entries import ServerEntry
+from dpmpc.base.errors import BatchMismatch, GuaranteeError, InputError
+from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection, omission
+from dpmpc.collect.terms.server_entries import ServerEntry
 from dpmpc.data import Schema
-from dpmpc.encoding import Sensitivity
-from dpmpc.errors import BatchMismatch, GuaranteeError, InputError
-from dpmpc.network.identity import write_identity
-from dpmpc.planning import design
+from dpmpc.linear.encoding import Sensitivity
+from dpmpc.linear.sharing.batch import ArrayShare
+from dpmpc.linear.sketching import OSNAP
+from dpmpc.parties.network.identity import write_identity
 from dpmpc.privacy import BudgetLedger, Guarantee
 from dpmpc.privacy.calibration import Calibration, NoisePlacement
 from dpmpc.privacy.composition import Cost
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.guarantee import Preconditions
-from dpmpc.release import GramRelease
-from dpmpc.server import transform
-from dpmpc.sharing.batch import ArrayShare
-from dpmpc.sketching import OSNAP
-from dpmpc.specification import MATRICES, STATIC_FAILURE, Budget, ReleaseSpec, TrustModel, taken
+from dpmpc.privacy.specification import MATRICES, STATIC_FAILURE, Budget, ReleaseSpec, TrustModel, taken
+from dpmpc.release.analyst import open_sums
+from dpmpc.release.client import share_batch
+from dpmpc.release.planning import design
+from dpmpc.release.release import GramRelease
+from dpmpc.release.server import transform
 from support.hostile.surrounding import surround
 from support.seal_keys import a_key
 

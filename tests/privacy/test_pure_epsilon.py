@@ -11,16 +11,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmpc import privacy
-from dpmpc.errors import GuaranteeError, InputError
-from dpmpc.noise import DiscreteLaplace
-from dpmpc.noise.floating import GammaLaplace
-from dpmpc.noise.integer import MAX_SCALE
+from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.linear.noise import DiscreteLaplace
+from dpmpc.linear.noise.floating import GammaLaplace
+from dpmpc.linear.noise.integer import MAX_SCALE
+from dpmpc.linear.sketching import OSNAP, CountSketch
+from dpmpc.linear.sketching.sparse import Sum
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.accountants import is_pure, released_sd
 from dpmpc.privacy.calibration import Calibration
-from dpmpc.sketching import OSNAP, CountSketch
-from dpmpc.sketching.sparse import Sum
-from dpmpc.specification import TrustModel
+from dpmpc.privacy.specification import TrustModel
 from support.privacy_inputs import box
 
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from dpmpc.errors import GuaranteeError
+from dpmpc.base.errors import GuaranteeError
+from dpmpc.linear.sketching import OSNAP, CountSketch
+from dpmpc.linear.sketching.sparse import Sum
 from dpmpc.privacy import exposure, one_copy
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.one_copy import OneCopyNoise
-from dpmpc.sketching import OSNAP, CountSketch
-from dpmpc.sketching.sparse import Sum
-from dpmpc.specification import TrustModel
+from dpmpc.privacy.specification import TrustModel
 
 RATIONALS = st.fractions(min_value=0, max_value=10**30, max_denominator=10**20)
 SHAPES = st.tuples(st.integers(2, 6), st.integers(2, 30), st.integers(0, 1000))

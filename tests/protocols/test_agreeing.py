@@ -1,13 +1,13 @@
-"""`dpmpc.mpyc.agreeing`: parties of a program on MPyC's runtime compare facts and toss coins."""
+"""`dpmpc.parties.mpyc.agreeing`: parties of a program on MPyC's runtime compare facts and toss coins."""
 
 import json
 
 import pytest
 
+from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
-from dpmpc.errors import InputError
-from dpmpc.planning import design
-from dpmpc.specification import ReleaseSpec
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
 from support.mpyc_launcher import MPYC_PROGRAMS, by_hand, by_launcher
 
 PROGRAM = MPYC_PROGRAMS / "agreeing_program.py"

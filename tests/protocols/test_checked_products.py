@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from dpmpc import networked
-from dpmpc.client import share_batch
-from dpmpc.errors import InconsistentShares, ProtocolFailure
-from dpmpc.randomness import Stream
+from dpmpc.base.errors import InconsistentShares, ProtocolFailure
+from dpmpc.base.randomness import Stream
+from dpmpc.parties import networked
+from dpmpc.release.client import share_batch
 from support.closed_sketches import UNOPENED_MOMENT, UNOPENED_RIDGE, item_task, products_task
 
 CLIENTS, ITEMS, ROWS = 400, 5, 12

@@ -6,16 +6,16 @@ import time
 import numpy as np
 import pytest
 
-from dpmpc import networked
-from dpmpc import simulation as model
-from dpmpc.cli.main import main
-from dpmpc.client import Client
+from dpmpc.app.cli.main import main
+from dpmpc.app.render.released import byte_fields
+from dpmpc.base.errors import PartyLost, PartyMissing
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table, write_csv
-from dpmpc.errors import PartyLost, PartyMissing
-from dpmpc.planning import design
-from dpmpc.randomness import Stream
-from dpmpc.render.released import byte_fields
-from dpmpc.specification import ReleaseSpec
+from dpmpc.parties import networked
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release import simulation as model
+from dpmpc.release.client import Client
+from dpmpc.release.planning import design
 
 CLIENTS, WIDTH, ROWS = 4000, 3, 50
 

@@ -12,15 +12,15 @@ import numpy as np
 import pytest
 
 from bench.system.ports import free_ports
-from dpmpc import simulation as model
-from dpmpc.client import Client, share_batch
+from dpmpc.base.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost
-from dpmpc.mpyc.share_folders import ShareFolder, write_share_folders, write_task
-from dpmpc.planning import design
-from dpmpc.randomness import Stream
-from dpmpc.release import Release
-from dpmpc.specification import ReleaseSpec
+from dpmpc.parties.mpyc.share_folders import ShareFolder, write_share_folders, write_task
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release import simulation as model
+from dpmpc.release.client import Client, share_batch
+from dpmpc.release.planning import design
+from dpmpc.release.release import Release
 from support.mpyc_identities import write_mpyc_identities
 from support.mpyc_launcher import MPYC_PROGRAMS, PROTOCOLS, by_hand, by_launcher, finish, start
 

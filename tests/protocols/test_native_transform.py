@@ -1,4 +1,4 @@
-"""The native path: `dpmpc.mpyc.sketch` in programs of MPyC's own, started as MPyC's users start them."""
+"""The native path: `dpmpc.parties.sketch` in programs of MPyC's own, started as MPyC's users start them."""
 
 import json
 
@@ -24,7 +24,7 @@ def test_what_cannot_be_sketched_is_refused_and_says_what_to_call():
     assert done.returncode == 0, done.stderr
     found = json.loads(done.stdout)
     assert "a secure object of MPyC, given" in found["at"]
-    assert "call S.apply(x), after 'import dpmpc.mpyc'" in found["at"]
+    assert "call S.apply(x), after 'import dpmpc.parties.mpyc'" in found["at"]
     assert found["apply"] == [4, 2]
     assert found["plain"].startswith("x: ndarray given, a secure array of MPyC's SecFld(q), SecInt(l, p=q) or")
     assert found["field"].startswith("x: a secure array over a field of 2^8 given")

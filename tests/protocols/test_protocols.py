@@ -16,23 +16,23 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc import networked
-from dpmpc import simulation as model
-from dpmpc.cli.demonstrations import RELEASES, demonstration
-from dpmpc.client import share_batch
+from dpmpc.app.cli.demonstrations import RELEASES, demonstration
+from dpmpc.base.errors import InconsistentShares, InputError, OverflowRisk
+from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Schema
-from dpmpc.data_release.mixing_parties import PROGRAM as MIXING
-from dpmpc.datasets import DEMO_FEATURES, demo_population
-from dpmpc.datasets.demo import DEMO_TARGET
-from dpmpc.encoding.fixed_point import FixedPoint
-from dpmpc.errors import InconsistentShares, InputError, OverflowRisk
-from dpmpc.estimators import FrequencyMoment, LowRankApproximation, RidgeRegression
-from dpmpc.mpyc.closed_tasks import require_products, require_square
-from dpmpc.planning import design
-from dpmpc.randomness import Stream, stream_for
-from dpmpc.release import GramRelease
-from dpmpc.sketching import CountSketch
-from dpmpc.specification import ReleaseSpec
+from dpmpc.data.datasets import DEMO_FEATURES, demo_population
+from dpmpc.data.datasets.demo import DEMO_TARGET
+from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.linear.sketching import CountSketch
+from dpmpc.models import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.owners.columns.mixing_parties import PROGRAM as MIXING
+from dpmpc.parties import networked
+from dpmpc.parties.mpyc.closed_tasks import require_products, require_square
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release import simulation as model
+from dpmpc.release.client import share_batch
+from dpmpc.release.planning import design
+from dpmpc.release.release import GramRelease
 from support import forks
 from support.closed_sketches import UNOPENED_MOMENT, UNOPENED_RIDGE, item_task, products_task
 
@@ -286,11 +286,11 @@ def test_the_products_never_wrap_around(clients):
 
 WITHOUT_SCIPY = """
 import numpy as np
-from dpmpc import networked
-from dpmpc.client import share_batch
+from dpmpc.parties import networked
+from dpmpc.release.client import share_batch
 from dpmpc.data import Schema
-from dpmpc.planning import design
-from dpmpc.specification import ReleaseSpec
+from dpmpc.release import design
+from dpmpc.privacy.specification import ReleaseSpec
 task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 3000, 1.0, 1e-6))
 done = networked.run_parties("network_programs.without_scipy", task, share_batch(task, np.zeros((3000, 2))))
 print(done.answer)

@@ -8,14 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmpc import networked, simulation
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
-from dpmpc.errors import InputError
-from dpmpc.planning import design
+from dpmpc.linear.sharing.batch import FileShare
+from dpmpc.parties import networked
+from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.protocols import proved_reports
-from dpmpc.randomness import Stream
-from dpmpc.sharing.batch import FileShare
-from dpmpc.specification import ReleaseSpec
+from dpmpc.release import simulation
+from dpmpc.release.planning import design
 from support import forks
 
 PROGRAM = Path(__file__).parents[2] / "protocols" / "proved_reports.py"

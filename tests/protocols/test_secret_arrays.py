@@ -1,11 +1,11 @@
-"""`dpmpc.mpyc.secret_arrays` in programs of MPyC's own: what parties open is what NumPy computes in the clear."""
+"""`parties.mpyc.secret_arrays` in programs of MPyC's own: what parties open is what NumPy computes in the clear."""
 
 import json
 
 import pytest
 
-from dpmpc.errors import PartyLost
-from dpmpc.network.programs import Agreement, here
+from dpmpc.base.errors import PartyLost
+from dpmpc.parties.network.programs import Agreement, here
 from support.mpyc_launcher import MPYC_PROGRAMS, by_launcher
 
 PARTY = "network_programs.secret_arrays_party"

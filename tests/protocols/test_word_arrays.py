@@ -26,7 +26,7 @@ def words():
 
 def pair(field, words):
     """The same elements as a word array and as MPyC's own."""
-    from dpmpc.mpyc.word_arrays import word_array
+    from dpmpc.parties.mpyc.word_arrays import word_array
 
     return word_array(field, words), field.array(words.astype(object))
 
@@ -49,7 +49,7 @@ def pair(field, words):
     ],
 )
 def test_moves_keep_words(field, words, move):
-    from dpmpc.mpyc.word_arrays import words_of
+    from dpmpc.parties.mpyc.word_arrays import words_of
 
     ours, theirs = (move(array) for array in pair(field, words))
     assert words_of(ours) is not None
@@ -114,7 +114,7 @@ def test_a_part_is_an_array_of_its_own(field, words, part):
 
 
 def test_what_is_written_to_the_value_is_what_is_read(field, words):
-    from dpmpc.mpyc.word_arrays import words_of
+    from dpmpc.parties.mpyc.word_arrays import words_of
 
     ours, _ = pair(field, words)
     ours.value[0, 0] = 17

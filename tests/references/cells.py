@@ -1,7 +1,7 @@
 """Strategies of cells and how far one client moves them, slowly: the source of tests/vectors/cells.json.
 
 The root by its recurrence in fractions, the path from the eigenvectors of its Laplacian as NumPy finds them, and the
-reach by all pairs of cells in whole numbers: no code is shared with dpmpc/contributions/cells.py.
+reach by all pairs of cells in whole numbers: no code is shared with dpmpc/linear/contributions/cells.py.
 
 Run ``PYTHONPATH=tests python -m references.cells`` to write the vectors anew.
 """

@@ -1,4 +1,5 @@
-"""The frame layout of dpmpc/network/frames.py, written down once more, slowly: the source of tests/vectors/frames.json.
+"""The frame layout of dpmpc/parties/network/frames.py, written down once more, slowly: the source of
+tests/vectors/frames.json.
 
 Run ``python tests/reference_frames.py`` to write the vectors anew.
 """

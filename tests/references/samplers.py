@@ -1,4 +1,5 @@
-"""The samplers of dpmpc.noise once more: slow, in Python integers, fractions and 80-digit decimals, word for word.
+"""The samplers of dpmpc.linear.noise once more: slow, in Python integers, fractions and 80-digit decimals, word for
+word.
 
 Nothing is shared with the package but the key stream. Where the package is clever (fixed point with an error bound,
 series, constants cut off after 256 digits), this file is literal. Run it to write
@@ -17,7 +18,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from dpmpc.randomness import Label, Stream
+from dpmpc.base.randomness import Label, Stream
 
 WORD = 1 << 64
 BLOCK_DRAWS = 1 << 16
@@ -180,7 +181,7 @@ def laplace_part(words: Iterator[int], scale: Fraction, levels: int, shares: int
     return total
 
 
-# The arrays of dpmpc.noise
+# The arrays of dpmpc.linear.noise
 
 
 def sample(description: dict[str, Any], count: int, stream: Stream) -> list[int]:

@@ -11,8 +11,8 @@ import os
 import sys
 from pathlib import Path
 
-from dpmpc.network.frames import Kind
-from dpmpc.network.runtime import PartyRuntime
+from dpmpc.parties.network.frames import Kind
+from dpmpc.parties.network.runtime import PartyRuntime
 
 BROKEN_OFF = 9  # exit status
 
@@ -49,7 +49,7 @@ def main():
     options = parser.parse_args()
     keep_shares(options.kept)
     sys.argv = ["party", options.party, "dpmpc.protocols.random_mixing"]
-    from dpmpc.network import party
+    from dpmpc.parties.network import party
 
     sys.exit(party.main())
 

@@ -3,13 +3,13 @@
 import dataclasses
 import datetime
 
-from dpmpc.analyst import open_robustly
-from dpmpc.collection.certificate import Certificate, manifest_of, save, state
-from dpmpc.collection.releasing import WithoutMask
-from dpmpc.collection.reports import ReportFormat
-from dpmpc.release import Release
-from dpmpc.server import transform
-from dpmpc.sharing.batch import ArrayShare
+from dpmpc.collect.opening.releasing import WithoutMask
+from dpmpc.collect.terms.certificate import Certificate, manifest_of, save, state
+from dpmpc.collect.upload.reports import ReportFormat
+from dpmpc.linear.sharing.batch import ArrayShare
+from dpmpc.release.analyst import open_robustly
+from dpmpc.release.release import Release
+from dpmpc.release.server import transform
 from support.release_processes import deploy
 from support.report_words import words_of
 

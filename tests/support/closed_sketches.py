@@ -1,9 +1,9 @@
 """Tasks of sketches that stay closed, in simulations that can be repeated, and their programs by name."""
 
 from dpmpc.data import Column, Schema
-from dpmpc.mpyc.closed_tasks import design_products, design_square
-from dpmpc.planning.designing import public_seed
-from dpmpc.specification import ReleaseSpec
+from dpmpc.parties.mpyc.closed_tasks import design_products, design_square
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning.designing import public_seed
 
 UNOPENED_MOMENT, UNOPENED_RIDGE = "dpmpc.protocols.unopened_moment", "dpmpc.protocols.unopened_ridge"
 

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmpc.collection import sqlite_store
-from dpmpc.collection.ledger import ReleaseLedger
-from dpmpc.collection.sqlite_store import SqliteStore
-from dpmpc.errors import AlreadyReleased, SpoolError
+from dpmpc.base.errors import AlreadyReleased, SpoolError
+from dpmpc.collect.store import sqlite_store
+from dpmpc.collect.store.ledger import ReleaseLedger
+from dpmpc.collect.store.sqlite_store import SqliteStore
 
 DIGEST = bytes(range(32))
 SHAPE = (2, 3)
@@ -43,7 +43,7 @@ def open_spool(place, **options):
     own = {"digest": DIGEST, "server": 1, "shape": SHAPE, "ledger": ledger_of(place), **options}
     if str(place).startswith("/"):  # a folder, for processes of tests as text
         return SqliteStore(place, **own)
-    from dpmpc.collection.postgres_store import PostgresStore  # needs an extra of the package
+    from dpmpc.collect.store.postgres_store import PostgresStore  # needs an extra of the package
 
     return PostgresStore(place, **own)
 

@@ -1,6 +1,6 @@
 """How the tests of commands run one."""
 
-from dpmpc.cli.main import main
+from dpmpc.app.cli.main import main
 from dpmpc.data import Schema
 
 NAMES = ("height", "weight", "score")

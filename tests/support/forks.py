@@ -24,12 +24,12 @@ import warnings
 from pathlib import Path
 from unittest import mock
 
-from dpmpc.cli import main as cli
-from dpmpc.network import party, processes, programs
+from dpmpc.app.cli import main as cli
+from dpmpc.parties.network import party, processes, programs
 from support.processes import begin
 from support.waiting import PATIENCE, wait_for
 
-MAINS = {"dpmpc.network.party": party.main, "dpmpc": cli.main}
+MAINS = {"dpmpc.parties.network.party": party.main, "dpmpc": cli.main}
 PARTIES = (processes, programs)  # where they are started
 OWN = ("network_programs", "dpmpc.protocols", "mpyc")  # what a party has to import by itself
 CRASHED = 70  # exit status

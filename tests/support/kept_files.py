@@ -4,8 +4,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from dpmpc.storage.database import connect
-from dpmpc.storage.kept import KEPT_FILE, MARK_FILE, Kept
+from dpmpc.base.storage.database import connect
+from dpmpc.base.storage.kept import KEPT_FILE, MARK_FILE, Kept
 
 
 def kept_on_disk(folder):

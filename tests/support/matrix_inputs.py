@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmpc.encoding.ring import Mersenne61
+from dpmpc.linear.encoding.ring import Mersenne61
 
 KINDS = ("ring64", "mersenne61", "float64")
 P = Mersenne61.modulus

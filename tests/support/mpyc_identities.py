@@ -4,8 +4,8 @@ from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dpmpc.network import identity
-from dpmpc.storage.files import write_private
+from dpmpc.base.storage.files import write_private
+from dpmpc.parties.network import identity
 
 
 def write_mpyc_identities(folder, parties, lifetime=identity.LIFETIME):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-WEB = Path(__file__).parents[2] / "dpmpc" / "collection" / "web"
+WEB = Path(__file__).parents[2] / "dpmpc" / "collect" / "intake" / "web"
 DRIVER = Path(__file__).with_name("web_client.mjs")
 
 node = pytest.mark.skipif(not shutil.which("node"), reason="needs node 20 or later")

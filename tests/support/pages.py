@@ -25,14 +25,16 @@ from unittest import mock
 
 import numpy as np
 
-from dpmpc import noise, sketching
+from dpmpc.linear import noise, sketching
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 REASONS = {"not run", "not output"}
 KINDS = {"python", "sh", "toml", "text"}
 SECONDS = 200
-_NUMBER = re.compile(r"(?:< )?[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|(?<!\S)-(?!\S)")  # or the dash of a missing one
+_NUMBER = re.compile(
+    r"(?:< )?[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|(?<!\S)-(?!\S)"
+)  # or the dash of a missing one
 _BLOCK = re.compile(r"(?:<!-- ([^\n]*) -->\n)?^```([^\n]*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
 

@@ -16,18 +16,27 @@ LAZY = (
 for name in LAZY:
     importlib.import_module(name)
 for room in (
-    "cli",
-    "collection",
-    "estimators",
-    "network",
-    "planning",
+    "app.cli",
+    "app.render",
+    "collect.intake",
+    "collect.release",
+    "collect.store",
+    "collect.terms",
+    "collect.upload",
+    "linear.proving",
+    "linear.sharing",
+    "models.common",
+    "models.components",
+    "models.groups",
+    "models.regression",
+    "models.results",
+    "models.survival",
+    "models.tables",
+    "parties.network",
     "privacy",
-    "proving",
-    "render",
-    "results",
-    "sharing",
+    "release.planning",
 ):
     package = importlib.import_module(f"{dpmpc.__name__}.{room}")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-importlib.import_module("dpmpc.results.page").template("release_page.html")  # compiled once
+importlib.import_module("dpmpc.release.results.page").template("release_page.html")  # compiled once

@@ -1,6 +1,6 @@
 """Budgets and sensitivities that the tests of privacy have in common."""
 
-from dpmpc.encoding.fixed_point import FixedPoint
+from dpmpc.linear.encoding.fixed_point import FixedPoint
 
 
 def box(columns, bits=16):

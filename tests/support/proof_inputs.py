@@ -4,11 +4,11 @@ import secrets
 
 import numpy as np
 
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
-from dpmpc.proving.circuit import CellsCircuit, RowCircuit
-from dpmpc.randomness import Stream
-from dpmpc.sharing import AdditiveSharing, ShamirSharing
+from dpmpc.base.randomness import Stream
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
+from dpmpc.linear.proving.circuit import CellsCircuit, RowCircuit
+from dpmpc.linear.sharing import AdditiveSharing, ShamirSharing
 
 P = Mersenne61.modulus
 FIELD = Mersenne61()

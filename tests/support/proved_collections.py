@@ -5,13 +5,13 @@ from unittest import mock
 
 import numpy as np
 
-from dpmpc.client import Client
-from dpmpc.collection import release_protocol
-from dpmpc.collection.ledger import ReleaseLedger
-from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.collection.reports import ReportFormat
-from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.verifying import verify
+from dpmpc.collect.opening import release_protocol
+from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.ledger import ReleaseLedger
+from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.terms.verifying import verify
+from dpmpc.collect.upload.reports import ReportFormat
+from dpmpc.release.client import Client
 from support.release_processes import COUNT
 from support.talk import talk
 
@@ -34,7 +34,7 @@ def rows_of_clients(count=COUNT, columns=2):
 @contextlib.contextmanager
 def without_noise():
     """Let servers add no noise, so that sums can be compared exactly."""
-    with mock.patch("dpmpc.server.add_noise", lambda task, sums, stream, **more: sums):
+    with mock.patch("dpmpc.release.server.add_noise", lambda task, sums, stream, **more: sums):
         yield
 
 

@@ -15,25 +15,25 @@ from pathlib import Path
 import numpy as np
 
 from bench.system.ports import free_ports
-from dpmpc.cli import main as cli
-from dpmpc.client import Client
-from dpmpc.collection import agreement, dealing_checks, noise_dealing, proof_checks, release_protocol, releasing
-from dpmpc.collection.collection_design import CollectionTerms, design_collection
-from dpmpc.collection.ledger import ReleaseLedger, State
-from dpmpc.collection.openings import Openings
-from dpmpc.collection.query_points import PointKeeper
-from dpmpc.collection.reports import ReportFormat, make_reports
-from dpmpc.collection.server_entries import ServerEntry
-from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.task_file import Collection
-from dpmpc.collection.verifying import verify
+from dpmpc.app.cli import main as cli
+from dpmpc.base.randomness import Stream
+from dpmpc.collect.opening import agreement, dealing_checks, noise_dealing, proof_checks, release_protocol, releasing
+from dpmpc.collect.store.ledger import ReleaseLedger, State
+from dpmpc.collect.store.openings import Openings
+from dpmpc.collect.store.query_points import PointKeeper
+from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection
+from dpmpc.collect.terms.server_entries import ServerEntry
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.terms.verifying import verify
+from dpmpc.collect.upload.reports import ReportFormat, make_reports
 from dpmpc.data import Schema
-from dpmpc.network import connecting, conversation, identity
-from dpmpc.network.frames import Kind
-from dpmpc.network.identity import write_identity
-from dpmpc.network.runtime import PartyRuntime
-from dpmpc.randomness import Stream
-from dpmpc.specification import Budget, taken
+from dpmpc.parties.network import connecting, conversation, identity
+from dpmpc.parties.network.frames import Kind
+from dpmpc.parties.network.identity import write_identity
+from dpmpc.parties.network.runtime import PartyRuntime
+from dpmpc.privacy.specification import Budget, taken
+from dpmpc.release.client import Client
 from support.hostile import servers as servers_that_misbehave
 from support.processes import begin
 from support.report_words import words_of

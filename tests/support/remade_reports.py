@@ -5,20 +5,20 @@ import datetime
 
 import numpy as np
 
-from dpmpc.client import Client
-from dpmpc.collection.collection_design import CollectionTerms, design_collection
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import make_reports
-from dpmpc.collection.sealing import SECRET_BYTES, report_id
-from dpmpc.collection.server_entries import ServerEntry
-from dpmpc.collection.task_file import Collection
-from dpmpc.contributions.cells import CellCounts
+from dpmpc.base.randomness import KEY_BYTES, Stream
+from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection
+from dpmpc.collect.terms.server_entries import ServerEntry
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.reports import make_reports
+from dpmpc.collect.upload.sealing import SECRET_BYTES, report_id
 from dpmpc.data import Codebook, Column, Schema
 from dpmpc.data.variables import Variable
-from dpmpc.proved_reports import circuit_of, unpacked
-from dpmpc.proving.circuit import FIELD
-from dpmpc.randomness import KEY_BYTES, Stream
-from dpmpc.specification import Budget, taken
+from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.linear.proving.circuit import FIELD
+from dpmpc.privacy.specification import Budget, taken
+from dpmpc.release.client import Client
+from dpmpc.release.proved_reports import circuit_of, unpacked
 from support.release_processes import DAY, HOUR
 from support.seal_keys import a_key
 

@@ -4,8 +4,8 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from dpmpc.randomness import KEY_BYTES, Label
-from dpmpc.sharing.batch import expand
+from dpmpc.base.randomness import KEY_BYTES, Label
+from dpmpc.linear.sharing.batch import expand
 
 
 def words_of(form, body):

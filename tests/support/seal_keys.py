@@ -2,9 +2,9 @@
 
 import os
 
-from dpmpc.collection.seal_folder import SealFolder, read_public
-from dpmpc.collection.sealing_suites import SEED_BYTES, SUITES
-from dpmpc.collection.server_entries import SealKey
+from dpmpc.collect.terms.sealing_suites import SEED_BYTES, SUITES
+from dpmpc.collect.terms.server_entries import SealKey
+from dpmpc.collect.upload.seal_folder import SealFolder, read_public
 
 
 def a_key(suite="x25519", number=0):

@@ -8,12 +8,12 @@ import threading
 import aiohttp
 import numpy as np
 
-from dpmpc.client import Client
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import make_reports
-from dpmpc.collection.sealing import FORMAT, SECRET_BYTES, SealedReports, report_id
-from dpmpc.collection.sealing_suites import SUITES
-from dpmpc.randomness import Stream
+from dpmpc.base.randomness import Stream
+from dpmpc.collect.terms.sealing_suites import SUITES
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.reports import make_reports
+from dpmpc.collect.upload.sealing import FORMAT, SECRET_BYTES, SealedReports, report_id
+from dpmpc.release.client import Client
 
 ROWS = np.random.default_rng(11).uniform(0, 10, (30, 3))
 PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}

@@ -4,9 +4,9 @@ import contextlib
 
 from aiohttp.test_utils import TestClient, TestServer
 
-from dpmpc.collection.sealing import Opener
-from dpmpc.collection.server_folder import open_spool
-from dpmpc.collection.service import Service
+from dpmpc.collect.intake.service import Service
+from dpmpc.collect.store.server_folder import open_spool
+from dpmpc.collect.upload.sealing import Opener
 
 
 class NoDoor:

@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from dpmpc.collection.openings import Openings
-from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.collection.reports import ReportFormat
-from dpmpc.collection.server_folder import ServerFolder
-from dpmpc.collection.verifying import verify
-from dpmpc.errors import DpmpcError
+from dpmpc.base.errors import DpmpcError
+from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.openings import Openings
+from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.terms.verifying import verify
+from dpmpc.collect.upload.reports import ReportFormat
 from support import proved_collections
 from support.proved_collections import PROVED, honest_sums, rows_of_clients
 

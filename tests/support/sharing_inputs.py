@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from dpmpc.randomness import Stream
+from dpmpc.base.randomness import Stream
 
 P = (1 << 61) - 1
 

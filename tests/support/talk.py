@@ -11,14 +11,14 @@ import ssl
 import sys
 import types
 
-from dpmpc.errors import PartyLost
-from dpmpc.network.announcing import explained
-from dpmpc.network.frames import Kind, encode, kind_of
-from dpmpc.network.identity import write_identity
-from dpmpc.network.meter import Meter
-from dpmpc.network.party import Party
-from dpmpc.network.runtime import PartyRuntime
-from dpmpc.network.settings import PartySettings
+from dpmpc.base.errors import PartyLost
+from dpmpc.parties.network.announcing import explained
+from dpmpc.parties.network.frames import Kind, encode, kind_of
+from dpmpc.parties.network.identity import write_identity
+from dpmpc.parties.network.meter import Meter
+from dpmpc.parties.network.party import Party
+from dpmpc.parties.network.runtime import PartyRuntime
+from dpmpc.parties.network.settings import PartySettings
 
 PATIENCE = 60
 TASK = bytes(range(32))

@@ -3,7 +3,7 @@
 import datetime
 
 from bench.system.ports import free_ports
-from dpmpc.cli.main import main
+from dpmpc.app.cli.main import main
 
 HOUR = datetime.timedelta(hours=1)
 LEAST = 200

@@ -1,6 +1,6 @@
 """Attacks on a collection whose clients prove what they share: one registry, for tests and `python -m bench attacks`.
 
-Promised: what an attack says of itself (`outcome`, `cause`) is what `tests/collection/test_attacks.py` sees when it is
+Promised: what an attack says of itself (`outcome`, `cause`) is what `tests/collect/test_attacks.py` sees when it is
 played against the servers' own door, verification and opening. An attack that is not `prevented` is one that works: the
 pages say so, and this shows it.
 """
@@ -16,19 +16,12 @@ import numpy as np
 
 from bench.system.changed_reports import Reports
 from bench.system.false_reports import LIES, invisible_products
-from dpmpc.collection.certificate import DIFFERENT_LISTS, FALSE_PROOF
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import ReportFormat
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.errors import (
-    BatchMismatch,
-    Equivocation,
-    GuaranteeError,
-    InconsistentShares,
-    MalformedFrame,
-    PartyLost,
-)
-from dpmpc.network.frames import Kind
+from dpmpc.base.errors import BatchMismatch, Equivocation, GuaranteeError, InconsistentShares, MalformedFrame, PartyLost
+from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.reports import ReportFormat
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.parties.network.frames import Kind
 from support.hostile.provers import DEEDS, honest
 from support.hostile.servers import tell_other_words
 from support.hostile.stage import (

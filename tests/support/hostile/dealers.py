@@ -19,15 +19,15 @@ from pathlib import Path
 import aiohttp
 import numpy as np
 
-from dpmpc.client import Client
-from dpmpc.collection.endpoints import SEALED_UPLOADS
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import make_reports
-from dpmpc.collection.sealing import SealedReports
-from dpmpc.collection.task_file import Collection
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.errors import InputError
-from dpmpc.network.identity import pinning_context
+from dpmpc.base.errors import InputError
+from dpmpc.collect.terms.endpoints import SEALED_UPLOADS
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.reports import make_reports
+from dpmpc.collect.upload.sealing import SealedReports
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.parties.network.identity import pinning_context
+from dpmpc.release.client import Client
 
 MOST_REPORTS = 1000
 SECONDS = 20.0

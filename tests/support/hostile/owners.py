@@ -15,11 +15,11 @@ from pathlib import Path
 
 import numpy as np
 
-from dpmpc.data_release import equality
-from dpmpc.data_release.release_record import ReleaseRecord
-from dpmpc.network import conversation
-from dpmpc.network.frames import ContentType, Kind
-from dpmpc.network.settings import read_settings, write_source
+from dpmpc.owners.columns import equality
+from dpmpc.owners.columns.release_record import ReleaseRecord
+from dpmpc.parties.network import conversation
+from dpmpc.parties.network.frames import ContentType, Kind
+from dpmpc.parties.network.settings import read_settings, write_source
 from support.hostile.servers import tell_other_words
 
 STEPS = ("coin", "key", "ciphertext", "mask", "opening", "release")
@@ -133,8 +133,8 @@ def lie_in_comparison(deed, guess):
 
 def main():
     """Run one party of a prepared release that does a deed."""
-    from dpmpc.data_release.mixing_parties import PartySource
-    from dpmpc.network import party as process
+    from dpmpc.owners.columns.mixing_parties import PartySource
+    from dpmpc.parties.network import party as process
     from dpmpc.protocols import random_mixing
 
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)

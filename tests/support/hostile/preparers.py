@@ -10,7 +10,7 @@ import json
 import sys
 from pathlib import Path
 
-from dpmpc.network.settings import SETTINGS_FILE, digest_of
+from dpmpc.parties.network.settings import SETTINGS_FILE, digest_of
 
 SEED = 12345
 

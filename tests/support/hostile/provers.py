@@ -20,13 +20,13 @@ import numpy as np
 sys.path.append(str(Path(__file__).parents[3]))  # for bench, when this is run by hand from tests/
 
 from bench.system.false_reports import LIES, P
-from dpmpc.client import Client
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import make_reports, records_of
-from dpmpc.collection.task_file import Collection
-from dpmpc.proved_reports import circuit_of, scheme_of
-from dpmpc.proving import Prover
-from dpmpc.proving.circuit import RowCircuit
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.reports import make_reports, records_of
+from dpmpc.linear.proving import Prover
+from dpmpc.linear.proving.circuit import RowCircuit
+from dpmpc.release.client import Client
+from dpmpc.release.proved_reports import circuit_of, scheme_of
 from support.hostile.dealers import MOST_REPORTS, upload
 
 Records = list[bytes]

@@ -21,14 +21,14 @@ import numpy as np
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
-from dpmpc.collection import agreement, dealing_checks, release_protocol, releasing
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.errors import DpmpcError, GuaranteeError
-from dpmpc.network import announcing, conversation, meter
-from dpmpc.network.frames import ContentType, Frame, Kind
-from dpmpc.network.runtime import PartyRuntime
-from dpmpc.network.sockets import ByteCount, Traffic
-from dpmpc.randomness import Label
+from dpmpc.base.errors import DpmpcError, GuaranteeError
+from dpmpc.base.randomness import Label
+from dpmpc.collect.opening import agreement, dealing_checks, release_protocol, releasing
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.parties.network import announcing, conversation, meter
+from dpmpc.parties.network.frames import ContentType, Frame, Kind
+from dpmpc.parties.network.runtime import PartyRuntime
+from dpmpc.parties.network.sockets import ByteCount, Traffic
 
 FIELD, P = Mersenne61(), Mersenne61.modulus
 
@@ -393,7 +393,7 @@ def main() -> int:
     parser.add_argument("--liar", type=int, metavar="I")
     options = parser.parse_args()
     sys.path.append(str(Path(__file__).parents[3]))  # for bench, when this is run by hand from tests/
-    from dpmpc.collection.verifying import verify
+    from dpmpc.collect.terms.verifying import verify
     from support import release_processes
 
     scene = SCENES[options.scene]

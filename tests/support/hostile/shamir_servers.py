@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dpmpc.collection.noise_dealing import NoiseDealer
-from dpmpc.collection.report_ids import ID_BYTES
-from dpmpc.collection.reports import records_of
-from dpmpc.collection.task_file import Collection
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.proved_reports import circuit_of, packed
-from dpmpc.proving import Prover
-from dpmpc.proving.joint import PART_BYTES
-from dpmpc.randomness import Stream
-from dpmpc.server import draw_dealt
-from dpmpc.sharing import ShamirSharing
+from dpmpc.base.randomness import Stream
+from dpmpc.collect.opening.noise_dealing import NoiseDealer
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.report_ids import ID_BYTES
+from dpmpc.collect.upload.reports import records_of
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.proving import Prover
+from dpmpc.linear.proving.joint import PART_BYTES
+from dpmpc.linear.sharing import ShamirSharing
+from dpmpc.release.proved_reports import circuit_of, packed
+from dpmpc.release.server import draw_dealt
 from support.hostile.provers import honest, witness_of
 from support.proof_inputs import CrookedDealer
 

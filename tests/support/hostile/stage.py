@@ -14,13 +14,13 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.collection.reports import records_of
-from dpmpc.collection.verifying import verify
-from dpmpc.contributions.cells import CellCounts, CellGrid
-from dpmpc.errors import CollectionClosed, DpmpcError, ReportRejected
-from dpmpc.proved_reports import circuit_of, scheme_of
-from dpmpc.proving import Prover
-from dpmpc.proving.prove import ProvedShares
+from dpmpc.base.errors import CollectionClosed, DpmpcError, ReportRejected
+from dpmpc.collect.terms.verifying import verify
+from dpmpc.collect.upload.reports import records_of
+from dpmpc.linear.contributions.cells import CellCounts, CellGrid
+from dpmpc.linear.proving import Prover
+from dpmpc.linear.proving.prove import ProvedShares
+from dpmpc.release.proved_reports import circuit_of, scheme_of
 from support.proved_collections import PROVED, converse, honest_sums, put, rows_of_clients, states, without_noise
 from support.release_processes import COUNT, filled
 

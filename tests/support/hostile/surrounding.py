@@ -13,13 +13,13 @@ import math
 
 import numpy as np
 
-from dpmpc import analyst
-from dpmpc.client import Client
 from dpmpc.data import Schema
-from dpmpc.planning import design
-from dpmpc.server import transform
-from dpmpc.sharing.batch import ArrayShare
-from dpmpc.specification import ReleaseSpec
+from dpmpc.linear.sharing.batch import ArrayShare
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release import analyst
+from dpmpc.release.client import Client
+from dpmpc.release.planning import design
+from dpmpc.release.server import transform
 
 
 class Stranger(Client):

@@ -15,14 +15,14 @@ from unittest import mock
 
 import numpy as np
 
-from dpmpc.collection import proof_checks
-from dpmpc.collection.proof_checks import Verifier
-from dpmpc.collection.query_points import PointStanding
-from dpmpc.collection.releasing import ReleasingServer
-from dpmpc.encoding.ring import Mersenne61
-from dpmpc.errors import DpmpcError, ReportConflict
-from dpmpc.network.announcing import settle
-from dpmpc.network.frames import ContentType, Kind
+from dpmpc.base.errors import DpmpcError, ReportConflict
+from dpmpc.collect.opening import proof_checks
+from dpmpc.collect.opening.proof_checks import Verifier
+from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.query_points import PointStanding
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.parties.network.announcing import settle
+from dpmpc.parties.network.frames import ContentType, Kind
 from references import proving as reference
 from support.hostile.provers import honest, proved_anyway
 from support.hostile.servers import flipped, meddle

@@ -1,0 +1,230 @@
+"""What `dpmpc demo` and the programs of `protocols/` show: each model on the generated population."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from rich.console import RenderableType
+from rich.markup import escape
+
+from dpmpc.app.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, NotPrivate, RidgeFitModel
+from dpmpc.app.cli.options import add_simulation_seed, option_of
+from dpmpc.app.cli.output import print_result
+from dpmpc.app.cli.parsing import Parser
+from dpmpc.app.render.grids import grid
+from dpmpc.app.render.guarantee_prose import guarantee_text
+from dpmpc.app.render.released import byte_fields, release_text
+from dpmpc.app.render.servers import servers_table
+from dpmpc.base.errors import InputError
+from dpmpc.data import Schema, Table
+from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+from dpmpc.models import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.parties.networked import NetworkedRun, Run
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
+from dpmpc.release.results import NumberTable
+from dpmpc.release.results.result import Report
+
+ITEM_COLUMN = "schooling_years"  # whole numbers
+_COMPONENTS = 2
+
+
+@dataclasses.dataclass(frozen=True)
+class Demonstration:
+    """A model, its data, and what `dpmpc.release.design` is told beside the budget and the servers."""
+
+    analysis: FitModel
+    table: Table
+    schema: Schema
+    choices: dict[str, Any]
+
+    def task(self, epsilon: float, delta: float, servers: int, seed: int | None = None) -> Task:
+        """Design the release."""
+        return design(
+            ReleaseSpec.of(
+                self.schema, len(self.table), epsilon, delta, servers=servers, simulation_seed=seed, **self.choices
+            )
+        )
+
+
+#: The releases that show a model, by name. The first is the paper's algorithm (Burkhardt et al. 2025: sections 5.1,
+#: 5.2 and 4.1), and stands alone where only one is made.
+RELEASES: dict[str, tuple[str, ...]] = {
+    "ridge": ("sketch", "sum"),
+    "low-rank": ("sketch", "sum"),
+    "moment": ("powers", "items"),
+}
+
+
+def demonstration(model: str, clients: int, seed: int | None = None, release: str | None = None) -> Demonstration:
+    """Return one release that shows a model; by default the first of `RELEASES`.
+
+    Ridge regression explains income by the features, low rank finds the main directions of all columns; the moments are
+    the sum of squares of one column, and its item F_2. `seed` is for simulations only, and not of the population, which
+    is always the same.
+    """
+    release = RELEASES[model][0] if release is None else release
+    table, truth, _ = demo_population(clients)
+    sketch = {"sketch": "sum" if release == "sum" else "countsketch", "radius": DEMO_RADIUS}
+    analysis: FitModel
+    if model == "ridge":
+        analysis = RidgeFitModel(RidgeRegression(1.0), DEMO_TARGET, truth)
+        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices(sketch, DEMO_BOUNDS))
+    if model == "low-rank":
+        analysis = LowRankFitModel(LowRankApproximation(_COMPONENTS))
+        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices(sketch, DEMO_BOUNDS))
+    of = "items" if release == "items" else "values"
+    schema = DEMO_BOUNDS.select([ITEM_COLUMN])
+    analysis = MomentFitModel(FrequencyMoment(of=of, simulation_seed=seed), ITEM_COLUMN)
+    return Demonstration(analysis, table.select([ITEM_COLUMN]), schema, analysis.choices({}, schema))
+
+
+_PEOPLE = """\
+A generated population (dpmpc.data.demo_population, seed 0) whose income is linear in five features. Each person
+clips, encodes, noises and secret-shares one row; server processes add up their shares; only the noisy result is opened.
+"""
+_TWICE = """\
+Two releases of the same people, each with the same guarantee: {},
+and {}. To publish both would cost twice the budget. This is a demonstration on generated
+people: choose one.
+"""
+_WHAT = {
+    "sketch": "a sketch of their rows",
+    "sum": "the sum of their second moments",
+    "powers": "the sum of a column's squares",
+    "items": "the sketch of how many people hold each number",
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class DemonstratedRelease:
+    """One release."""
+
+    networked: NetworkedRun  # release and servers
+    report: Report
+    compared: NotPrivate
+    shown: Demonstration  # with its analysis fitted
+
+    @property
+    def fields(self) -> dict[str, Any]:
+        """Its JSON object."""
+        found: dict[str, Any] = self.report.to_dict()
+        return {**found, "result": {**found["result"], "not_private": self.compared.data}}
+
+
+def fields(runs: Mapping[str, DemonstratedRelease]) -> dict[str, Any]:
+    """Return the JSON object of the first release, with those of the others by name."""
+    first, *others = runs
+    return {**runs[first].fields, **{name: runs[name].fields for name in others}}
+
+
+def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[RenderableType | NumberTable]:
+    """Return what a person reads."""
+    first = next(iter(runs.values()))
+    told = [_PEOPLE, _TWICE.format(*(_WHAT[name] for name in runs))]
+    if not isinstance(first.shown.analysis, RidgeFitModel):
+        shown = [(f"{_WHAT[name]}:\n", escape(f"{run.report}\n\n{run.compared}"), "") for name, run in runs.items()]
+        return [*told, *(part for parts in shown for part in parts)]
+    promised = first.networked.release.guarantee
+    return [
+        *told,
+        *(f"{name}: {release_text(run.networked.release.task)}" for name, run in runs.items()),
+        "",
+        _coefficients(runs),
+        _comparison(runs),
+        "",
+        guarantee_text(promised),
+        f"That is the sketch's. The sum promises ({promised.epsilon:g}, {promised.delta:g}) too, by noise of its own.",
+        "",
+        *(part for name, run in runs.items() for part in (f"{name}:", servers_table(run.networked.servers))),
+        f"wall time: everything {wall_s:.1f} s",
+    ]
+
+
+def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> NumberTable:
+    analyses = {name: _ridge(run) for name, run in runs.items()}
+    best, table = analyses["sum"], runs["sum"].shown.table
+    assert best.truth is not None
+    columns: dict[str, Sequence[float]] = {
+        "truth": list(best.truth),
+        **{name: list(analysis.estimator.coef_) for name, analysis in analyses.items()},
+        "not private": list(best.optimum(table)),
+    }
+    return NumberTable("Coefficients", columns, best.estimator.feature_names_)
+
+
+def _comparison(runs: Mapping[str, DemonstratedRelease]) -> RenderableType:
+    """Return error, upload and server time of each release."""
+    results = [run.compared.data for run in runs.values()]
+    sizes = [byte_fields(run.networked.release.task) for run in runs.values()]
+    slowest = [max(spent.total_s for spent in run.networked.servers) for run in runs.values()]
+    rows = {
+        "cost / optimal cost (phi)": [f"{result['approximation_factor']:.5g}" for result in results],
+        "  trivial predictor": [f"{result['trivial_factor']:.4g}" for result in results],
+        "coefficients off the truth": [f"{_ridge(run).error():.2%}" for run in runs.values()],
+        "a client sends, bytes": [f"{size['client_to_all_servers']:,}" for size in sizes],
+        "all clients, s": [f"{run.networked.clients_s:.2f}" for run in runs.values()],
+        "slowest server, s, set-up apart": [f"{seconds:.3f}" for seconds in slowest],
+    }
+    return grid("Side by side", ("", *runs), ((name, *texts) for name, texts in rows.items()))
+
+
+def _ridge(run: DemonstratedRelease) -> RidgeFitModel:
+    assert isinstance(run.shown.analysis, RidgeFitModel)
+    return run.shown.analysis
+
+
+_BY_HAND = ("-I", "--index", "-P", "-C", "--config", "-T", "--threshold", "-B", "--base-port", "--ssl")
+
+
+def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
+    """Say how parties are started by hand, where an option of MPyC's launcher asks for it.
+
+    ``-M`` means here what it means there; the other options belong to a launcher that these programs do not use.
+    """
+    for argument in arguments:
+        name = argument.partition("=")[0]
+        if name in _BY_HAND or (argument[:2] in ("-I", "-P", "-T", "-B") and argument[2:3].isalnum()):
+            raise InputError(
+                f"{name}: given, -M and the options of --help expected: this program starts its parties itself. "
+                "protocols/linear_transform.py takes all options of MPyC (docs/how-to/mpyc.md)"
+            )
+
+
+def demonstration_options(
+    doc: str,
+    arguments: Sequence[str],
+    more: Callable[[Parser], None] | None = None,
+    *,
+    clients: int = 100_000,
+    epsilon: float | None = 1.0,  # None for a program that has another budget
+    delta: float = 1e-7,
+) -> argparse.Namespace:
+    """Read the arguments of a program that is started by hand."""
+    refuse_options_of_mpyc(arguments)
+    parser = Parser(description=doc.splitlines()[0])
+    parser.add_argument("-M", "--servers", **option_of("servers"))
+    parser.add_argument("--clients", type=int, default=clients, help="how many people (default %(default)s)")
+    if epsilon is not None:
+        parser.add_argument("--epsilon", **option_of("epsilon", default=epsilon))
+    parser.add_argument("--delta", **option_of("delta", default=delta))
+    if more is not None:
+        more(parser)
+    return parser.parse_args(arguments)
+
+
+def add_noise_options(parser: Parser) -> None:
+    """Add who makes the noise, and the seed of a simulation."""
+    parser.add_argument("--noise-by", **option_of("noise_by"))
+    add_simulation_seed(parser)
+
+
+def print_run(found: Sequence[RenderableType | NumberTable], task: Task, guarantee: Guarantee, done: Run) -> None:
+    """Print what was released, what was found, what is promised, and what each server spent."""
+    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), servers_table(done.servers)])

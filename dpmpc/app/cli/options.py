@@ -1,0 +1,193 @@
+"""Options that several commands share: those of a release, and those of a run on this machine."""
+
+from __future__ import annotations
+
+import argparse
+import math
+import re
+from typing import Any, get_args
+
+from dpmpc.app.cli.parsing import Parser, Section
+from dpmpc.base.errors import InputError
+from dpmpc.privacy.specification import Budget, choices_of, flat_choices
+
+SHARE_LIMIT_GB = 4.0
+LONGEST_S = 365 * 86400
+_ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
+DATA_HELP = "CSV (also .tsv, .csv.gz, or - for standard input) or Parquet, one row per client; several are joined"
+
+
+#: Choices that a collection makes by itself or demands, and what it says of them.
+_COLLECTED = {
+    "noise_by": " (default: servers)",
+    "corrupt_clients": ": in any batch that a server could leave; needed with --noise-by clients",
+}
+
+
+def option_of(name: str, **changes: Any) -> dict[str, Any]:
+    """Return what an option is made of, from the field of a specification that it fills; `changes` come in its place.
+
+    The first of its types that is not None reads it, and its default stands in its help.
+    """
+    kind, meta, default = {**choices_of(Budget), **flat_choices()}[name]
+    extra, default = meta.extra or {}, changes.pop("default", default)
+    shown = f"{default:g}" if isinstance(default, float) else default
+    return {
+        "type": next(one for one in (get_args(kind) or (kind,)) if one is not type(None)),
+        "choices": extra["options"] or None,
+        "metavar": extra["symbol"],
+        "default": default,
+        "help": (meta.description or "").rstrip(".") + ("" if default is None else f" (default {shown})"),
+        **changes,
+    }
+
+
+def add_release_options(command: Parser, *, collected: bool = False) -> None:
+    """Add the choices of `ReleaseSpec.of`, but for servers and seed; in a collection servers add the noise."""
+    for name in ("epsilon", "delta"):
+        command.add_argument(f"--{name}", **option_of(name, required=True))
+    for name in release_options():
+        option = option_of(name, default=None) if collected and name in _COLLECTED else option_of(name)
+        option["help"] += _COLLECTED[name] if collected and name in _COLLECTED else ""
+        command.add_argument(f"--{name.replace('_', '-')}", **option)
+    command.add_argument(
+        "--share-limit",
+        type=float,
+        default=SHARE_LIMIT_GB,
+        metavar="GB",
+        help="most that --sketch rademacher may make one server's share take (default %(default)g)",
+    )
+
+
+def release_options() -> list[str]:
+    """Return the choices of `ReleaseSpec.of` that are options, but for --servers, which has a short form."""
+    return [
+        name for name, (_, meta, _) in flat_choices().items() if (meta.extra or {})["command"] and name != "servers"
+    ]
+
+
+def release_choices(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the keywords of `ReleaseSpec.of` that `add_release_options` has read."""
+    choices = {name: getattr(options, name) for name in release_options()}
+    return {**choices, "share_limit": options.share_limit * 1e9}
+
+
+def add_task_options(command: Parser) -> None:
+    """Add the options of a release, of its servers and of its simulation."""
+    add_release_options(command)
+    command.add_argument("-M", "--servers", **option_of("servers"))
+    add_simulation_seed(command)
+
+
+def add_proved(command: Parser) -> None:
+    """Add the choice of proofs to a command whose servers are not those of a collection."""
+    command.add_argument(
+        "--proved",
+        action="store_true",
+        help="clients prove that what they share is well formed, as in a collection; needs --noise-by servers",
+    )
+
+
+def add_file_options(command: Parser) -> None:
+    """Add what is said of CSV files."""
+    command.add_argument(
+        "--separator",
+        metavar="SIGN",
+        help="between the cells of a CSV file, or 'tab' (default: a comma)",
+    )
+    command.add_argument(
+        "--decimal", default=".", metavar="SIGN", help="decimal sign of a CSV file; with ',' cells are separated by ;"
+    )
+
+
+def dialect_of(options: argparse.Namespace) -> Any:
+    """Return what `add_file_options` has read, for `dpmpc.data.table_files.read_table`."""
+    from dpmpc.data.csv_files import Dialect
+
+    return Dialect(options.separator, options.decimal)
+
+
+def address(text: str, least: int = 0) -> tuple[str, int]:
+    """Parse HOST:PORT, with a port of at least so much; an IPv6 address stands in brackets."""
+    found = _ADDRESS.fullmatch(text)
+    if found is None or not least <= int(found["port"]) < 1 << 16:
+        raise argparse.ArgumentTypeError(f"{text!r} given, HOST:PORT expected, an IPv6 address in brackets")
+    return found["ipv6"] or found["host"], int(found["port"])
+
+
+def seconds(text: str) -> float:
+    """Parse a longest time to wait, in seconds."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value <= LONGEST_S:
+        raise argparse.ArgumentTypeError(f"{text!r} given, seconds above 0 and at most {LONGEST_S} (a year) expected")
+    return value
+
+
+def add_simulation_seed(command: Parser | Section) -> None:
+    """Add the seed of a simulation."""
+    command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+
+
+def add_run_options(command: Parser) -> None:
+    """Add the options of a run by several processes."""
+    command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
+    command.add_argument(
+        "--deadline",
+        type=seconds,
+        default=30.0,
+        help="seconds that a party may keep others waiting (default %(default)g)",
+    )
+    command.add_argument("--json", action="store_true", help="print exactly one JSON object")
+
+
+def task_choices(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the keywords of `ReleaseSpec.of` that `add_task_options` has read."""
+    return {**release_choices(options), "servers": options.servers, "simulation_seed": options.simulation_seed}
+
+
+#: What a sum has of the options of a release.
+_SUM_ONLY: dict[str, tuple[Any, ...]] = {
+    "sketch": ("auto", "sum"),
+    "rows": (None, 1),
+    "sparsity": (None, 1),
+    "radius": (None,),
+}
+
+
+def sums_only(choices: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords of `ReleaseSpec.of` of a model in rounds, or refuse what is no sum."""
+    if choices.pop("proved", False):
+        raise InputError("proved: given, but no proof covers the scores of a model in rounds: leave it out")
+    for option, allowed in _SUM_ONLY.items():
+        if choices[option] not in allowed:
+            raise InputError(
+                f"{option}: {choices[option]!r} given, but a model in rounds is read from sums: nothing expected"
+            )
+    return choices
+
+
+def add_rounds(command: Parser | Section, *, default: str) -> None:
+    """Add how many sums a regression takes, and whether some of them are for intervals."""
+    command.add_argument(
+        "--rounds",
+        type=rounds_option,
+        metavar="R",
+        help=f"steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 "
+        f"rows; 0: one release; all within one budget ({default})",
+    )
+    command.add_argument(
+        "--predict-only",
+        action="store_true",
+        help="of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals",
+    )
+
+
+def rounds_option(text: str) -> int | str:
+    """Return a number, or "auto"."""
+    try:
+        return text if text == "auto" else int(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None

@@ -1,0 +1,157 @@
+"""`dpmpc read`: what any release file holds, and regressions of its columns; reading costs no privacy."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from typing import Any
+
+from dpmpc.app.cli.options import seconds
+from dpmpc.base.errors import InputError
+from dpmpc.base.untrusted import harmless
+from dpmpc.privacy.specification import MIXING_METHODS
+
+FORMS = ("csv", "latex", "json", "html")
+
+
+def add_commands(commands: Any) -> None:
+    """Add the command to the parser's."""
+    read = commands.add_parser(
+        "read",
+        help="what a release file holds: facts, tables, and a regression of any column on others",
+        description="A release of fit, of a collection or of mix, told apart by its content, or the folder of a fit. "
+        "Costs no privacy.",
+    )
+    read.add_argument("file", metavar="FILE", help="the release, or the folder that fit --out or owners --out wrote")
+    read.add_argument("--target", metavar="COL", help="regress this column on the others")
+    read.add_argument(
+        "--model",
+        choices=("ridge", "logistic", "compare", "survival"),
+        default="ridge",
+        help="what regresses it (default %(default)s); logistic is the approximation without rounds; compare is no "
+        "regression, but compares its mean between groups, of a release by group; survival: curves from a release of "
+        "cells, --time and --event where it does not follow which they are",
+    )
+    read.add_argument("--features", metavar="A,B", help="on these alone")
+    read.add_argument(
+        "--group",
+        action="append",
+        default=[],
+        metavar="NAME=A,B",
+        help="test the coefficients of these features together; may be repeated",
+    )
+    read.add_argument("--before", metavar="A,B", help="--model compare: adjust differences for these columns")
+    read.add_argument("--control", metavar="VALUE", help="--model compare: the group that others are compared with")
+    read.add_argument(
+        "--crosstab", metavar="A,B", help="the two-way table of two variables with listed values, and a test"
+    )
+    read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
+    survival = read.section("--model survival")
+    survival.add_argument("--time", metavar="COL", help="the times (default: the only number)")
+    survival.add_argument("--event", metavar="COL", help="whether the event happened (default: as in the fit)")
+    survival.add_argument("--by", metavar="COL", help="a curve for each value of this column")
+    survival.add_argument("--until", type=float, metavar="T", help="of restricted means")
+    read.add_argument(
+        "--synthetic",
+        metavar="FILE",
+        help="write rows of nobody, drawn from the release's two-way tables; its name ends in .synthetic.csv, and its "
+        "first line says what they are good for",
+    )
+    mixed = read.section("files of mix")
+    mixed.add_argument("--method", choices=MIXING_METHODS, help="default: what the release is meant for")
+    mixed.add_argument("--ridge", type=float, help="added to the Hessian (default 1e-05)")
+    read.add_argument(
+        "--longest",
+        type=seconds,
+        metavar="S",
+        help="seconds that drawing the matrix again may take, by the size that the file claims (default a minute)",
+    )
+    forms = read.exclusive()
+    forms.add_argument("--csv", action="store_true", help="print the tables as comma-separated values")
+    forms.add_argument("--latex", action="store_true", help="print the tables for LaTeX with booktabs")
+    forms.add_argument("--json", action="store_true", help="print one JSON object")
+    forms.add_argument("--html", action="store_true", help="print a page")
+    read.set_defaults(run=_read)
+
+
+def _read(options: argparse.Namespace) -> None:
+    if options.synthetic is not None:
+        _draw(options)
+        return
+    from dpmpc.app.render.reading import ReadOptions, read
+    from dpmpc.privacy.task import LONGEST_CHECK
+    from dpmpc.release.results.page import page
+
+    report = read(
+        options.file,
+        ReadOptions(
+            target=options.target,
+            features=None if options.features is None else _listed("features", options.features),
+            groups=_groups(options.group),
+            before=None if options.before is None else _listed("before", options.before),
+            control=options.control,
+            crosstab=None if options.crosstab is None else _listed("crosstab", options.crosstab),
+            model=options.model,
+            time=options.time,
+            event=options.event,
+            by=options.by,
+            until=options.until,
+            method=options.method,
+            ridge=options.ridge,
+            level=options.level,
+            longest=LONGEST_CHECK if options.longest is None else options.longest,
+        ),
+    )
+    for warning in report.result.warnings:
+        print(f"dpmpc read: {harmless(warning)}", file=sys.stderr)
+    if (options.csv or options.latex) and not report.result.tables:
+        form = "csv" if options.csv else "latex"
+        raise InputError(f"{form}: given, but {report.result.verdict or 'this release has no table without --target'}")
+    if options.csv:
+        print(report.to_csv(), end="")
+    elif options.latex:
+        print(report.to_latex(), end="")
+    elif options.json:
+        print(report.to_json())
+    elif options.html:
+        print(page(report))
+    else:
+        print(report)
+
+
+def _draw(options: argparse.Namespace) -> None:
+    """Write synthetic rows, and nothing else."""
+    from dpmpc.app.cli.output import new_path
+    from dpmpc.app.render.reading import release_of
+    from dpmpc.models.tables.synthetic_rows import SyntheticRows
+    from dpmpc.privacy.task import LONGEST_CHECK
+
+    for name in ("target", "crosstab", "features", "group", "before", "control", "method", "ridge"):
+        if getattr(options, name):
+            raise InputError(f"{name}: given, but --synthetic writes rows, and reads nothing else beside")
+    path = new_path("synthetic", options.synthetic)
+    found = SyntheticRows.of(release_of(options.file, LONGEST_CHECK if options.longest is None else options.longest))
+    found.write(path)
+    print(found.label.removeprefix("# "))
+    if found.left_out:
+        print(f"Left out, for the release has no table of them: {harmless(', '.join(found.left_out))}.")
+    print(f"written: {path}")
+
+
+def _listed(name: str, text: str) -> list[str]:
+    """Read names between commas."""
+    names = [part.strip() for part in text.split(",")]
+    if not all(names):
+        raise InputError(f"{name}: {text!r} given, names between commas expected")
+    return names
+
+
+def _groups(texts: list[str]) -> dict[str, list[str]]:
+    """Read NAME=A,B of each group."""
+    groups: dict[str, list[str]] = {}
+    for text in texts:
+        name, _, features = text.partition("=")
+        if not name.strip() or not features or name.strip() in groups:
+            raise InputError(f"group: {text!r} given, NAME=A,B expected, each name once")
+        groups[name.strip()] = _listed("group", features)
+    return groups

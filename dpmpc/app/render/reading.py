@@ -1,0 +1,293 @@
+"""Read any release file that dpmpc writes, or the folder of a fit: what was released, and what follows from it.
+
+What a file is follows from its content: its public facts and whether it holds a certificate. A folder's model is
+computed again from its releases. Everything is computed from the files, so that reading costs no privacy.
+
+Promised: the guarantee is recomputed, and of a collection's release everything that `dpmpc verify` checks without a
+task file. Not promised: that a collection's keys are those of whom you trust: `dpmpc verify --collection` checks that.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from dpmpc.app.render.about import About
+from dpmpc.app.render.fit_folder import FitFolder
+from dpmpc.app.render.mixed import hint, mixed_report, mixed_result
+from dpmpc.app.render.released import report_of
+from dpmpc.base.errors import InputError, UtilityWarning
+from dpmpc.base.storage.records import MALFORMED
+from dpmpc.base.untrusted import printable, read_json
+from dpmpc.collect.terms.certificate import CERTIFICATE_MEMBER
+from dpmpc.collect.terms.verifying import verify
+from dpmpc.data.data_checks import require_column
+from dpmpc.linear.contributions import Rows, SecondMoments
+from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.models.common.inference import stands_out
+from dpmpc.models.common.release_parts import Blocks, is_grouped, with_variables
+from dpmpc.models.components.components_and_moments import MomentFit
+from dpmpc.models.groups.group_comparison import GroupComparisonFit
+from dpmpc.models.groups.grouped_fit import GroupedRidgeFit
+from dpmpc.models.regression.in_rounds import LogisticFit
+from dpmpc.models.regression.ridge import RidgeFit
+from dpmpc.models.survival.cox_fit import CoxFit
+from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
+from dpmpc.models.survival.survival_cells import SurvivalCells, is_survival
+from dpmpc.models.tables.cross_table import CrossTable
+from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.owners.columns.mixed_release import MixedRelease
+from dpmpc.privacy.task import LONGEST_CHECK
+from dpmpc.release.release import Release
+from dpmpc.release.release_file import LARGEST_PUBLIC, PUBLIC_MEMBER, open_members
+from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.result import Report
+
+
+@dataclasses.dataclass(frozen=True)
+class ReadOptions:
+    """What a reader requests."""
+
+    target: str | None = None  # a column to regress on others
+    features: Sequence[str] | None = None  # those others; by default all
+    # name -> features that are tested together
+    groups: Mapping[str, Sequence[str]] = dataclasses.field(default_factory=dict)
+    # what reads it: "ridge", "logistic" for the approximation without rounds, "compare" for means by group, or
+    # "survival" for curves from cells
+    model: str = "ridge"
+    time: str | None = None  # of "survival": the column of times, the answer that tells the event, the groups of curves
+    event: str | None = None
+    by: str | None = None
+    until: float | None = None  # of "survival": up to when means are restricted
+    before: Sequence[str] | None = None  # of "compare": columns that differences are adjusted for
+    control: str | None = None  # of "compare": the group that others are compared with
+    crosstab: Sequence[str] | None = None  # two variables, in place of a target
+    method: str | None = None  # of a mixed file: how its rows are read, by default as the file says
+    ridge: float | None = None  # of a mixed file: what is added to the Hessian
+    level: float = 0.95  # nominal coverage of intervals
+    longest: float = LONGEST_CHECK  # seconds that drawing a public matrix again may take
+
+
+def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Report:
+    """Read a file, or the folder of a fit.
+
+    Raises
+    ------
+    InputError
+        If it is not a release that dpmpc wrote, claims what does not hold, or cannot give what is requested.
+    """
+    requested = options or ReadOptions()
+    for name in ("before", "control"):
+        if requested.model != "compare" and getattr(requested, name) is not None:
+            raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model compare")
+    for name in ("time", "event", "by", "until"):
+        if requested.model != "survival" and getattr(requested, name) is not None:
+            raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model survival")
+    if Path(path).is_dir():
+        folder = FitFolder.open(Path(path))
+        if folder.in_rounds or (
+            requested.target is None and requested.crosstab is None and folder.parameters is not None
+        ):
+            return _of_folder(folder, requested)
+        path = folder.path / folder.files[0]
+    file = Path(path).name
+    if requested.target is None and (requested.features or requested.groups) and requested.model != "survival":
+        raise InputError("target: none given, the column to predict expected beside features and groups")
+    if requested.crosstab is not None:
+        if len(requested.crosstab) != 2:
+            raise InputError(f"crosstab: {', '.join(requested.crosstab)} given, two variables expected, as in A,B")
+        if requested.target is not None or requested.model != "ridge":
+            raise InputError("crosstab: given, no target and no model expected beside it")
+    kind = _kind(path)
+    if requested.model == "compare" and requested.features:
+        raise InputError(f"features: {requested.features} given, but a comparison has none; --before adjusts it")
+    if requested.model == "survival":
+        if requested.target is not None or requested.groups or kind == "mixed":
+            raise InputError("model: 'survival' given, no target and no groups expected beside it")
+        if requested.features and (requested.by is not None or requested.until is not None):
+            raise InputError("features: given, no by and no until expected beside them")
+    elif requested.model != "ridge" and (requested.target is None or requested.groups or kind == "mixed"):
+        raise InputError(
+            f"model: {requested.model!r} given, a target and no groups expected beside it, and a release of second "
+            "moments"
+        )
+    if kind == "mixed":
+        if requested.crosstab is not None:
+            raise InputError("crosstab: given, but the public files of dpmpc mix hold no second moments")
+        mixed = MixedRelease.load(path)
+        result = mixed_result(
+            mixed,
+            requested.target,
+            features=requested.features,
+            groups=requested.groups,
+            method=requested.method,
+            ridge=requested.ridge,
+            level=requested.level,
+        )
+        return mixed_report(mixed, result, file=file)
+    for name in ("method", "ridge"):
+        if getattr(requested, name) is not None:
+            given = getattr(requested, name)
+            raise InputError(f"{name}: {given!r} given, but that is for the public files of dpmpc mix")
+    release, about, checks = _opened(path, kind, requested.longest)
+    result = result_of(release, requested)
+    return report_of([release], dataclasses.replace(result, notes=[*result.notes, *checks]), about, files=[file])
+
+
+def release_of(path: str | os.PathLike[str], longest: float = LONGEST_CHECK) -> Release:
+    """Return the release of a file, or the first of a fit's folder, checked as `read` checks it."""
+    if Path(path).is_dir():
+        folder = FitFolder.open(Path(path))
+        path = folder.path / folder.files[0]
+    kind = _kind(path)
+    if kind == "mixed":
+        raise InputError(f"file: {os.fspath(path)!r} given, a release expected, not the public files of dpmpc mix")
+    return _opened(path, kind, longest)[0]
+
+
+def _opened(path: str | os.PathLike[str], kind: str, longest: float) -> tuple[Release, About, list[str]]:
+    """Return a checked release, what is known of it, and what the file alone cannot tell."""
+    if kind == "collection":
+        verified = verify(path, longest=longest)
+        about = About.of_collection(verified.collection, verified.certificate)
+        left = [f"dpmpc verify {Path(path).name} --collection TASKFILE checks whose keys these are."]
+        return verified.release, about, left
+    release = Release.load(path, longest=longest)
+    return release, About.of_release(release), []
+
+
+def _kind(path: str | os.PathLike[str]) -> str:
+    """Tell the kind of a release by its members and by the fields of its task."""
+    try:
+        with open_members(path) as members:
+            if CERTIFICATE_MEMBER in members.names:
+                return "collection"
+            header = read_json(members.read(PUBLIC_MEMBER, LARGEST_PUBLIC), dict, largest=LARGEST_PUBLIC)
+    except (OSError, *MALFORMED) as error:
+        raise InputError(
+            f"file: {os.fspath(path)!r} given, a release of dpmpc fit, release or mix expected "
+            f"({printable(str(error))}); dpmpc inspect reads the task file of a collection"
+        ) from error
+    task = header.get("task")
+    return "mixed" if isinstance(task, dict) and "parties" in task else "release"
+
+
+def _of_folder(folder: FitFolder, options: ReadOptions) -> Report:
+    """Compute a fit again from its releases."""
+    for name in ("target", "features", "method", "ridge", "crosstab"):
+        if getattr(options, name) is not None:
+            raise InputError(
+                f"{name}: {getattr(options, name)!r} given, but {str(folder.path)!r} holds a fitted model; "
+                f"{str(folder.path / folder.files[0])!r} can be read anew"
+            )
+    if options.groups or options.model != "ridge":
+        given = "group" if options.groups else "model"
+        raise InputError(
+            f"{given}: given, but {str(folder.path)!r} holds a fitted {folder.model} model; "
+            f"{str(folder.path / folder.files[0])!r} can be read anew"
+        )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)  # the report says it
+        model, releases, guarantee = folder.fit_again(options.longest)
+    return report_of(
+        releases,
+        model.result(options.level),
+        About.of_release(releases[0]),
+        files=folder.files,
+        in_rounds=folder.in_rounds,
+        guarantee=guarantee,
+    )
+
+
+def result_of(release: Release, options: ReadOptions) -> Result:
+    """Return what servers opened says of the requested column, or of all columns where none is."""
+    public, target = release.task.schema, options.target
+    if options.crosstab is not None:
+        return CrossTable.of(release, *options.crosstab).result(options.level)
+    if options.model == "survival":
+        return _curves(release, options)
+    if target is None:
+        return _measures(release, options)
+    if not is_grouped(release):
+        require_column(public, target)
+    features = with_variables(public, options.features)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UtilityWarning)  # the result says it
+        if options.model == "compare":
+            comparison = GroupComparisonFit(before=options.before or (), control=options.control)
+            return comparison.fit_release(release, target).result(options.level)
+        if options.model == "logistic":
+            return LogisticFit(rounds=0).fit_release(release, target, features=features).result(options.level)
+        if not is_grouped(release):
+            model = RidgeFit().fit_release(release, target, features=features)
+            return model.result(options.level, groups=options.groups)
+        if options.groups:
+            raise InputError("group: given, but regressions by group test no features together, --features expected")
+        return GroupedRidgeFit().fit_release(release, target, features=features).result(options.level)
+
+
+def _measures(release: Release, options: ReadOptions) -> Result:
+    """Say what a release shows without a model."""
+    contribution = release.task.statistic
+    if is_grouped(release):
+        everybody, table = Blocks(release).describe(), _means_table(release)
+        return Result(
+            tables=[table, *everybody.tables],
+            notes=[f"--target {release.columns[-1]} regresses that column on the others, in each group."],
+            data={"by": table.label, "groups": table.to_dict(), "description": everybody.columns.to_dict()},
+        )
+    if isinstance(contribution, SecondMoments):
+        found = release.describe()
+        return Result(
+            tables=found.tables,
+            notes=[hint(release.columns)],
+            data={"description": found.columns.to_dict(), "correlations": found.pairs.to_dict()},
+        )
+    if isinstance(contribution, PowerSum | ItemSketch):
+        of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
+        return MomentFit(order, of=of).fit_release(release).result()
+    if isinstance(contribution, CellCounts):
+        if is_survival(contribution):
+            return _curves(release, options)
+        return TableOneFit().fit_release(release).result(options.level)
+    if isinstance(contribution, Rows):
+        return Result(notes=[f"A sketch of rows. {hint(release.columns)}"])
+    return Result(notes=[f"The sums are those of {contribution.name}; models in rounds read them."])
+
+
+def _curves(release: Release, options: ReadOptions) -> Result:
+    """Return survival curves, by the one variable that times are counted by if none is requested; or hazard ratios."""
+    if options.features:
+        return CoxFit(options.time, options.event, options.features).fit_release(release).result(options.level)
+    by = options.by
+    if options.model != "survival":
+        features = SurvivalCells.of(release).features
+        by = next(iter(features)) if len(features) == 1 else None
+    model = KaplanMeierFit(options.time, options.event, by, options.until)
+    return model.fit_release(release).result(options.level)
+
+
+def _means_table(release: Release) -> NumberTable:
+    """Return how many people each group has, with noise, and the means of the columns in groups that stand out."""
+    everybody = Blocks(release)
+    sizes, error = everybody.sizes()
+    lists: dict[str, list[float]] = {"people": sizes.tolist(), "std. error": [error] * len(sizes)}
+    errors = {"people": "std. error"}
+    clear = [stands_out(size, error**2) for size in sizes]
+    described = [Blocks(release, [group]).describe() for group in everybody.groups]
+    for place, name in enumerate(everybody.columns):
+        pairs = [(one.means[place], one.mean_errors[place]) for one in described]
+        shown = [pair if is_clear else (math.nan, math.nan) for pair, is_clear in zip(pairs, clear, strict=True)]
+        lists |= {f"mean {name}": [mean for mean, _ in shown], f"± {name}": [error for _, error in shown]}
+        errors[f"mean {name}"] = f"± {name}"
+    notes = [f"n = {release.clients:,} in all groups together. ±: standard error, of noise and sampling."]
+    if few := [group for group, is_clear in zip(everybody.groups, clear, strict=True) if not is_clear]:
+        notes.append(f"Too few people to tell from none: {', '.join(few)}.")
+    return NumberTable(
+        f"By {everybody.by}", lists, list(everybody.groups), label=everybody.by, notes=notes, errors=errors
+    )

@@ -1,0 +1,182 @@
+"""Checks of arguments, and the descriptions of choices that docstrings and options of the command are drawn from.
+
+Every check returns the value as the plain Python type that it has to be, or raises an `InputError` that names the
+argument, the value that was given and what was expected. A bool is never taken for a number.
+"""
+
+from __future__ import annotations
+
+import inspect
+import math
+import operator
+import re
+from collections.abc import Callable, Collection, Sequence
+from fractions import Fraction
+from numbers import Rational, Real
+from typing import Any, TypeVar
+
+import msgspec
+
+from dpmpc.base.errors import InputError
+
+T = TypeVar("T")
+
+#: The noises of the package by name, and where in `dpmpc.linear.noise` each class is: a text, so that the help of the
+# command, : which offers them, does without NumPy. All of these are drawn exactly.
+NOISES = {
+    "discrete-gaussian": "integer.DiscreteGaussian",
+    "skellam": "integer.Skellam",
+    "discrete-laplace": "integer.DiscreteLaplace",
+}
+#: Those of simulations, which are not offered.
+SIMULATED_NOISES = {
+    "gaussian": "floating.Gaussian",
+    "gamma-laplace": "floating.GammaLaplace",
+    "none": "integer.NoNoise",
+}
+
+
+def require_whole(name: str, value: Any, least: int | None = None, most: int | None = None) -> int:
+    """Return a whole number within limits, of Python's or NumPy's types."""
+    within = "" if least is None else f" >= {least}" if most is None else f" from {least} to {most}"
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise InputError(f"{name}: {value!r} given, a whole number{within} expected")
+    number = operator.index(value)
+    if (least is not None and number < least) or (most is not None and number > most):
+        raise InputError(f"{name}: {number} given, a whole number{within} expected")
+    return number
+
+
+def require_float(name: str, value: Any) -> float:
+    """Return a real number as Python's own float, finite or not; one too large for a float is infinite."""
+    if isinstance(value, bool) or not isinstance(value, Real):
+        raise InputError(f"{name}: {value!r} given, a number expected")
+    number: Any = value
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf if number > 0 else -math.inf
+
+
+def require_finite(name: str, value: Any, least: float | None = None) -> float:
+    """Return a finite number, within a limit."""
+    number = require_float(name, value)
+    if not math.isfinite(number) or (least is not None and number < least):
+        within = "" if least is None else f" >= {least:g}"
+        raise InputError(f"{name}: {value} given, a finite number{within} expected")
+    return number
+
+
+def require_positive(name: str, value: Any, most: float | None = None) -> float:
+    """Return a finite number above 0, up to a limit."""
+    number = require_float(name, value)
+    if not (math.isfinite(number) and 0 < number <= (math.inf if most is None else most)):
+        expected = "a finite number above 0" if most is None else f"a positive number of at most {most:g}"
+        raise InputError(f"{name}: {value} given, {expected} expected")
+    return number
+
+
+def require_exact(name: str, value: Any, most: int | None = None) -> Fraction:
+    """Return a number above 0 exactly, up to a power of two."""
+    expected = "a positive finite number" if most is None else f"a number in (0, 2^{most.bit_length() - 1}]"
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
+        raise InputError(f"{name}: {value!r} given, {expected} expected")
+    if isinstance(value, Rational):
+        exact = Fraction(int(value.numerator), int(value.denominator))
+    else:
+        exact = Fraction(float(value))
+    if most is not None and exact > most:
+        raise InputError(f"{name}: {value!r} given, {expected} expected")
+    return exact
+
+
+def require_fraction(name: str, value: Any) -> float:
+    """Return a number strictly between 0 and 1."""
+    number = require_float(name, value)
+    if not 0 < number < 1:
+        raise InputError(f"{name}: {value} given, a number strictly between 0 and 1 expected")
+    return number
+
+
+def require_bool(name: str, value: Any) -> bool:
+    """Return a value that is true or false, and nothing that merely counts as such."""
+    if not isinstance(value, bool):
+        raise InputError(f"{name}: {value!r} given, true or false expected")
+    return value
+
+
+def require_choice(name: str, value: Any, options: Collection[str]) -> str:
+    """Return a text that is one of a few."""
+    if not isinstance(value, str) or value not in options:
+        raise InputError(f"{name}: {value!r} given, one of {', '.join(options)} expected")
+    return value
+
+
+def require_bytes(name: str, value: bytes, length: int) -> bytes:
+    """Return bytes of a given length."""
+    if len(value) != length:
+        raise InputError(f"{name}: {len(value)} bytes given, {length} expected")
+    return value
+
+
+def require_hex(name: str, value: object, length: int) -> bytes:
+    """Return the bytes of a given length that a text writes down in hexadecimal digits."""
+    try:
+        content = bytes.fromhex(str(value))
+    except ValueError:
+        raise InputError(f"{name}: {value!r} given, {2 * length} hexadecimal digits expected") from None
+    return require_bytes(name, content, length)
+
+
+def choice(text: str, *options: str, symbol: str | None = None, command: bool = True) -> msgspec.Meta:
+    """Describe a choice that users have, as the annotation of a field.
+
+    Parameters
+    ----------
+    text : str
+        What it means, in one or two sentences.
+    *options : str
+        The values that it may have, where they are few.
+    symbol : str, optional
+        What stands for its value in the help of the command.
+    command : bool
+        Whether it is an option of the command.
+    """
+    return msgspec.Meta(description=text, extra={"options": options, "symbol": symbol, "command": command})
+
+
+def documented(describe: Callable[[Sequence[str]], str] = lambda names: "") -> Callable[[type[T]], type[T]]:
+    """Return a decorator that completes the docstring of a class: every parameter, also inherited ones, in order.
+
+    A parameter is described by the class itself, by a class that it is inherited from, or by `describe`. An entry
+    ``**options`` in the docstring stands for what is filled in.
+
+    Parameters
+    ----------
+    describe : callable
+        ``describe(names)`` returns the entries of choices that no docstring has, as a numpydoc section lists them.
+    """
+
+    def complete(kind: type[T]) -> type[T]:
+        if kind.__doc__ is None:  # python -OO
+            return kind
+        entries: dict[str, str] = {}
+        for base in reversed(kind.__mro__):
+            for entry in _entries(inspect.cleandoc(base.__dict__.get("__doc__") or "")):
+                entries |= dict.fromkeys(entry.partition(" : ")[0].split(", "), entry)
+        names = [name for name in inspect.signature(kind).parameters if name != "self"]
+        texts = [entries.get(name) or describe([name]) for name in names]
+        text = inspect.cleandoc(kind.__doc__)
+        own = "\n".join(_entries(text))
+        kind.__doc__ = text.replace(own, "\n".join(dict.fromkeys(filter(None, texts))), 1)
+        return kind
+
+    return complete
+
+
+def _entries(text: str) -> list[str]:
+    """Return the entries of the section on parameters of a docstring, each with its lines."""
+    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.DOTALL | re.MULTILINE)
+    if section is None:
+        return []
+    return re.findall(r"^\S.*?(?=\n\S|\Z)", section[1].rstrip(), re.DOTALL | re.MULTILINE)

@@ -1,0 +1,1 @@
+"""The server process: sockets, limits, what is answered to whom."""

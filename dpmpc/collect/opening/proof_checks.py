@@ -1,0 +1,272 @@
+"""Check the proofs of all reports among servers, after closing and before anything is bound.
+
+1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collect.store.query_points`). If nobody
+   has used one they toss; each seals the toss; all confirm it. Each marks it as used; **all confirm again; only then
+   does anybody send.** If one is used, all present must have sealed it, and they go on with it.
+2. *Hashes.* Each hashes its own shares once more, and names the reports whose list has another hash: none, unless what
+   it keeps has changed since it arrived. These are left out, under the name of the server that says so.
+3. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
+   do they send the seeds, 32 bytes for each report, those that have this hash. A report whose seeds differ is left out.
+4. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, in the order of the batch.
+5. *Verdicts.* Each decides alone. Each announces the hash of its messages; then they confirm the ids that are accepted.
+   With Shamir shares the same messages show reports that were dealt on no polynomial: those are *inconsistent*, and the
+   server whose message is off is counted, if there is one without whom the others agree.
+
+Steps 2 to 5 are `check_at_point`, which a run without a collection takes as well (`dpmpc.collect.opening.run_proofs`).
+
+Promised, if all servers follow the protocol, or with Shamir shares all but t of those present, of whom there are 2t + 1
+or more: an accepted report is a point of the proved set, but for the probability that `soundness` states, and all
+servers accept the same ones. Whatever servers do, as long as one of them is honest (additive), or no more than t lie
+(Shamir): no two answers of honest servers for a report are at different points, in whatever runs, which break wherever
+they like; so checks tell nothing of an honest row. A repetition answers at the same point, with the same bytes, and
+comes to the same verdicts. Not promised: that with additive shares a lying server accepts no false report of a client
+that it works with, since it could always shift the sums; or that it drops no report. All see how many were refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import hashlib
+from collections.abc import Iterator
+from typing import NamedTuple, Protocol
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.randomness import Label
+from dpmpc.base.untrusted import ReadError, read_json
+from dpmpc.collect.opening.agreement import batch_digest
+from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.query_points import PointStanding, point_to_go_on_with
+from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
+from dpmpc.collect.terms.shamir_claims import INCONSISTENT
+from dpmpc.linear.encoding.ring import Words
+from dpmpc.linear.proving import ProofServer, QueryPoint, decide, joint_randomness
+from dpmpc.linear.proving.circuit import FIELD
+from dpmpc.linear.proving.decide import Verdicts
+from dpmpc.linear.proving.joint import PART_BYTES
+from dpmpc.linear.proving.prove import ProvedShares
+from dpmpc.linear.sharing.batch import Share
+from dpmpc.parties.network.announcing import announce
+from dpmpc.parties.network.conversation import WORDS_IN_A_FRAME, Heard, confirm, exchange, in_frames, together, toss
+from dpmpc.parties.network.frames import Kind, malformed_frame
+from dpmpc.parties.network.party import Party
+from dpmpc.privacy.task import Task
+from dpmpc.release.proved_reports import circuit_of, scheme_of, shares_of
+
+Seeds = NDArray[np.uint8]
+
+_BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Accepted:
+    """The reports of a batch whose proofs hold."""
+
+    ids: NDArray[np.uint8]  # (n, 16): in the order of the batch
+    refused: dict[str, int]  # how many others there are, by cause: see `dpmpc.collect.terms.certificate.refusal_causes`
+    # with Shamir shares, for each server, in how many inconsistent reports its message was off and those of all others
+    # agreed; servers with none are not listed. This does not prove a server at fault: clients may have dealt it other
+    # words
+    odd: dict[int, int]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Checked:
+    """What the servers have found out about a batch."""
+
+    accepted: NDArray[np.uint8]  # (n, 16): ids of the reports whose proofs hold, in the order of the batch
+    refused: dict[str, NDArray[np.uint8]]  # ids of the others, by cause; those of a cause may be none
+    odd: dict[int, int]  # see `Accepted`
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many are refused, by cause, where there are any."""
+        return {cause: len(ids) for cause, ids in self.refused.items() if len(ids)}
+
+
+class _Block(NamedTuple):
+    """Some of the reports: their rows in the batch, and what this server says of them."""
+
+    rows: slice
+    joint: Words
+    messages: Words
+
+
+class Reports(Protocol):
+    """Where a server keeps its reports: a spool, or the file of a run."""
+
+    def share(self, ids: NDArray[np.uint8]) -> Share:
+        """Return the rows (n, 1, words) of these reports, in their order."""
+
+
+class Verifier:
+    """What one server computes by itself."""
+
+    def __init__(self, plan: Task, digest: bytes, number: int, reports: Reports, ids: NDArray[np.uint8]):
+        self._plan = plan
+        self.circuit, self.scheme = circuit_of(plan), scheme_of(plan)
+        self._own = ProofServer(self.circuit, self.scheme, digest, number)
+        self.ids, self._reports = ids, reports
+        width = max(self.circuit.words, self.circuit.joint_words)
+        self._step = max(1, min(_BLOCK_BYTES // (8 * width), WORDS_IN_A_FRAME // (self.circuit.wires + 1)))
+
+    def blocks(self, count: int) -> Iterator[slice]:
+        """Cut this many reports into blocks."""
+        for first in range(0, count, self._step):
+            yield slice(first, min(first + self._step, count))
+
+    def _shares(self, ids: NDArray[np.uint8]) -> Iterator[tuple[slice, ProvedShares]]:
+        share = self._reports.share(ids)
+        for rows in self.blocks(len(ids)):
+            kept = share.rows(rows.start, rows.stop - rows.start)
+            yield rows, shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), kept)
+
+    def seeds(self) -> tuple[Seeds, NDArray[np.bool_]]:
+        """Return the seeds (n, 32) of the joint randomness, and whether this server's own hash fits (n,)."""
+        seeds, fitting = np.empty((len(self.ids), PART_BYTES), np.uint8), np.empty(len(self.ids), np.bool_)
+        for rows, shares in self._shares(self.ids):
+            seeds[rows], fitting[rows] = self._own.seeds(shares), self._own.own_parts_match(shares)
+        return seeds, fitting
+
+    def answers(self, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint) -> Iterator[_Block]:
+        """Yield the messages of reports, block by block."""
+        for rows, shares in self._shares(ids):
+            joint = joint_randomness(self.circuit, np.ascontiguousarray(seeds[rows]))
+            yield _Block(rows, joint, self._own.query(point, joint, shares.records(self.circuit)))
+
+
+async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> Accepted:
+    """Find the reports of a batch of a collection whose proofs hold, together with all other servers."""
+    collection = server.collection
+    with party.meter.phase("verify"):
+        point = await agree_on_point(party, server)
+        verifier = Verifier(collection.plan, collection.digest, server.number, server.spool, ids)
+        found = await check_at_point(party, verifier, point)
+    for number, count in found.odd.items():
+        server.tell(
+            f"the message of server {number} was off in {count} inconsistent reports, and those of all others agreed: "
+            "its fault, or that of the clients"
+        )
+    await together(party, lambda: server.keep_refused(found.refused))
+    return Accepted(found.accepted, found.counts, found.odd)
+
+
+async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Checked:
+    """Find out (steps 2 to 5) which reports of a batch are well formed, at the point that all have marked as used."""
+    point = QueryPoint.of_toss(verifier.circuit, tossed)
+    seeds, fitting = await together(party, verifier.seeds)
+    refused = {}
+    left = np.ones(len(verifier.ids), np.bool_)
+    for server, misfits in (await exchange_misfits(party, ~fitting)).items():
+        refused[wrong_hash(server)] = verifier.ids[misfits & left]
+        left &= ~misfits
+    ids, seeds = np.ascontiguousarray(verifier.ids[left]), np.ascontiguousarray(seeds[left])
+    alike = await compare_lists(party, seeds)
+    refused[DIFFERENT_LISTS] = ids[~alike]
+    ids, seeds = np.ascontiguousarray(ids[alike]), np.ascontiguousarray(seeds[alike])
+    await confirm(party, batch_digest(ids), "batch: the reports whose lists agree")
+    verdicts = await exchange_messages(party, verifier, ids, seeds, point)
+    refused[FALSE_PROOF] = ids[~verdicts.accepted & ~verdicts.inconsistent]
+    refused[INCONSISTENT] = ids[verdicts.inconsistent]
+    accepted = np.ascontiguousarray(ids[verdicts.accepted])
+    await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
+    odd = {number: int(off.sum()) for number, off in verdicts.odd.items() if off.any()}
+    return Checked(accepted, refused, odd)
+
+
+async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
+    """Step 1: return the toss of the query point, once all servers have marked it as used."""
+    own = await together(party, server.points.standing)
+    told = await announce(party, Kind.POINT, msgspec.json.encode(own))
+    point = await together(
+        party, lambda: point_to_go_on_with({number: read_point(raw, number) for number, raw in told.items()})
+    )
+    if point is None:
+        tossed = point = await toss(party, "the query point")
+        await together(party, lambda: server.points.seal(tossed))
+    await confirm(party, point_digest(point), "query point that is sealed")
+    used = point
+    await together(party, lambda: server.points.use(used))
+    await confirm(party, point_digest(point), "query point that is used")
+    server.tell("all servers have closed and use one query point; each checks the proofs")
+    return point
+
+
+def read_point(raw: bytes, server: int) -> PointStanding:
+    """Step 1: read what a server says of its point."""
+    try:
+        standing = read_json(raw, PointStanding)
+        if standing.used and not standing.point:
+            raise ReadError("a point that is used, and none")
+    except ReadError as error:
+        raise malformed_frame(server, Kind.POINT, error) from error
+    return standing
+
+
+def point_digest(toss: bytes) -> bytes:
+    """Return SHA-256(label || toss)."""
+    return hashlib.sha256(Label.QUERY_POINT.value + toss).digest()
+
+
+async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, NDArray[np.bool_]]:
+    """Step 2: return the reports that do not fit a server's own hash, as each server says; a server may lie."""
+    content = np.packbits(own).tobytes() if own.any() else b""
+    told = await announce(party, Kind.MISFITS, content, largest=-(-len(own) // 8))
+    misfits = {}
+    for server, raw in told.items():
+        bits = np.unpackbits(np.frombuffer(raw or bytes(-(-len(own) // 8)), np.uint8)).astype(np.bool_)
+        if len(bits) != 8 * -(-len(own) // 8) or bits[len(own) :].any():
+            raise malformed_frame(
+                server, Kind.MISFITS, f"{len(raw)} bytes, a bit for each of {len(own)} reports or nothing expected"
+            )
+        misfits[server] = bits[: len(own)]
+    return misfits
+
+
+async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
+    """Step 3: return whether all servers have the same seeds, for each report."""
+    own = hashlib.sha256(seeds.data).digest()
+    announced = await announce(party, Kind.DIGEST, own, len(own))
+    alike = np.ones(len(seeds), np.bool_)
+    if set(announced.values()) == {own}:
+        return alike
+    words, heard = np.ascontiguousarray(seeds).view("<u8"), Heard(party)
+    for part in in_frames(*words.shape):
+        received = await exchange(party, Kind.SEEDS, words[part])
+        heard.take(received)
+        for theirs in received.values():
+            alike[part] &= (theirs == words[part]).all(axis=1)
+    await together(party, lambda: heard.require(announced, "lists"))
+    return alike
+
+
+async def exchange_messages(
+    party: Party, verifier: Verifier, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint
+) -> Verdicts:
+    """Send (steps 4 and 5) and receive all messages, and return the verdicts."""
+    accepted, inconsistent = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
+    odd = {number: np.zeros(len(ids), np.bool_) for number in party.present}
+    heard, answers = Heard(party), verifier.answers(ids, seeds, point)
+    for _ in verifier.blocks(len(ids)):
+        block = await together(party, lambda: next(answers))
+        messages = await exchange_elements(party, Kind.PROOF, block.messages, heard)
+        verdicts = await asyncio.to_thread(decide, verifier.circuit, verifier.scheme, point, block.joint, messages)
+        accepted[block.rows] = verdicts.accepted
+        inconsistent[block.rows] = verdicts.inconsistent
+        for number, off in verdicts.odd.items():
+            odd[number][block.rows] = off
+    await heard.compare("messages about proofs")
+    return Verdicts(accepted, inconsistent, odd)
+
+
+async def exchange_elements(party: Party, kind: Kind, own: Words, heard: Heard) -> dict[int, Words]:
+    """Exchange elements of the field, the same to all, and remember what was received."""
+    received = await exchange(party, kind, own)
+    for peer, words in received.items():
+        if not FIELD.is_canonical(words):
+            raise malformed_frame(peer, kind, "an element that is not canonical")
+    heard.take(received)
+    return received

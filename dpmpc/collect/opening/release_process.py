@@ -1,0 +1,156 @@
+"""One server's process in the release of a collection: folder, links, limits on waiting, and then the conversation.
+
+Each server is started by whoever runs it, on its own folder, and meets the others at the addresses of the task file.
+What they say to one another is `dpmpc.collect.opening.release_protocol`.
+
+Promised: one process at a time answers for a server, with the certificate that the collection pins; every wait ends. A
+run that fails may be repeated with the same arguments.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from dpmpc.base.errors import CollectionClosed, DpmpcError, InputError, SpoolError
+from dpmpc.collect.opening import release_protocol
+from dpmpc.collect.opening.releasing import Released, ReleasingServer
+from dpmpc.collect.store.ledger import ReleaseLedger
+from dpmpc.collect.store.query_points import PointKeeper
+from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.terms.certificate import require_quorum
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.parties.network.identity import pin
+from dpmpc.parties.network.party import Party
+from dpmpc.parties.network.programs import Agreement
+from dpmpc.parties.network.runtime import PartyRuntime
+from dpmpc.parties.network.settings import FRAME_HEADER, FRAME_LIMIT, PartySettings
+
+CONNECT_SECONDS = 300.0
+PATIENCE_SECONDS = 60.0
+_SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
+_LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
+
+
+@contextlib.contextmanager
+def in_words_of_servers() -> Iterator[None]:
+    """Have errors speak of servers: the network below calls them parties."""
+    try:
+        yield
+    except DpmpcError as error:
+        if error.args and isinstance(error.args[0], str):
+            words = re.sub(r"\bparties\b", "servers", error.args[0])
+            error.args = (re.sub(r"\bparty\b(?![-.\w])", "server", words), *error.args[1:])
+        raise
+
+
+@in_words_of_servers()
+def run_release(
+    collection: Collection,
+    number: int,
+    folder: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    close: bool = False,
+    without: tuple[int, ...] = (),
+    listen: tuple[str, int] | None = None,  # (host, port)
+    connect_deadline: float = CONNECT_SECONDS,
+    deadline: float | None = None,
+    threads: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Released:
+    """Take part in the release of a collection as one of its servers; call it once in a process."""
+    own, target = ServerFolder(Path(folder)), Path(out)
+    own.require_server(collection, number)
+    require_quorum(collection, without)
+    if threads < 1:
+        raise InputError(f"threads: {threads} given, a positive integer expected")
+    if target.is_dir() or not target.absolute().parent.is_dir():
+        raise InputError(f"out: {target} given, a file in a directory that exists expected")
+    agreement = Agreement(
+        release_protocol.__name__,
+        len(collection.servers),
+        analyst=False,
+        task=collection.digest,
+        deadline=deadline if deadline is not None else _allowance(collection),
+        connect_deadline=connect_deadline,
+    )
+    settings = agreement.settings(
+        number,
+        [
+            listen if listen is not None and server == number else entry.release_address
+            for server, entry in enumerate(collection.servers)
+        ],
+        frame_limit=max(FRAME_LIMIT, 8 * collection.plan.sketch.rows * collection.plan.width + FRAME_HEADER),
+        without=tuple(sorted(without)),
+    )
+    pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
+    with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
+        public = own.released(collection)
+        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, public, close, threads, tell)
+        with _ending_noted(server, own):
+            _begin(server, settings)
+            party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
+            return party.runtime.run_program(release_protocol.take_part(party, server))
+
+
+def _begin(server: ReleasingServer, settings: PartySettings) -> None:
+    """Say who is waited for and how long; close early if that was requested, and say what all are going to be told."""
+    others = [
+        f"server {number} at {host}:{port}"
+        for number, (host, port) in enumerate(settings.addresses)
+        if number not in (server.number, *settings.without)
+    ]
+    server.tell(f"server {server.number} waits up to {settings.connect_deadline:g} s for {', '.join(others)}")
+    try:
+        server.close_early()  # before anybody is connected to, who may not be there
+        server.spool.note_run()
+    except (CollectionClosed, SpoolError) as error:
+        server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
+
+
+@contextlib.contextmanager
+def _ending_noted(server: ReleasingServer, folder: ServerFolder) -> Iterator[None]:
+    """Record how a run ends that has closed the store for good, and delete the keys that reports were sealed to."""
+
+    def note(failed: str) -> None:
+        if server.spool.closed:
+            server.spool.note_run(failed)
+
+    def delete_keys() -> None:
+        if server.spool.closed:  # what was recorded on the way stays closed even if this machine is taken later
+            for path in folder.seals.delete(server.collection, server.number):
+                server.tell(f"{path}: deleted, as no more reports are opened with it")
+
+    try:
+        yield
+    except BaseException as error:
+        failed = "SIGTERM" if isinstance(error, SystemExit) else type(error).__name__
+        for step in (server.spool.take_back_announcement, lambda: note(failed), delete_keys):
+            try:
+                step()
+            except (DpmpcError, OSError) as second:  # the run's own error is what its operator has to know first
+                server.tell(f"{type(second).__name__}: {second}")
+        raise
+    delete_keys()
+
+
+@contextlib.contextmanager
+def _opened(collection: Collection, number: int, folder: ServerFolder) -> Iterator[tuple[ReportStore, ReleaseLedger]]:
+    with folder.open_spool(collection, number, writer=False) as spool, folder.open_ledger() as ledger:
+        if collection.proved:  # before the others are there: one store may have been put back
+            with contextlib.suppress(SpoolError):  # of what is damaged the others are told when they are there
+                PointKeeper(collection.digest, spool, ledger).heal()
+        yield spool, ledger
+
+
+def _allowance(collection: Collection) -> float:
+    """Return the seconds that the longest step of a server may take."""
+    copies, width = collection.record_shape
+    share = 8 * copies * width * collection.largest_batch
+    return PATIENCE_SECONDS + share / _SLOWEST + collection.most_stored / _LEDGER_RECORDS

@@ -1,0 +1,233 @@
+"""Name and check the parts of a server's private folder.
+
+======================  ===============================================================
+``identity/``           party.crt and party.key, as `dpmpc identity` writes them
+``spool/``              the shares of the reports, unless there is a file ``store``
+``store``               address of the PostgreSQL database that has them, as `dpmpc serve --store` writes it
+``seals/``              private keys that reports are sealed to, as `dpmpc identity --seal` writes them
+``ledger/``             what this server has ever opened, and what was withdrawn; preferably on another disk
+``roster``              who may contribute, where the collection asks for that
+``releases/``           the release files that this server hands out, and their pages, by digests of collections
+``release.lock``        locked by the process that takes part in a release
+``refused-DIGEST.csv``  which reports of a collection were refused because of their proofs, and why
+======================  ===============================================================
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import datetime
+import fcntl
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+from dpmpc.base.arguments import require_whole
+from dpmpc.base.errors import InputError
+from dpmpc.base.storage.database import private_folder
+from dpmpc.base.storage.files import require_private, write_private
+from dpmpc.base.untrusted import ReadError, printable, read_bytes
+from dpmpc.collect.store.ledger import ReleaseLedger
+from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.spool_index import INDEX_FILE
+from dpmpc.collect.store.sqlite_store import SqliteStore
+from dpmpc.collect.store.state import state_of
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.upload.added_keys import AddedKey
+from dpmpc.collect.upload.reports import ReportFormat
+from dpmpc.collect.upload.seal_folder import SealFolder
+from dpmpc.parties.network.identity import CERTIFICATE_FILE, KEY_FILE, same_certificate
+
+STORE_FILE = "store"
+LEDGER = "ledger"
+_TRIES, _TRY_SECONDS = 20, 0.05  # to lock a folder for a release
+
+
+def refused_file(folder: Path, collection: Collection) -> Path:
+    """Return the file of a server's folder that tells its operator whose proofs failed: lines of report id and cause.
+
+    With a roster, the file of tickets says which client an id belongs to.
+    """
+    return folder / f"refused-{collection.digest.hex()[:16]}.csv"
+
+
+def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> ReportStore:
+    """Open the spool of a collection and a server, which keeps payloads as they were sent; the ledger is beside it."""
+    return SqliteStore(folder, **_description(collection, server), ledger=folder.parent / LEDGER, writer=writer)
+
+
+def _description(collection: Collection, server: int) -> dict[str, Any]:
+    """Return what a store is told of what it keeps."""
+    form = ReportFormat(collection, server)
+    return {
+        "digest": collection.digest,
+        "server": server,
+        "shape": form.stored_shape,
+        "ring": form.stored_ring,
+        "keys": form.keeps_keys,
+        "most_stored": collection.most_stored,
+    }
+
+
+def _locked(file: IO[str]) -> bool:
+    """Lock a file, unless another process has; the system unlocks it when it is closed, or its process dies."""
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+@dataclasses.dataclass(frozen=True)
+class ServerFolder:
+    """The folder of one server."""
+
+    path: Path  # must exist; mode 0700
+
+    def __post_init__(self) -> None:
+        if not self.path.is_dir():
+            raise InputError(f"folder: {self.path} given, a directory with identity/{KEY_FILE} expected")
+        require_private("folder", self.path)
+
+    @property
+    def identity(self) -> Path:
+        """Folder of the key and the certificate."""
+        return self.path / "identity"
+
+    @property
+    def seals(self) -> SealFolder:
+        """Folder of the keys that reports are sealed to."""
+        return SealFolder(self.path / "seals")
+
+    @property
+    def spool(self) -> Path:
+        """Folder of the shares."""
+        return self.path / "spool"
+
+    @property
+    def ledger(self) -> Path:
+        """Folder of what was opened."""
+        return self.path / LEDGER
+
+    @property
+    def roster(self) -> Path:
+        """File of who may contribute."""
+        return self.path / "roster"
+
+    def released(self, collection: Collection) -> Path:
+        """Return the file of a collection's release, which everybody may have."""
+        return self.path / "releases" / f"{collection.digest.hex()}.dpmpc"
+
+    def require_server(self, collection: Collection, server: int) -> None:
+        """Refuse a folder whose certificate is not the one that the collection pins for this server."""
+        require_whole("server", server, 0, len(collection.servers) - 1)
+        if not same_certificate(self._certificate(), collection.servers[server].certificate.encode()):
+            path = self.identity / CERTIFICATE_FILE
+            raise InputError(f"folder: {path} is not the certificate that the collection gives server {server}")
+
+    def _certificate(self) -> bytes:
+        path = self.identity / CERTIFICATE_FILE
+        try:
+            return read_bytes(path)
+        except (OSError, ReadError) as error:
+            raise InputError(f"folder: {path} cannot be read: {error}") from error
+
+    def add_key(self, collection: Collection) -> AddedKey:
+        """Add one more key that clients seal to, for the server of the collection that this folder is of."""
+        own = self._certificate()
+        numbers = [j for j, entry in enumerate(collection.servers) if same_certificate(own, entry.certificate.encode())]
+        if not numbers:
+            raise InputError(f"folder: {self.identity} is of no server of collection {collection.digest.hex()[:16]}...")
+        (number,) = numbers
+        closing = None
+        if self.store is not None or (self.spool / INDEX_FILE).exists():  # a release may have closed it before its time
+            with self.open_spool(collection, number, writer=False) as spool:
+                closing = spool.closing
+        if state_of(collection, datetime.datetime.now(datetime.UTC), closing).state not in ("not open yet", "open"):
+            raise InputError("reseal: a collection given that is closed: nobody seals to it any more")
+        return self.seals.add(collection, number, self.identity)
+
+    @contextlib.contextmanager
+    def releasing(self, server: int) -> Iterator[None]:
+        """Hold the lock that lets one process at a time take part in a release for this folder."""
+        with self._release_lock() as file:
+            for _ in range(_TRIES):
+                if _locked(file):
+                    break
+                time.sleep(_TRY_SECONDS)  # a server that looks whether the lock is free holds it for a moment
+            else:
+                raise InputError(
+                    f"folder: {self.path} is in use by another `dpmpc release` of server {server} "
+                    f"(process {printable(file.read(20).strip()) or 'unknown'}): wait for it, or end it first"
+                )
+            file.truncate(0)
+            file.write(f"{os.getpid()}\n")
+            file.flush()
+            yield
+
+    def take_back_left_announcement(self, spool: ReportStore) -> bool:
+        """Take back an announcement that no process holds any more; return whether there was one to take back.
+
+        A release that was killed has left it, and withdrawals would be refused for ever. While a release runs it holds
+        the lock of this folder; what it has sealed stays announced in any case.
+        """
+        if not spool.announced:
+            return False
+        with self._release_lock() as file:
+            if not _locked(file):
+                return False
+            spool.take_back_announcement()
+            return not spool.announced
+
+    def _release_lock(self) -> IO[str]:
+        return os.fdopen(os.open(self.path / "release.lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")
+
+    def open_ledger(self) -> ReleaseLedger:
+        """Open the record of what this server has ever opened."""
+        return ReleaseLedger(self.ledger)
+
+    @property
+    def store(self) -> str | None:
+        """Address of the database that has the shares; None if they are in the spool."""
+        try:
+            return read_bytes(self.path / STORE_FILE).decode().strip()
+        except FileNotFoundError:
+            return None
+        except (OSError, ReadError, UnicodeDecodeError) as error:
+            raise InputError(f"folder: {self.path / STORE_FILE} cannot be read: {error}") from error
+
+    def use_store(self, address: str) -> None:
+        """Have the database of an address take the shares, for good: every command finds it in this folder."""
+        from dpmpc.collect.store.postgres_store import require_address  # needs an extra of the package
+
+        require_address(address)
+        if self.store not in (None, address):
+            raise InputError(f"store: {address} given, {self.store} expected, as {self.path / STORE_FILE} says")
+        if (self.spool / INDEX_FILE).exists():
+            raise InputError(
+                f"store: {address} given for a folder whose reports are in {self.spool}, none expected: finish this "
+                "collection without a database"
+            )
+        private_folder(self.spool)  # for the outbox
+        if self.store is None:
+            write_private(self.path / STORE_FILE, f"{address}\n".encode())
+
+    def open_spool(
+        self, collection: Collection, server: int, *, writer: bool, worker: int = 0, workers: int = 1
+    ) -> ReportStore:
+        """Open the shares, which must be of this collection and server."""
+        if self.store is None:
+            return open_spool(self.spool, collection, server, writer=writer)
+        from dpmpc.collect.store.postgres_store import PostgresStore  # needs an extra of the package
+
+        return PostgresStore(
+            self.store,
+            **_description(collection, server),
+            ledger=self.ledger,
+            writer=writer,
+            worker=worker,
+            workers=workers,
+        )

@@ -1,0 +1,1 @@
+"""How a report travels: made, sealed, kept until it is stored, and handed on to every server."""

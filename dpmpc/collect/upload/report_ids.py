@@ -1,0 +1,45 @@
+"""The ids of reports, as stores and servers handle them by the thousand."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.errors import InputError
+
+ID_BYTES = 16
+ID_TYPE = f"S{ID_BYTES}"  # NumPy compares these as a whole, byte by byte
+
+
+def as_strings(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """View ids (n, 16) as n strings."""
+    return np.ascontiguousarray(ids).view(ID_TYPE)[:, 0]
+
+
+def as_bytes(strings: NDArray[np.bytes_]) -> NDArray[np.uint8]:
+    """View n strings as ids (n, 16)."""
+    return np.frombuffer(strings.tobytes(), np.uint8).reshape(-1, ID_BYTES)
+
+
+def split(strings: NDArray[np.bytes_]) -> list[bytes]:
+    """Return strings of any one size as they are, where NumPy leaves out zeros at their ends."""
+    content, size = strings.tobytes(), strings.itemsize
+    return [content[first : first + size] for first in range(0, len(content), size)]
+
+
+def sorted_ids(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+    """Return a batch's ids as an array of 16-byte strings, or refuse ids that are not in ascending order."""
+    if ids.dtype != np.uint8 or ids.ndim != 2 or ids.shape[1] != ID_BYTES:
+        raise InputError(f"ids: {ids.dtype} of shape {ids.shape} given, uint8 of shape (n, {ID_BYTES}) expected")
+    strings = as_strings(ids)
+    if not (strings[:-1] < strings[1:]).all():
+        raise InputError("ids: not in order or not distinct, ascending and distinct ids expected")
+    return strings
+
+
+def found_in(those: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
+    """Return which ids are among those; both ascend."""
+    if not len(those):
+        return np.zeros(len(ids), np.bool_)
+    places = np.searchsorted(those, ids).clip(max=len(those) - 1)
+    return np.asarray(those[places] == ids, np.bool_)

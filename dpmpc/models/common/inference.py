@@ -1,0 +1,577 @@
+"""How far off a linear regression from a release may be: standard errors and confidence intervals.
+
+What is estimated is the unpenalised regression of the target on the other columns, of rows as clients encode them:
+normalised and clipped to their public bounds. A penalty has no part in it, so an interval need not be centred at
+the coefficients of a penalised fit. An interval covers the sampling of the clients, the error of the sketch and
+the noise (docs/mathematics.md, section 6).
+
+It is computed from `Observed`: the second moments that a release shows, and the noise in them. Quantiles and tails are
+the functions of SciPy that `scipy.stats` calls for them, called without it: importing it takes longer than all else
+that reading a release does. Nor is `scipy.special` imported before there is something to compute.
+
+Promised: everything is a function of the release and of the arguments; no data, no randomness. Where the noise does not
+leave the Gram matrix a safe inverse there is no estimate, and intervals are infinite.
+
+Not promised: exact coverage. The law of the errors is the normal one, which a sum over many clients approaches. The
+error of sampling in a release of second moments needs an assumption on the residuals: see `ERRORS`.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.arguments import require_choice, require_fraction
+from dpmpc.base.errors import InputError
+from dpmpc.data import Schema
+from dpmpc.data.schemas import largest_squared_norm
+from dpmpc.models.common.release_parts import unit_map
+from dpmpc.models.rounds.last_round import variances
+from dpmpc.release.release import NoisyGram, Release, SelectedColumns
+
+Matrix = NDArray[np.float64]
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Observed:
+    """What inference reads of a release, whichever form it has."""
+
+    schema: Schema  # public bounds of the columns
+    clients: int  # n, public and exact
+    gram: NoisyGram  # of (1, columns)
+    noise_variance: Matrix  # (k,): in an entry of each row; of second moments, in a diagonal entry
+    rows: Matrix | None  # (k, p + 1): noisy rows of (1, columns); None for second moments
+    # share of the sampling variance that the scatter of the rows does not show: 1 - 1/s where a client is in s rows,
+    # all of it for second moments
+    sampling: float
+    mixtures: bool  # whether a row adds up many clients, so that it is nearly Gaussian; else it is one client's
+    squared_norm: float  # the largest of a client's columns, C^2
+    total: float | None = None  # noisy number that sums are divided by, where that is not n
+    total_variance: float = 0.0  # of the noise in that
+
+    @classmethod
+    def of(cls, release: Release | SelectedColumns) -> Observed:
+        """Read what servers opened."""
+        task = release.task
+        summed = release.summed
+        return cls(
+            schema=release.schema,
+            clients=release.clients,
+            gram=release.gram(),
+            noise_variance=release.noise_variance,
+            rows=None if summed else np.column_stack([release.ones, release.sketch]),
+            sampling=1.0 if summed else 1 - 1 / task.sketch.sparsity,
+            mixtures=True,
+            squared_norm=largest_squared_norm(len(release.columns) - 1, task.statistic.radius),
+            total=release.total if release.weighted else None,
+            total_variance=release.total_variance,
+        )
+
+    @property
+    def count(self) -> float:
+        """What sums are divided by."""
+        return float(self.clients) if self.total is None else self.total
+
+
+def normal_quantile(probability: float) -> float:
+    """Return the z with P(Z <= z) = probability."""
+    from scipy.special import ndtri
+
+    return float(ndtri(probability))
+
+
+def t_quantile(probability: float, degrees: float) -> float:
+    """Return the same of a t distribution; infinite degrees of freedom make it the normal one."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(degrees, probability))
+
+
+def t_tail(statistic: NDArray[np.float64], degrees: float) -> NDArray[np.float64]:
+    """Return P(T > statistic) of a t distribution."""
+    from scipy.special import stdtr
+
+    return np.asarray(stdtr(degrees, -statistic))
+
+
+def chi2_tail(statistic: float, degrees: float) -> float:
+    """Return P(X > statistic) of a chi-squared distribution."""
+    from scipy.special import chdtrc
+
+    return float(chdtrc(degrees, statistic))
+
+
+def f_tail(statistic: float, degrees: tuple[float, float]) -> float:
+    """Return P(F > statistic) of an F distribution."""
+    from scipy.special import fdtrc
+
+    return float(fdtrc(*degrees, statistic))
+
+
+#: What an interval has to cover: the regression in the population that the clients were drawn from, or the regression
+#: that the very same clients would give without privacy.
+TARGETS = ("population", "sample")
+#: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
+ERRORS = ("homoscedastic", "any")
+STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
+_NEARLY = 0.02  # a weight so near to 1 is left out
+_CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrast:
+    """A sum of coefficients times weights, in the target's units.
+
+    Attributes
+    ----------
+    estimate, standard_error : float
+        NaN, and infinite, where it is not identified.
+    confidence_interval : tuple of float
+        Lower and upper end.
+    """
+
+    estimate: float
+    standard_error: float
+    confidence_interval: tuple[float, float]
+
+    @property
+    def identified(self) -> bool:
+        """Whether the release tells it."""
+        return math.isfinite(self.standard_error)
+
+
+@dataclasses.dataclass(frozen=True)
+class Inference:
+    """Unpenalised coefficients in the columns' units, and how far off they may be.
+
+    Attributes
+    ----------
+    feature_names : tuple of str
+        The columns that the entries belong to.
+    coef : ndarray of float64, shape (d,)
+        The estimates; NaN where the release is not informative.
+    standard_errors : ndarray of float64, shape (d,)
+        Their standard errors; infinite where the release is not informative, or does not identify the coefficient:
+        its estimate then counts together with others only (`contrast`).
+    confidence_intervals : ndarray of float64, shape (d, 2)
+        Lower and upper ends.
+    intercept, intercept_standard_error : float
+        The same of the intercept.
+    intercept_confidence_interval : ndarray of float64, shape (2,)
+        Lower and upper end.
+    level : float
+        Nominal probability that an interval covers.
+    degrees : float
+        Degrees of freedom of the t distribution behind the intervals; infinite for second moments.
+    covariance : ndarray of float64, shape (1 + d, 1 + d)
+        Of the errors of (intercept, coefficients).
+    clients : int
+        n, public and exact.
+    r_squared, r_squared_standard_error : float
+        Share of the target's variance that the features explain, corrected for noise and for the fit's following it,
+        and its standard error (docs/mathematics.md, section 6.5); NaN where the release is not informative, or the
+        target's variance does not stand out of the noise, or after rounds.
+    robust : bool
+        Whether the errors are those of rounds, which do not assume that errors are even (HC0).
+    total, total_standard_error : float, optional
+        Noisy number of complete rows, or sum of the weights in units of the largest, where these are not public.
+    no_interval : str, optional
+        Why there are no finite intervals, where the reason is not that the noise leaves none.
+    assumes_even : bool
+        Whether the errors assume that residuals have one variance, whatever the features are (`ERRORS`).
+    bounded : ndarray of float64, shape (1 + d, 1 + d), optional
+        The part of the covariance that is a bound and no estimate. What has more than half of its variance there is
+        not told from other columns, or from nothing, and has no interval.
+    left : ndarray of float64, shape (1 + d, 1 + d), optional
+        The sum of the sizes of a contrast of its rows bounds what a curved link adds to that contrast.
+    weak : tuple of dict of float
+        Directions, by feature and in the columns' units, along which coefficients may move together without anything
+        in the releases to show it; the largest number of each is 1.
+    """
+
+    feature_names: tuple[str, ...]
+    coef: Matrix
+    standard_errors: Matrix
+    confidence_intervals: Matrix
+    intercept: float
+    intercept_standard_error: float
+    intercept_confidence_interval: Matrix
+    level: float
+    degrees: float
+    covariance: Matrix
+    clients: int
+    r_squared: float
+    r_squared_standard_error: float
+    robust: bool = False
+    total: float | None = None
+    total_standard_error: float | None = None
+    no_interval: str | None = None
+    assumes_even: bool = False
+    bounded: Matrix | None = None
+    left: Matrix | None = None
+    weak: tuple[dict[str, float], ...] = ()
+
+    def __str__(self) -> str:
+        """Return a table: each coefficient, its standard error and its interval."""
+        width = max(map(len, (*self.feature_names, "intercept")))
+        columns = (self.coef, self.standard_errors, *self.confidence_intervals.T)
+        rows = dict(zip(self.feature_names, np.column_stack(columns), strict=True))
+        rows["intercept"] = np.array(
+            [self.intercept, self.intercept_standard_error, *self.intercept_confidence_interval]
+        )
+        headings = ("estimate", "std. error", f"{self.level:.0%} from", "to")
+        lines = [" " * width + "".join(f" {heading:>12}" for heading in headings)]
+        lines += [f"{name:{width}}" + "".join(f" {value:12.5g}" for value in row) for name, row in rows.items()]
+        return "\n".join(lines)
+
+    @property
+    def counted(self) -> dict[str, dict[str, float | None]]:
+        """How many rows count, as plain data: nothing where that is n, public and exact."""
+        if self.total is None:
+            return {}
+        return {"rows_that_count": {"estimate": self.total, "standard_error": self.total_standard_error}}
+
+    @property
+    def fields(self) -> dict[str, object]:
+        """Everything of the coefficients as plain data for JSON; null where the noise leaves no interval."""
+        known, none = math.isfinite(self.intercept_standard_error), [None, None]
+
+        def named(values: Matrix, otherwise: object) -> dict[str, object]:
+            listed = zip(self.feature_names, values.tolist(), self.identified, strict=True)
+            return {name: value if there else otherwise for name, value, there in listed}
+
+        return {
+            "confidence_level": self.level,
+            "errors": self.errors,
+            "unpenalised_coefficients": named(self.coef, None),
+            "standard_errors": named(self.standard_errors, None),
+            "confidence_intervals": named(self.confidence_intervals, none),
+            "unpenalised_intercept": self.intercept if known else None,
+            "intercept_standard_error": self.intercept_standard_error if known else None,
+            "intercept_confidence_interval": self.intercept_confidence_interval.tolist() if known else none,
+            **self.identification,
+            **self.counted,
+        }
+
+    @property
+    def identification(self) -> dict[str, object]:
+        """What last rounds identify, as plain data; nothing where all or none is identified by their nature."""
+        if self.bounded is None:
+            return {}
+        return {
+            "identified": dict(zip(self.feature_names, self.told, strict=True)),
+            "weak": [dict(direction) for direction in self.weak],
+            "not_told_apart": self.not_told_apart,
+        }
+
+    @property
+    def identified(self) -> tuple[bool, ...]:
+        """Whether there is a finite interval, for each coefficient."""
+        return tuple(np.isfinite(self.standard_errors).tolist())
+
+    @property
+    def errors(self) -> str | None:
+        """What the errors are called in statistical packages; None where they have no such name."""
+        return "HC0" if self.robust else "nonrobust" if self.assumes_even else None
+
+    @property
+    def told(self) -> tuple[bool, ...]:
+        """Whether there is an interval that is mostly sampling and noise, and no bound, for each coefficient."""
+        if self.bounded is None:
+            return self.identified
+        variance, bound = self._variances(np.eye(len(self.covariance)))
+        return tuple((np.array(self.identified) & (2 * bound <= variance)[1:]).tolist())
+
+    def _variances(self, contrasts: Matrix) -> tuple[Matrix, Matrix]:
+        """Return the variance of contrasts (m, 1 + d), and the part of it that is a bound."""
+        none = np.zeros_like(self.covariance)
+        bounded, left = (none if each is None else each for each in (self.bounded, self.left))
+        return variances(contrasts, self.covariance, bounded, left)
+
+    @property
+    def informative(self) -> bool:
+        """Whether any interval is finite."""
+        return any(self.identified) or math.isfinite(self.intercept_standard_error)
+
+    def contrast(self, weights: Mapping[str, float]) -> Contrast:
+        """Return a sum of coefficients times weights, which may be identified where the coefficients are not.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            By the names of features, and "intercept": ``{"x0": 1, "x1": -1}`` is a difference.
+        """
+        names = ("intercept", *self.feature_names)
+        unknown = [name for name in weights if name not in names]
+        if unknown or not any(weights.values()):
+            raise InputError(f"weights: {unknown or weights!r} given, numbers by {', '.join(names)} expected")
+        row = np.array([float(weights.get(name, 0.0)) for name in names])
+        estimate = float(row @ [self.intercept, *self.coef])
+        variance, bound = (float(each[0]) for each in self._variances(row[None]))
+        if not 2 * bound <= variance < math.inf:
+            return Contrast(math.nan, math.inf, (-math.inf, math.inf))
+        error = math.sqrt(variance)
+        reach = t_quantile((1 + self.level) / 2, self.degrees) * error
+        return Contrast(estimate, error, (estimate - reach, estimate + reach))
+
+    @property
+    def not_told_apart(self) -> list[str]:
+        """Which coefficients the releases do not tell, and the sum of two of these that they do, in sentences."""
+        said = []
+        for direction in self.weak:
+            listed = [name for name in direction if not self._tells(name)]
+            if not listed:
+                continue
+            if len(listed) == 1:
+                text = f"the coefficient of {listed[0]} is not identified: noise hides how far the column varies"
+            else:
+                text = f"{', '.join(listed[:-1])} and {listed[-1]} cannot be told apart"
+            said.append(f"{text}{self._sum_of(direction, listed)}; predictions are not affected.")
+        return said
+
+    def _tells(self, name: str) -> bool:
+        return self.told[self.feature_names.index(name)]
+
+    def _sum_of(self, direction: Mapping[str, float], listed: Sequence[str]) -> str:
+        """Return what two coefficients that move against each other have in common, in brackets."""
+        if len(listed) != 2:
+            return ""
+        first, second = listed
+        weight = -direction[first] / direction[second]
+        found = self.contrast({first: 1.0, second: weight})
+        if not found.identified:
+            return ""
+        name = (
+            "their sum"
+            if abs(weight - 1) < _NEARLY
+            else f"{first} {'+' if weight > 0 else '-'} {abs(weight):.3g} {second}"
+        )
+        return f" ({name} can: {found.estimate:.3g} ± {found.standard_error:.2g})"
+
+
+@dataclasses.dataclass(frozen=True)
+class _Equation:
+    """The estimating equation M_u c = 0 of a regression, for c = (-theta, 1) at (features, target)."""
+
+    gram: NoisyGram  # its expectation is the true Gram matrix of (1, z)
+    used: list[int]  # positions of the intercept, where there is one, and of the features
+    inverse: Matrix  # (m, m): of the features' part of the Gram matrix
+    contrast: Matrix  # (p + 1,): c at the solution
+
+    @classmethod
+    def solve(cls, gram: NoisyGram, position: int, *, fit_intercept: bool) -> _Equation:
+        """Solve for theta."""
+        features = [column for column in range(1, len(gram.matrix)) if column != position + 1]
+        used = [0, *features] if fit_intercept else features
+        inverse = np.asarray(np.linalg.inv(gram.matrix[np.ix_(used, used)]), dtype=np.float64)
+        contrast = np.zeros(len(gram.matrix))
+        contrast[used] = -inverse @ gram.matrix[used, position + 1]
+        contrast[position + 1] = 1.0
+        return cls(gram, used, inverse, contrast)
+
+
+def infer(
+    observed: Observed, position: int, *, fit_intercept: bool, level: float, target: str, errors: str
+) -> Inference:
+    """Estimate the unpenalised coefficients of a column on all others, with confidence intervals.
+
+    Parameters
+    ----------
+    observed : Observed
+        What a release shows.
+    position : int
+        The column to predict.
+    fit_intercept : bool
+        Whether there is an intercept.
+    level : float
+        Nominal coverage of each interval, strictly between 0 and 1.
+    target : {"population", "sample"}
+        See `TARGETS`.
+    errors : {"homoscedastic", "any"}
+        See `ERRORS`. "any" bounds the sampling error of second moments by the largest norm of a row, and is much longer
+        where that error is not small.
+    """
+    _check(level, target, errors)
+    rows = observed.rows
+    gram = _invertible(observed.gram, position, summed=rows is None, fit_intercept=fit_intercept)
+    if gram is None or not stands_out(observed.count, observed.total_variance):
+        return _uninformative(observed, position, level)
+    if rows is not None and len(rows) < len(gram.columns) + fit_intercept:
+        return _uninformative(observed, position, level)
+    equation = _Equation.solve(gram, position, fit_intercept=fit_intercept)
+    noise, residual = _of_second_moments(observed, equation) if rows is None else _of_rows(observed, rows, equation)
+    share = observed.sampling if target == "population" else 0.0
+    explained = _explained(observed, equation, position, residual, share)
+    if target == "population":
+        noise = noise + share * _sampling(observed, equation, residual, errors)
+    # theta^ - theta = H^-1 (M_u c), and M_u c has covariance `noise`.
+    covariance = np.zeros((len(gram.columns), len(gram.columns)))
+    kept = np.arange(len(gram.columns))[not fit_intercept :]
+    covariance[np.ix_(kept, kept)] = equation.inverse @ noise @ equation.inverse
+    degrees = math.inf if rows is None else float(len(rows) - len(equation.used))
+    found = _in_units(observed, position, equation, covariance, explained, level=level, degrees=degrees)
+    return dataclasses.replace(found, assumes_even=rows is None and target == "population" and errors == ERRORS[0])
+
+
+def stands_out(total: float, variance: float) -> bool:
+    """Return whether a noisy number of rows is clearly above 0; without noise it is."""
+    return variance == 0 or total > STANDS_OUT * math.sqrt(variance)
+
+
+def _check(level: float, target: str, errors: str) -> None:
+    require_fraction("level", level)
+    require_choice("target", target, TARGETS)
+    require_choice("errors", errors, ERRORS)
+
+
+def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: bool) -> NoisyGram | None:
+    """Return the Gram matrix without the noise's expectation, or None where the noise is too strong to invert it."""
+    if summed:
+        lowest = gram.smallest_eigenvalue(position, fit_intercept=fit_intercept)
+        return gram if lowest > gram.fluctuation else None
+    debiased = gram.debiased(position, fit_intercept=fit_intercept)
+    return debiased if debiased.bias == 0 else None
+
+
+def _of_second_moments(observed: Observed, equation: _Equation) -> tuple[Matrix, float]:
+    """Return the covariance of M_u c without sampling, and the residual variance."""
+    c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
+    variance = float(observed.noise_variance[0])
+    # Cov(N c) = v/2 (|c|^2 I + c c^T) for symmetric N with variance v on the diagonal, v/2 off it;
+    # N_00 = 0 where n is exact.
+    noise = variance / 2 * (c @ c * np.eye(len(c)) + np.outer(c, c))
+    noise[0, 0] -= (variance - observed.total_variance) * c[0] ** 2
+    noise = noise[np.ix_(used, used)]
+    # E c^T M c = (n - m) v_e - tr(H^-1 Cov(N c)): the fit follows the noise.
+    residual = (c @ matrix @ c + np.trace(equation.inverse @ noise)) / max(observed.count - len(used), 1)
+    return noise, max(0.0, float(residual))
+
+
+def _of_rows(observed: Observed, rows: Matrix, equation: _Equation) -> tuple[Matrix, float]:
+    """Do the same for rows a_r = (o_r, S z) + noise; the covariance has what their scatter shows of the sampling."""
+    c, used, variance = equation.contrast, equation.used, observed.noise_variance
+    mean = float(variance.mean())
+    features, deviations = rows[:, used], rows @ c
+    # Var(a_r . c) = m_r v_e + v_r |c_x|^2; m_r and v_r are taken as proportional (docs/mathematics.md, section 6.2).
+    spread = float(deviations @ deviations) / (len(rows) - len(used))
+    shift = np.where(np.array(used) == 0, 0.0, c[used])
+    if observed.mixtures:
+        # Var(psi_r) = Var(a_r . c) E[u u^T] + v_r^2 w w^T (Fuller 1987, Theorem 2.2.1, with known error variance).
+        noise = spread * (features.T * (variance / mean)) @ features
+        noise += float(variance @ variance) * np.outer(shift, shift)
+    else:
+        scores = features * deviations[:, None] - np.outer(variance, shift)
+        noise = scores.T @ scores
+    residual = max(0.0, spread - mean * float(c[1:] @ c[1:])) * len(rows) / observed.clients
+    return noise, residual
+
+
+def _sampling(observed: Observed, equation: _Equation, residual: float, errors: str) -> Matrix:
+    """Return the covariance of the sum of u_i e_i over the clients; under "any", an upper bound of it."""
+    used = equation.used
+    if errors == "homoscedastic":
+        return residual * equation.gram.matrix[np.ix_(used, used)]
+    # sum u u^T e^2 <= max |u|^2 sum e^2 in the order of positive semi-definite matrices.
+    return observed.count * (observed.squared_norm + 1) * residual * np.eye(len(used))
+
+
+def _explained(
+    observed: Observed, equation: _Equation, position: int, residual: float, share: float
+) -> tuple[float, float]:
+    """Return R^2 and its standard error (docs/mathematics.md, section 6.5); `share` is the sampling to add."""
+    c, matrix, n, rows = equation.contrast, equation.gram.matrix, observed.count, observed.rows
+    centred = equation.used[0] == 0
+    b = np.zeros(len(c))  # y minus its mean
+    b[position + 1] = 1.0
+    b[0] = -matrix[0, position + 1] / matrix[0, 0] if centred else 0.0
+    variance = float(observed.noise_variance[0])
+    if rows is None:
+        # E (M_0y + N_0y)^2 / n = M_0y^2 / n + v / 2n.
+        total = float(b @ matrix @ b) + (variance / (2 * n) if centred else 0.0)
+        floor = _CLEARLY * math.sqrt(variance)
+    else:
+        deviations = rows @ np.column_stack([c, b])
+        second = deviations.T @ deviations / len(rows)
+        total = float(b @ matrix @ b)  # without the noise's expectation: the matrix is debiased
+        floor = _CLEARLY * math.sqrt(2 * len(rows)) * second[1, 1]
+    if total <= floor:
+        return math.nan, math.nan
+    unexplained = residual * max(n - centred, 1) / total
+    if rows is None:
+        # d RSS = <c c^T, N>, d TSS = <b b^T, N>, and E <A, N> <B, N> = v tr(A B) without the corner.
+        G = np.outer(c, c) - unexplained * np.outer(b, b)
+        noise = variance * float(np.sum(G * G)) - (variance - observed.total_variance) * float(G[0, 0]) ** 2
+    else:
+        u, uw, w = second[0, 0], second[0, 1], second[1, 1]
+        noise = 2 * len(rows) * (u**2 - 2 * unexplained * uw**2 + unexplained**2 * w**2)
+    explained = 1 - unexplained
+    sampling = share * 4 * max(explained, 0.0) * unexplained**2 / n
+    return explained, math.sqrt(max(noise, 0.0) / total**2 + sampling)
+
+
+def _in_units(
+    observed: Observed,
+    position: int,
+    equation: _Equation,
+    covariance: Matrix,
+    explained: tuple[float, float],
+    *,
+    level: float,
+    degrees: float,
+) -> Inference:
+    linear, shift = unit_map(observed.schema, position)
+    weights = np.delete(-equation.contrast, position + 1)
+    estimates = linear @ weights + shift
+    in_units = linear @ covariance @ linear.T
+    deviations = np.sqrt(np.diag(in_units))
+    reach = t_quantile((1 + level) / 2, degrees) * deviations
+    facts: dict[str, Any] = {"level": level, "degrees": degrees, "covariance": in_units, "explained": explained}
+    return _inference(observed, position, estimates, deviations, reach, **facts)
+
+
+def _uninformative(observed: Observed, position: int, level: float) -> Inference:
+    infinite = np.full(len(observed.schema.names), math.inf)
+    unknown = np.full((len(infinite), len(infinite)), math.inf)
+    facts: dict[str, Any] = {
+        "level": level,
+        "degrees": math.inf,
+        "covariance": unknown,
+        "explained": (math.nan, math.nan),
+    }
+    return _inference(observed, position, infinite * math.nan, infinite, infinite, **facts)
+
+
+def _inference(
+    observed: Observed,
+    position: int,
+    estimates: Matrix,
+    deviations: Matrix,
+    reach: Matrix,
+    *,
+    explained: tuple[float, float],
+    **facts: Any,
+) -> Inference:
+    """Assemble the result from arrays whose entry 0 belongs to the intercept; an infinite reach covers everything."""
+    finite = np.isfinite(reach)
+    low, high = np.where(finite, estimates - reach, -math.inf), np.where(finite, estimates + reach, math.inf)
+    intervals = np.column_stack([low, high])
+    return Inference(
+        feature_names=tuple(np.delete(observed.schema.names, position).tolist()),
+        coef=estimates[1:],
+        standard_errors=deviations[1:],
+        confidence_intervals=intervals[1:],
+        intercept=float(estimates[0]),
+        intercept_standard_error=float(deviations[0]),
+        intercept_confidence_interval=intervals[0],
+        clients=observed.clients,
+        r_squared=explained[0],
+        r_squared_standard_error=explained[1],
+        total=observed.total,
+        total_standard_error=None if observed.total is None else math.sqrt(observed.total_variance),
+        **facts,
+    )

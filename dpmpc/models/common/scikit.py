@@ -1,0 +1,141 @@
+"""What scikit-learn expects of every estimator: names and number of features, checked rows and targets, tags.
+
+Rows are read by `dpmpc.data`, so that arrays and data frames of pandas, polars and Arrow are taken alike, and
+errors name column and row.
+
+Not promised: that scores on private rows are private. They are computed from the rows themselves; a search or a
+cross-validation reports them, and spends the whole budget of every fit on people who are in several fits. `fit` warns
+when scikit-learn's model selection calls it. What costs nothing is to fit one release in several ways (`fit_release`).
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+import weakref
+from collections.abc import Sequence
+from types import FrameType
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.errors import InputError, PrivacyWarning
+from dpmpc.data import Table
+from dpmpc.data.table import default_names, numeric_vector
+
+_SELECTION = "sklearn.model_selection."
+_LIBRARY = ("sklearn.", "joblib.")
+_WARNING = (
+    "this estimator is fitted by a search or a cross-validation. Every fit is a release that spends its own budget on "
+    "the rows that it is given, and scores on rows of the data are not private. Choose parameters on public or "
+    "synthetic data, or from one release: fit_release() costs nothing, and alpha='auto' chooses a penalty"
+)
+_warned: weakref.WeakSet[Any] = weakref.WeakSet()
+
+
+def name_features(estimator: Any, names: Sequence[str]) -> None:
+    """Set `n_features_in_`, and `feature_names_in_` unless the names are those that columns of arrays are given."""
+    estimator.n_features_in_ = len(names)
+    if tuple(names) != default_names(len(names)):
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    elif "feature_names_in_" in vars(estimator):
+        del estimator.feature_names_in_
+
+
+def remember_features(estimator: Any, X: Any) -> None:
+    """Set `n_features_in_`, and `feature_names_in_` where all columns are named by texts."""
+    if isinstance(X, Table):
+        name_features(estimator, X.names)
+    else:
+        _validate(estimator, X, reset=True)
+
+
+class OfRelease:
+    """What a release is read by: its attributes, which end in _, are there from `fit_release` on."""
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Refuse them before, with scikit-learn's NotFittedError."""
+            if name.startswith("_") or not name.endswith("_"):
+                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+            from sklearn.exceptions import NotFittedError  # a release is read without scikit-learn
+
+            raise NotFittedError(f"this {type(self).__name__} has read no release: fit or fit_release expected before")
+
+
+def require_fitted(estimator: Any) -> None:
+    """Refuse an estimator before `fit`, with scikit-learn's NotFittedError; this alone loads nothing of it."""
+    if not hasattr(estimator, "n_features_in_"):
+        from sklearn.utils.validation import check_is_fitted  # a release is read without scikit-learn
+
+        check_is_fitted(estimator)
+
+
+def rows_like_fitted(estimator: Any, X: Any) -> NDArray[np.float64]:
+    """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order."""
+    require_fitted(estimator)
+    table = Table.from_any(X)
+    _validate(estimator, table.values if isinstance(X, Table) else X, reset=False)
+    return table.values
+
+
+def target_of(estimator: Any, y: Any, count: int) -> NDArray[np.float64]:
+    """Return the target (count,) as finite numbers; a column (count, 1) is taken with a warning."""
+    if y is None:
+        raise InputError(f"y: None given; {type(estimator).__name__} requires y to be passed, but the target y is None")
+    from sklearn.utils.validation import column_or_1d
+
+    try:
+        vector = column_or_1d(y, warn=True)
+    except ValueError as error:
+        raise InputError(f"y: {error}") from error
+    if vector.shape != (count,):
+        raise InputError(f"y: shape {vector.shape} given, ({count},) expected: one value for each row of X")
+    return numeric_vector("y", vector)
+
+
+def warn_in_selection() -> None:
+    """Warn if scikit-learn's model selection is among the callers: once for each search, at the line that began it.
+
+    A search is known by the `Parallel` that its fits run in. Other processes have none to show: they warn at each fit.
+    """
+    callers = _callers()
+    inside = [depth for depth, frame in enumerate(callers) if _module(frame).startswith(_SELECTION)]
+    if not inside:
+        return
+    runs = [callers[depth].f_locals.get("parallel") for depth in reversed(inside)]
+    search = next((run for run in runs if run is not None), None)
+    if search is not None:
+        if search in _warned:
+            return
+        _warned.add(search)
+    outside = inside[-1] + 1
+    while outside < len(callers) and _module(callers[outside]).startswith(_LIBRARY):
+        outside += 1
+    warnings.warn(_WARNING, PrivacyWarning, stacklevel=outside + 2)
+
+
+def _callers() -> list[FrameType]:
+    """Yield the frames of the stack from the caller's caller on, so that the caller keeps no cycle of references."""
+    frame = inspect.currentframe()
+    frame = frame and frame.f_back
+    frames = []
+    while frame and (frame := frame.f_back):
+        frames.append(frame)
+    return frames
+
+
+def _module(frame: FrameType) -> str:
+    return str(frame.f_globals.get("__name__", ""))
+
+
+def _validate(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Set or check names and number of features; the values are not looked at."""
+    from sklearn.utils.validation import validate_data
+
+    try:
+        validate_data(estimator, X, "no_validation", reset=reset, skip_check_array=True)
+    except ValueError as error:
+        raise InputError(f"X: {error}") from error

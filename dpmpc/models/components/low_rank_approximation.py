@@ -1,0 +1,151 @@
+"""Low-rank approximation as scikit-learn has transformers: parameters, `fit` on rows, `transform`.
+
+All that is read from a release is `dpmpc.models.components.components_and_moments`; what `fit` adds is a release,
+simulated in this process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted
+
+from dpmpc.base.arguments import documented
+from dpmpc.base.errors import InputError
+from dpmpc.data import Schema, Table
+from dpmpc.models.common.linear_algebra import excess_risk, random_excess_risk
+from dpmpc.models.common.private_estimator import PrivateLinearModel
+from dpmpc.models.common.scikit import remember_features, rows_like_fitted
+from dpmpc.models.components.components_and_moments import LowRankFit
+from dpmpc.privacy.specification import describe
+
+
+@documented(describe)
+@dataclasses.dataclass(eq=False, repr=False)
+class LowRankApproximation(
+    LowRankFit,
+    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
+    TransformerMixin,  # type: ignore[misc]
+    PrivateLinearModel,
+):
+    """Differentially private low-rank approximation by secure sketching.
+
+    The r directions that keep most of the rows' squared norm: the top right singular vectors of the noisy sketch, or
+    the top eigenvectors of the noisy second moments. Columns are mapped from their bounds to [-1, 1]. As in the paper,
+    nothing is centred unless `center` is given: directions go through the middle of the bounds. The clients' noise adds
+    a multiple of the identity to the second moments, in expectation; taking it off would move no eigenvector, so there
+    is nothing to correct.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
+    post-processing of a release that came from anywhere.
+
+    Parameters
+    ----------
+    n_components : int
+        r, at most the number of columns.
+    center : bool
+        Whether directions go through the mean, as in principal component analysis: the released sums hold it, so that
+        one release serves both. Where the mean is far from the middle of the bounds, the first direction without
+        centring is little else than the direction of the mean.
+    **options
+        The parameters of `PrivateLinearModel`.
+
+    Attributes
+    ----------
+    components_ : ndarray of float64, shape (r, d)
+        Orthonormal rows, in normalised units; the most important first.
+    origin_ : ndarray of float64, shape (d,)
+        What directions go through, in the columns' units: the middle of the bounds, or the mean with its noise.
+    feature_names_ : tuple of str
+        The columns that the entries of a component belong to.
+    n_features_in_ : int
+        Their number.
+    feature_names_in_ : ndarray of str, shape (d,)
+        The same names, where the columns of X or of the release had names of their own.
+    release_ : Release or GramRelease
+        What the servers opened; any other rank can be had from it at no cost.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import LowRankApproximation
+    >>> rng = np.random.default_rng(0)
+    >>> X = np.outer(rng.uniform(-1, 1, 50_000), [1.0, 0.5, -0.2])  # all rows lie on one line
+    >>> fit = LowRankApproximation(n_components=1, epsilon=1.0, delta=1e-6, bounds=(-1, 1)).fit(X)
+    >>> np.abs(fit.components_).round(1)
+    array([[0.9, 0.4, 0.2]])
+    """
+
+    def fit(self, X: ArrayLike, y: object = None) -> LowRankApproximation:
+        """Make a release of X under the estimator's budget and fit it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : object
+            Not used.
+
+        Raises
+        ------
+        InputError
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
+        """
+        table = Table.from_any(X)
+        self.check_parameters(len(table.names))
+        self.fit_release(self.release(table))
+        remember_features(self, X)
+        return self
+
+    def task_choices(self, public: Schema) -> dict[str, Any]:
+        """Return the public matrix, with the default number of rows that suits a low-rank approximation."""
+        return {**super().task_choices(public), "purpose": "low-rank"}
+
+    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
+        return np.asarray((self.normalised(rows_like_fitted(self, X)) - self._origin()) @ self.components_.T)
+
+    def inverse_transform(self, T: ArrayLike) -> NDArray[np.float64]:
+        """Return the rows (m, d), in the columns' units, that have the coordinates (m, r)."""
+        check_is_fitted(self)
+        coordinates = np.asarray(T, dtype=np.float64)
+        if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
+            raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
+        return self.release_.schema.denormalise(coordinates @ self.components_ + self._origin())
+
+    def excess_risk(self, X: ArrayLike) -> float:
+        """Return psi of this projection, 0 if optimal; not private (Burkhardt et al. 2025, section 6.2).
+
+        With `center` the optimum is that of projections about the mean of X, and the distance of `origin_` from that
+        mean counts as far as it lies outside of the components.
+        """
+        Z = self.normalised(X)
+        if not self.center:
+            return excess_risk(self.components_, Z)
+        mean = Z.mean(axis=0)
+        missed = (mean - self._origin()) - (mean - self._origin()) @ self.components_.T @ self.components_
+        return excess_risk(self.components_, Z - mean) + float(missed @ missed)
+
+    def random_excess_risk(self, X: ArrayLike) -> float:
+        """Return the expected psi of a random projection of the same rank: what a release has to beat."""
+        Z = self.normalised(X)
+        return random_excess_risk(len(self.components_), Z - Z.mean(axis=0) if self.center else Z)
+
+    def _origin(self) -> NDArray[np.float64]:
+        """Return what directions go through, in normalised units; noise may have moved a mean out of its bounds."""
+        public = self.release_.schema
+        return np.asarray((self.origin_ - public.offset) / public.slope)
+
+    def normalised(self, X: ArrayLike) -> NDArray[np.float64]:
+        """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""
+        return self.release_.schema.normalise(np.asarray(X, dtype=np.float64))
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of columns that `transform` returns, for scikit-learn's names of them."""
+        return len(self.components_)

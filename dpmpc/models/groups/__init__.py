@@ -1,0 +1,1 @@
+"""Regressions by group, and comparisons of groups."""

@@ -1,0 +1,403 @@
+"""Differences and ratios of a column's mean between public groups, from second moments by group.
+
+With M the block of a group, n = M_00 its noisy size and m = M_0j / n the means of its columns, a contrast c of the
+means has the variance
+
+    c^T S c / (n - 1)  +  (v/2 c^T c + v (c^T m)^2) / n^2,        S = M_zz / n - m m^T + v / (2 n^2) I
+
+of sampling and of noise, whose variance v is that of an entry of the diagonal. Two groups are independent in both.
+Differences may be adjusted for columns that were known before (Deng et al. 2013, "CUPED"): c = (-b, 1) with the b that
+makes the whole estimated variance smallest, the noise's part included, so that by its own estimate an adjustment never
+makes an interval longer.
+
+Promised: functions of the release and of the arguments. Groups whose number of people does not stand out of the noise
+have no mean. Where rows have weights, in units of the largest, errors are at least those of weighted means. Not
+promised: exact coverage, which assumes that sums are nearly normal; causes, unless groups were assigned at random,
+which no release can show; that many intervals hold at once.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from typing import ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.arguments import require_fraction
+from dpmpc.base.errors import InputError, UtilityWarning
+from dpmpc.data.data_checks import require_column
+from dpmpc.models.common.inference import stands_out, t_quantile, t_tail
+from dpmpc.models.common.release_parts import Blocks, column_index, with_variables
+from dpmpc.models.common.scikit import OfRelease
+from dpmpc.release.release import Release
+from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.number_tables import finite_or_none
+from dpmpc.release.results.plots import Plot, intervals
+
+Reals = NDArray[np.float64]
+_DOUBTFUL = 1e-3  # a p-value of a difference before the treatment that chance hardly explains
+
+
+@dataclasses.dataclass(frozen=True)
+class Effect:
+    """An estimate with its standard error, interval, and p-value of no effect."""
+
+    estimate: float
+    standard_error: float
+    low: float
+    high: float
+    p_value: float = math.nan
+
+    @classmethod
+    def of(cls, estimate: float, variance: float, degrees: float, level: float) -> Effect:
+        """Take the law of a t statistic."""
+        error = math.sqrt(variance)
+        reach = t_quantile((1 + level) / 2, degrees) * error
+        p_value = 2 * float(t_tail(np.array(abs(estimate) / error), degrees)) if error > 0 else math.nan
+        return cls(estimate, error, estimate - reach, estimate + reach, p_value)
+
+    def to_dict(self, *, tested: bool = True) -> dict[str, object]:
+        """Return plain data for JSON; null where there is no number."""
+        found: dict[str, object] = {
+            "estimate": finite_or_none(self.estimate),
+            "standard_error": finite_or_none(self.standard_error),
+            "confidence_interval": [finite_or_none(self.low), finite_or_none(self.high)],
+        }
+        return found | ({"p": finite_or_none(self.p_value)} if tested else {})
+
+
+@dataclasses.dataclass(frozen=True)
+class Arm:
+    """Means of one group in the columns' units, and their covariance by sampling and by noise."""
+
+    size: float
+    means: Reals
+    sampling: Reals
+    noise: Reals
+
+    @classmethod
+    def of(cls, gram: Reals, variance: float, offset: Reals, slope: Reals) -> Arm:
+        """Read the block of (1, columns) of a group that stands out of the noise."""
+        size = float(gram[0, 0])
+        m = gram[0, 1:] / size
+        spread = gram[1:, 1:] / size - np.outer(m, m) + variance / (2 * size**2) * np.eye(len(m))
+        values, vectors = np.linalg.eigh(spread)
+        spread = (vectors * np.maximum(values, 0.0)) @ vectors.T  # noise may have made it less than nothing
+        noise = (variance / 2 * np.eye(len(m)) + variance * np.outer(m, m)) / size**2
+        units = np.outer(slope, slope)
+        return cls(size, offset + slope * m, units * spread / max(size - 1, 1.0), units * noise)
+
+    @property
+    def covariance(self) -> Reals:
+        """Covariance of the means, of sampling and noise together."""
+        return self.sampling + self.noise
+
+    def variance(self, contrast: Reals) -> float:
+        """Return the variance of a contrast of the means."""
+        return float(contrast @ self.covariance @ contrast)
+
+    def sampled(self, contrast: Reals) -> float:
+        """Return the part of the variance whose size is estimated from the group's own people."""
+        return float(contrast @ self.sampling @ contrast)
+
+
+class GroupComparisonFit(OfRelease):
+    """Comparisons as they are read from a release; `dpmpc.GroupComparison` says what parameters and attributes are."""
+
+    kind: ClassVar[str] = "compare"  # as in `dpmpc fit --model`
+    python_name: ClassVar[str] = "GroupComparison"
+
+    def __init__(self, *, before: Sequence[str] = (), control: str | None = None):
+        self.before, self.control = before, control
+
+    def fit_release(self, release: Release, target: str | int = -1) -> Self:
+        """Fit a release by group: pure post-processing.
+
+        Parameters
+        ----------
+        release : Release
+            Of second moments by group; `values` and `by` are its own.
+        target : str or int
+            The column that is compared, the last by default.
+        """
+        self.check_parameters()
+        blocks = Blocks(release)
+        if isinstance(target, str):
+            require_column(blocks.schema, target)
+        name = blocks.columns[column_index(blocks.columns, target)]
+        before = tuple(with_variables(release.task.schema, self.before) or ())
+        others = [column for column in blocks.columns if column != name]
+        if unknown := [column for column in before if column not in others]:
+            raise InputError(f"before: {unknown[0]!r} given, some of {', '.join(others) or 'none'} expected")
+        self.control_ = blocks.groups[0] if self.control is None else self.control
+        if self.control_ not in blocks.groups:
+            raise InputError(f"control: {self.control_!r} given, one of {', '.join(blocks.groups)} expected")
+        self.release_, self.target_, self.before_ = release, name, before
+        self.groups_, self.by_ = blocks.groups, blocks.by
+        self.sizes_, self.size_error_ = blocks.sizes()
+        columns = [blocks.columns.index(column) for column in (*before, name)]
+        offset, slope = blocks.schema.offset[columns], blocks.schema.slope[columns]
+        places, variance = [0, *(1 + column for column in columns)], float(release.noise_variance[0])
+        self.arms_ = {
+            group: Arm.of(gram[np.ix_(places, places)], variance, offset, slope)
+            for group, gram in zip(self.groups_, blocks.grams, strict=True)
+            if stands_out(float(gram[0, 0]), variance)
+        }
+        self.least_ = float(blocks.schema.columns[columns[-1]].lower)
+        self.warnings_ = self._why_not_useful()
+        for text in self.warnings_:
+            warnings.warn(text, UtilityWarning, stacklevel=2)
+        return self
+
+    def check_parameters(self) -> None:
+        """Refuse columns that are no list of different names."""
+        if isinstance(self.before, str) or len(set(self.before)) < len(self.before):
+            raise InputError(f"before: {self.before!r} given, a list of columns, each once, expected")
+
+    def means(self, level: float = 0.95) -> dict[str, Effect]:
+        """Return the mean of the target in each group that has one."""
+        last = self._contrast()
+        return {group: self._effect(float(last @ arm.means), [arm], last, level) for group, arm in self.arms_.items()}
+
+    def differences(self, level: float = 0.95) -> dict[str, Effect]:
+        """Return the mean of each other group less that of the control; none where either is not known."""
+        return {group: self._difference(arm, self._contrast(), level) for group, arm in self._others()}
+
+    def differences_before(self, level: float = 0.95) -> dict[str, dict[str, Effect]]:
+        """Return for each column that was known before the same differences, which chance alone should have made."""
+        unit = np.eye(len(self.before_) + 1)
+        return {
+            name: {group: self._difference(arm, unit[place], level) for group, arm in self._others()}
+            for place, name in enumerate(self.before_)
+        }
+
+    def adjusted(self, level: float = 0.95) -> dict[str, Effect]:
+        """Return the differences less what the columns that were known before explain of them."""
+        found = {}
+        for group, arm in self._others() if self.before_ else ():
+            whole = arm.covariance + self.arms_[self.control_].covariance
+            slopes = np.linalg.solve(whole[:-1, :-1], whole[:-1, -1])
+            found[group] = self._difference(arm, np.append(-slopes, 1.0), level)
+        return found
+
+    def ratios(self, level: float = 0.95) -> dict[str, Effect]:
+        """Return the mean of each other group over that of the control, with intervals of Fieller (1954).
+
+        None where a column can be below 0, or the control's mean is not told apart from 0. Those that chance alone told
+        apart cover less than their level.
+        """
+        if self.least_ < 0:
+            return {}
+        last = self._contrast()
+        found = {}
+        for group, arm in self._others():
+            control = self.arms_[self.control_]
+            over, under = float(arm.means[-1]), float(control.means[-1])
+            above, below = arm.variance(last), control.variance(last)
+            square = t_quantile((1 + level) / 2, self._degrees([arm, control], last)) ** 2
+            leading = under**2 - square * below
+            if under <= 0 or leading <= 0:
+                continue
+            # all ratios r with (over - r under)^2 <= square (above + r^2 below)
+            root = math.sqrt((over * under) ** 2 - leading * (over**2 - square * above))
+            error = math.sqrt(above + (over / under) ** 2 * below) / under
+            found[group] = Effect(over / under, error, (over * under - root) / leading, (over * under + root) / leading)
+        return found
+
+    def _others(self) -> Iterable[tuple[str, Arm]]:
+        """Return the groups that are compared with the control."""
+        found = self.arms_.items() if self.control_ in self.arms_ else ()
+        return [(group, arm) for group, arm in found if group != self.control_]
+
+    def _contrast(self) -> Reals:
+        """Return the contrast of the target's mean."""
+        return np.append(np.zeros(len(self.before_)), 1.0)
+
+    def _difference(self, arm: Arm, contrast: Reals, level: float) -> Effect:
+        control = self.arms_[self.control_]
+        return self._effect(float(contrast @ (arm.means - control.means)), [arm, control], contrast, level)
+
+    def _effect(self, estimate: float, arms: Sequence[Arm], contrast: Reals, level: float) -> Effect:
+        require_fraction("level", level)
+        variance = sum(arm.variance(contrast) for arm in arms)
+        return Effect.of(estimate, variance, self._degrees(arms, contrast), level)
+
+    def _degrees(self, arms: Sequence[Arm], contrast: Reals) -> float:
+        """Return degrees of freedom as Welch (1947) has them; the variance of noise is known."""
+        variance = sum(arm.variance(contrast) for arm in arms)
+        doubt = sum(arm.sampled(contrast) ** 2 / max(arm.size - 1, 1.0) for arm in arms)
+        return variance**2 / doubt if doubt > 0 else math.inf
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return all that the release says of the groups, as `dpmpc fit` and `dpmpc read` show it.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        differences, adjusted = self.differences(level), self.adjusted(level)
+        ratios, before = self.ratios(level), self.differences_before(level)
+        known = ", ".join(self.before_)
+        tables = [self._people(level)]
+        notes = [
+            "Values are clipped to their public bounds. Standard errors cover noise and sampling; each interval holds "
+            "its level on its own.",
+        ]
+        if differences:
+            tables.append(_table(f"Difference from {self.control_}", differences, self.by_, level))
+        if adjusted:
+            tables.append(_table(f"Difference from {self.control_}, adjusted for {known}", adjusted, self.by_, level))
+            tables += [_table(f"{name}: difference before", found, self.by_, level) for name, found in before.items()]
+            notes.append(
+                f"An adjusted difference is that of {self.target_} less a multiple of the differences in {known}. It "
+                f"estimates the effect if groups were assigned at random, after {known} was known."
+            )
+        if ratios:
+            tables.append(_table(f"Ratio to {self.control_}", ratios, self.by_, level, tested=False))
+        notes += self._without_ratio(ratios, differences)
+        notes += [f"{text[:1].upper()}{text[1:]}." for text in self.warnings_]
+        shown = adjusted or differences
+        verdict = None if shown else self._nothing_compared()
+        return Result(
+            model=self.kind,
+            title=f"{self.target_} by {self.by_}, compared with {self.control_}",
+            tables=tables,
+            notes=notes,
+            warnings=self.warnings_,
+            verdict=verdict,
+            plots={"differences": lambda: self._plot(shown, level, adjusted=bool(adjusted))} if shown else {},
+            data={
+                "target": self.target_,
+                "by": self.by_,
+                "control": self.control_,
+                "adjusted_for": list(self.before_),
+                "confidence_level": level,
+                "groups": self._groups(level),
+                "differences": {group: one.to_dict() for group, one in differences.items()},
+                "adjusted": {group: one.to_dict() for group, one in adjusted.items()},
+                "before": {name: {g: one.to_dict() for g, one in found.items()} for name, found in before.items()},
+                "ratios": {group: one.to_dict(tested=False) for group, one in ratios.items()},
+                "warnings": list(self.warnings_),
+            },
+            parameters=self.parameters,
+            estimator=self.python_name,
+            chosen={"target": self.target_},
+            features=len(self.before_),
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"before": list(self.before), "control": self.control}
+
+    def _people(self, level: float) -> NumberTable:
+        """Return the people and the mean of each group."""
+        means = self.means(level)
+        nothing = Effect(math.nan, math.nan, math.nan, math.nan)
+        found = [means.get(group, nothing) for group in self.groups_]
+        ends = (f"{level:.0%} from", "to")
+        lists = {
+            "people": self.sizes_.tolist(),
+            "std. error": [self.size_error_] * len(self.groups_),
+            f"mean {self.target_}": [one.estimate for one in found],
+            "its std. error": [one.standard_error for one in found],
+            ends[0]: [one.low for one in found],
+            ends[1]: [one.high for one in found],
+        }
+        unit = (
+            "; complete rows, or weight in units of the largest, are counted" if Blocks(self.release_).weighted else ""
+        )
+        notes = [f"n = {self.release_.clients:,} in all groups together{unit}."]
+        return NumberTable(
+            f"{self.target_} by {self.by_}",
+            lists,
+            list(self.groups_),
+            label=self.by_,
+            notes=[*notes, *(f"{text[:1].upper()}{text[1:]}." for text in self._left_out().values())],
+            errors={"people": "std. error", f"mean {self.target_}": "its std. error"},
+            intervals={f"{level:.0%} interval": ends},
+        )
+
+    def _left_out(self) -> dict[str, str]:
+        """Say of each group without a mean why it has none."""
+        return {
+            group: f"too few people in {group} to tell from none: {round(size):,}, "
+            f"standard error {self.size_error_:,.0f}"
+            for group, size in zip(self.groups_, self.sizes_.tolist(), strict=True)
+            if group not in self.arms_
+        }
+
+    def _nothing_compared(self) -> str:
+        """Say why no group is compared with the control, and whether others could be with each other."""
+        instead = f"; a control of {' or '.join(self.arms_)} would do" if len(self.arms_) > 1 else ""
+        return f"No group can be compared with {self.control_}: {'; '.join(self._left_out().values())}{instead}."
+
+    def _groups(self, level: float) -> dict[str, dict[str, object]]:
+        means, left_out = self.means(level), self._left_out()
+        found: dict[str, dict[str, object]] = {}
+        for group, size in zip(self.groups_, self.sizes_.tolist(), strict=True):
+            found[group] = {"people": size, "people_standard_error": self.size_error_}
+            found[group] |= {"mean": means[group].to_dict(tested=False)} if group in means else {}
+            found[group] |= {"left_out": left_out[group]} if group in left_out else {}
+        return found
+
+    def _without_ratio(self, ratios: Mapping[str, Effect], differences: Mapping[str, Effect]) -> list[str]:
+        """Say why there is no ratio where there is a difference."""
+        if len(ratios) == len(differences):
+            return []
+        if self.least_ < 0:
+            return [f"No ratio of means: the bounds of {self.target_} begin below 0, at {self.least_:g}."]
+        return [f"No ratio of means: that of {self.control_} is not told apart from 0."]
+
+    def _why_not_useful(self) -> tuple[str, ...]:
+        """Say what is doubtful about means and groups."""
+        public, found = self.release_.task.schema, []
+        column = public.columns[public.index(self.target_)]
+        for group, arm in self.arms_.items():
+            if not column.lower <= arm.means[-1] <= column.upper:
+                found.append(
+                    f"{self.by_} = {group}: the mean is outside of the public bounds, where none can be; the noise is "
+                    "larger than what it hides"
+                )
+        for name, effects in self.differences_before().items():
+            found += [
+                f"{self.by_} = {group}: {name} differed before, by more than chance explains (p = {one.p_value:.2g}); "
+                "groups that were assigned at random would not, and an adjusted difference assumes that they were"
+                for group, one in effects.items()
+                if one.p_value < _DOUBTFUL
+            ]
+        return tuple(found)
+
+    def _plot(self, shown: Mapping[str, Effect], level: float, *, adjusted: bool) -> Plot:
+        return intervals(
+            f"{self.target_}: difference from {self.control_}",
+            f"In units of {self.target_}{', adjusted for ' + ', '.join(self.before_) if adjusted else ''}.",
+            {group: (one.estimate, one.low, one.high) for group, one in shown.items()},
+            level,
+        )
+
+
+def _table(title: str, effects: Mapping[str, Effect], by: str, level: float, *, tested: bool = True) -> NumberTable:
+    """Return a row for each group."""
+    heading = "ratio" if not tested else "difference"
+    ends = (f"{level:.0%} from", "to")
+    lists = {
+        heading: [one.estimate for one in effects.values()],
+        "std. error": [one.standard_error for one in effects.values()],
+        ends[0]: [one.low for one in effects.values()],
+        ends[1]: [one.high for one in effects.values()],
+    }
+    lists |= {"p": [one.p_value for one in effects.values()]} if tested else {}
+    return NumberTable(
+        title,
+        lists,
+        list(effects),
+        label=by,
+        errors={heading: "std. error"},
+        intervals={f"{level:.0%} interval": ends},
+    )

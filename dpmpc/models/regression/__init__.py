@@ -1,0 +1,1 @@
+"""Ridge, logistic and Poisson regression: what is read from releases, and the estimators."""

@@ -1,0 +1,139 @@
+"""Ridge regression as scikit-learn has estimators: parameters, `fit` on rows, `predict`.
+
+All that is read from a release is `dpmpc.models.regression.ridge`; what `fit` adds is a release, simulated in this
+process.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+
+from numpy.typing import ArrayLike
+
+from dpmpc.base.arguments import documented
+from dpmpc.data.data_checks import check_table
+from dpmpc.data.schemas import schema
+from dpmpc.models.common.private_estimator import LinearPredictor, PrivateLinearModel, table_of, target_name
+from dpmpc.models.common.scikit import remember_features
+from dpmpc.models.regression.ridge import RidgeFit
+from dpmpc.privacy.specification import describe
+
+
+@documented(describe)
+@dataclasses.dataclass(eq=False, repr=False)
+class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
+    """Differentially private ridge regression, from one release or in rounds of sums.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
+    post-processing of a release that came from anywhere.
+
+    Parameters
+    ----------
+    alpha : float or "auto", optional
+        Of one release: penalty on the squared coefficients of the normalised columns (each mapped from its bounds to
+        [-1, 1]), by default 1. "auto" averages over penalties as the release suggests or, of a sketch of rows, chooses
+        one (`dpmpc.models.regression.ridge`). Rounds shrink by themselves.
+    fit_intercept : bool
+        Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
+    debias : {"guarded", "never"}
+        Clients' noise adds B = sum of the rows' noise variances to the Gram diagonal, in expectation, and shrinks the
+        fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
+        elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
+    rounds : int or "auto"
+        With 0, the default, all of the budget goes into one release, from which any other column can be fitted too; its
+        intervals assume errors of an even spread. With 1 to 64 a fifth of it goes into second moments, and the rest
+        into so many steering rounds and, for intervals, one last round: much less noise (docs/mathematics.md, section
+        12). "auto" takes 8, or 32 for at most 100,000 rows without intervals. It takes one release where only that has
+        what is required: a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares, weights, other
+        noise, or more columns than a round has room for.
+    intervals : bool
+        Of a fit in rounds: whether half of the budget goes into standard errors and intervals.
+    **options
+        The parameters of `PrivateLinearModel`.
+
+    Attributes
+    ----------
+    coef_ : ndarray of float64, shape (d,)
+        In the units of the columns.
+    intercept_ : float
+        In the target's units.
+    feature_names_ : tuple of str
+        The columns that `coef_` belongs to.
+    n_features_in_ : int
+        Their number.
+    feature_names_in_ : ndarray of str, shape (d,)
+        The same names, where the columns of X or of the release had names of their own.
+    guarantee_ : Guarantee
+        Of all that was released.
+    releases_ : tuple of Release or GramRelease
+        What the servers opened: one release, or the second moments and the rounds in their order, of which each has
+        the guarantee of a part.
+    release_ : Release or GramRelease
+        The one release; any other target and features can be fitted from it at no cost. There is none after a fit in
+        rounds.
+    selected_ : GramSource
+        Its columns that were used: all, or the features in the order given and then the target.
+    debiased_ : bool
+        Whether B was taken off.
+    alpha_ : float
+        The penalty used: the chosen one, or one larger than `alpha` where the noise left the Gram matrix without a
+        safe inverse. Where penalties were averaged, the one that shrinks the median direction as much.
+    model_ : LinearModel
+        The fit in normalised units.
+    rounds_ : int
+        After a fit in rounds: the steering rounds.
+    verdict_ : str or None
+        After a fit in rounds: why nothing was learned; the released mean is predicted then.
+    no_interval_ : str or None
+        After a fit in rounds: why there are no intervals.
+    noise_part_ : float
+        After a fit in rounds: the part of what the features may explain that noise hides. Clipping may hide more.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import RidgeRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (50_000, 2))
+    >>> y = 3 * X[:, 0] - X[:, 1] + rng.standard_normal(50_000)
+    >>> bounds = {"x0": (0, 10), "x1": (0, 10), "y": (-15, 35)}  # publicly known, not read off the data
+    >>> model = RidgeRegression(epsilon=1.0, delta=1e-6, bounds=bounds).fit(X, y)
+    >>> model.coef_.round(0)
+    array([ 3., -1.])
+    """
+
+    _allowed_in_rounds = (
+        ("sketch", ("auto", "sum")),
+        ("rows", (None, 1)),
+        ("sparsity", (None, 1)),
+        ("radius", (None,)),
+        *RidgeFit._allowed_in_rounds,
+    )
+
+    def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
+        """Make a release of (X, y) under the estimator's budget and fit it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : array-like of shape (n,)
+            The target. In `bounds` it is called "y", or by its own name where it is a Series.
+
+        Raises
+        ------
+        InputError
+            If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
+            message is for whoever holds all rows.
+        """
+        self.check_parameters()
+        table = table_of(self, X, y, target_name(self.bounds, y))
+        public = schema(self.bounds, table.names)
+        if not self.rounds_for(self.specification(public, len(table))):
+            self.fit_release(self.release(table), target=table.names[-1])
+        else:
+            check_table(table, public=public)
+            self._take_rounds(self.releases(table, public, self.bounds))
+        self.warn_of_probabilities(table.values[:, -1])
+        remember_features(self, X)
+        return self

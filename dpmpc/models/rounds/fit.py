@@ -1,0 +1,262 @@
+"""A regression from several sums: second moments, steering rounds for the prediction, last rounds for intervals.
+
+`rounds` counts the steering rounds (`dpmpc.models.rounds.steering`). Their posterior mean predicts. Where intervals are
+wanted, the last rounds give an estimate without shrinkage and its covariance (`dpmpc.models.rounds.last_round`): one
+round for a linear regression, two where the link is curved.
+
+Where what was steered to and the estimate clearly disagree, the prediction moves from the former towards the latter.
+
+Promised: everything is computed from releases, and all of them are within one budget. Where noise leaves nothing to
+predict there are no coefficients and the reason is given; nothing here says that a prediction is good.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.errors import InputError
+from dpmpc.models.common.releases import Releases, why_one_release
+from dpmpc.models.rounds.last_round import Estimate, last_rounds
+from dpmpc.models.rounds.models import LogisticModel, RoundModel
+from dpmpc.models.rounds.start import LARGEST_SLOPE, Whitened, logistic_start, logistic_start_error
+from dpmpc.models.rounds.steering import Steering, likeliest
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.specification import ReleaseSpec, Sketch
+from dpmpc.release.release import GramSource, Release
+
+Reals = NDArray[np.float64]
+
+AUTO = "auto"
+MOST_ROUNDS = 64
+_FIRST = 0.2  # share of mu^2 of the second moments
+_STEERING = 0.3  # of all steering rounds, where intervals follow
+_LAST = {False: (0.5,), True: (0.2, 0.3)}  # of the last rounds, by whether the link is curved
+_MANY = 100_000  # clients, from which on few rounds are enough
+MOST_WORDS = 8192  # that a client sends in a round
+HOPELESS = 0.5  # noise that alone moves a predictor without rounds by more than so many units leaves nothing to learn
+
+
+class Shares(NamedTuple):
+    """The parts of mu^2 that the sums of one fit take."""
+
+    first: float
+    steering: tuple[float, ...]  # one for each round
+    last: tuple[float, ...]
+
+    @property
+    def all(self) -> tuple[float, ...]:
+        """Return them in the order of the sums."""
+        return (self.first, *self.steering, *self.last)
+
+
+def rounds_of(rounds: int | str, clients: int, *, intervals: bool, least: int = 1) -> int:
+    """Return the number of steering rounds: the one that is given, or what suits so many clients.
+
+    Few are enough where many clients make the noise small, and where most of the budget goes into intervals.
+    """
+    if rounds == AUTO:
+        return 8 if intervals or clients > _MANY else 32
+    if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or not least <= rounds <= MOST_ROUNDS:
+        raise InputError(f"rounds: {rounds!r} given, 'auto' or a whole number from {least} to {MOST_ROUNDS} expected")
+    return int(rounds)
+
+
+def rounds_suit(spec: ReleaseSpec, *, intervals: bool) -> bool:
+    """Return whether a regression that is free to take rounds does: unless a choice or its width asks for one release.
+
+    A named sketch or radius, proofs and Shamir shares belong to one release, as do weights and other noise.
+    """
+    asked = spec.sketch != Sketch() or spec.radius is not None
+    one = asked or spec.mechanism.proved or spec.mechanism.sharing != "additive" or why_one_release(spec) is not None
+    return not one and _words(len(spec.schema), intervals=intervals) <= MOST_WORDS
+
+
+def shares_of(model: RoundModel, rounds: int, *, intervals: bool) -> Shares:
+    """Return the shares of all sums, for a number of steering rounds; with 0 the first sum is all."""
+    if not rounds:
+        return Shares(1.0, (), ())
+    last = _LAST[model.curved] if intervals else ()
+    steering = _STEERING if intervals else 1 - _FIRST
+    return Shares(_FIRST, (steering / rounds,) * rounds, last)
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class RoundsFit:
+    """A regression of the last column on the others, on the normalised scale.
+
+    Attributes
+    ----------
+    coefficients : ndarray of float64, shape (p,)
+        Intercept and weights of the normalised features, which predict; NaN where nothing can be learned.
+    estimate : Estimate or None
+        What the last rounds show; None where there were none.
+    verdict : str or None
+        Why nothing can be learned.
+    mean : float
+        The released mean of the target, on the normalised scale.
+    rounds : int
+        Steering rounds that were made.
+    guarantee : Guarantee
+        Of all releases together.
+    releases : tuple of Release
+        The first sum, the steering rounds, the last rounds.
+    noise_part : float or None
+        The part of what the features may explain that noise hides; None where nothing was steered.
+    start_error : float or None
+        By how much noise alone is expected to move the linear predictor of a typical row, where the start is the fit.
+    stopped : str or None
+        That the rounds ended before all planned sums were made; the coefficients rest on those that were.
+
+    Where there are no rounds the coefficients are those of the start, which are biased: see
+    `dpmpc.models.rounds.start`.
+    """
+
+    coefficients: Reals
+    estimate: Estimate | None
+    verdict: str | None
+    mean: float
+    rounds: int
+    guarantee: Guarantee
+    releases: tuple[Release, ...]
+    noise_part: float | None = None
+    start_error: float | None = None
+    stopped: str | None = None
+
+
+def fit_in_rounds(
+    model: RoundModel, releases: Releases, rounds: int | str = AUTO, *, intervals: bool = True
+) -> RoundsFit:
+    """Fit a regression of the last column on the others.
+
+    Parameters
+    ----------
+    model : RoundModel
+        Which regression.
+    releases : Releases
+        Within whose budget, and who answers.
+    rounds : int or "auto"
+        Steering rounds after the first sum, 1 to 64; 0 for a logistic model too: one release, and an approximation.
+    intervals : bool
+        Whether a part of the budget goes into last rounds.
+    """
+    least = 0 if isinstance(model, LogisticModel) else 1
+    steps = rounds_of(rounds, releases.clients, intervals=intervals, least=least)
+    shares = shares_of(model, steps, intervals=intervals)
+    if steps:
+        require_words(releases.columns, intervals=intervals)
+    first = releases.make(shares.first)
+    if not steps:
+        return dataclasses.replace(fit_start(first), guarantee=releases.guarantee)
+    whitened = Whitened.of(first)
+    if refused := model.refuse(whitened):
+        return _nothing(whitened, releases, refused)
+    state = Steering(first, model.response(whitened.mean), releases.mu_of(math.fsum(shares.steering)))
+    steered = 0
+    while steered < steps and releases.left:
+        state.observe(releases.make(shares.steering[steered], state.contribution()))
+        steered += 1
+    if refused := state.why_nothing():
+        return _nothing(whitened, releases, refused, state.noise_part)
+    stopped = steered < steps or releases.left < len(shares.last)
+    made = len(releases.made) + releases.left
+    predicting, estimate = state.coefficients, None
+    if shares.last and not stopped:
+        estimate = last_rounds(model, releases, predicting, shares.last)
+        unit = 1.0 if model.curved else state.residual_scale
+        predicting = _nearer_the_estimate(predicting, estimate, whitened, unit)
+    return RoundsFit(
+        coefficients=predicting,
+        estimate=estimate,
+        verdict=None,
+        mean=whitened.mean,
+        rounds=steered,
+        guarantee=releases.guarantee,
+        releases=tuple(releases.made),
+        noise_part=state.noise_part,
+        stopped=f"the rounds ended after {made:.0f} of {len(shares.all)} sums" if stopped else None,
+    )
+
+
+def _nearer_the_estimate(steered: Reals, estimate: Estimate, whitened: Whitened, unit: float) -> Reals:
+    """Return what was steered to, moved towards the estimate as far as their distance is more than its noise.
+
+    Clipping moves what was steered to, and the estimate has noise. In whitened coordinates their distance is taken for
+    normal, with the estimate's covariance and a variance of steering's own error, the likeliest one: 0 unless they
+    clearly disagree.
+    """
+    if estimate.covariance is None:
+        return steered
+    back = np.linalg.inv(whitened.matrix.T)
+    variance, axes = np.linalg.eigh(back @ estimate.covariance @ back.T)
+    variance = np.maximum(variance, 1e-300)
+    apart = axes.T @ back @ (estimate.coefficients - steered)
+    own = likeliest(apart, variance, np.full(len(apart), unit**2))
+    return np.asarray(steered + whitened.matrix.T @ axes @ (own / (own + variance) * apart))
+
+
+def fit_start(release: Release, chosen: GramSource | None = None) -> RoundsFit:
+    """Fit a logistic regression by its start alone, from one release of second moments: post-processing.
+
+    Parameters
+    ----------
+    release : Release
+        The second moments.
+    chosen : GramSource, optional
+        Some columns of the release, the target last; by default all.
+    """
+    whitened = Whitened.of(release if chosen is None else chosen)
+    theta = logistic_start(whitened)
+    error = logistic_start_error(whitened, theta)
+    refused = LogisticModel().refuse(whitened)
+    if refused is None and error > HOPELESS:
+        refused = (
+            f"noise alone moves the linear predictor of a typical row by {error:.2g} standard units, at most "
+            f"{HOPELESS} expected"
+        )
+    if refused is None and float(np.linalg.norm(theta[1:])) >= LARGEST_SLOPE * (1 - 1e-9):
+        refused = (  # a start as long as one may be, whose length says nothing of the effects
+            "the features explain more of the target than an approximation without rounds can express: they all but "
+            "determine it, or are far from Gaussian; rounds of scores tell which"
+        )
+    return RoundsFit(
+        coefficients=whitened.matrix.T @ theta if refused is None else np.full(len(theta), math.nan),
+        estimate=None,
+        verdict=refused,
+        mean=min(max(whitened.mean, -1.0), 1.0),
+        rounds=0,
+        guarantee=release.guarantee,
+        releases=(release,),
+        start_error=error if refused is None else None,
+    )
+
+
+def require_words(columns: int, *, intervals: bool) -> None:
+    """Refuse so many columns, target included, that clients would have to send too much in one of the sums."""
+    if (words := _words(columns, intervals=intervals)) > MOST_WORDS:
+        raise InputError(
+            f"columns: {columns} given, fewer expected: a client would send {words:,} numbers in a round, at most "
+            f"{MOST_WORDS:,}"
+        )
+
+
+def _words(columns: int, *, intervals: bool) -> int:
+    """Return how many numbers a client sends in the longest of the sums."""
+    return columns + columns * (columns + 1) // (1 if intervals else 2)
+
+
+def _nothing(whitened: Whitened, releases: Releases, why: str, noise_part: float | None = None) -> RoundsFit:
+    return RoundsFit(
+        coefficients=np.full(len(whitened.matrix), math.nan),
+        estimate=None,
+        verdict=why,
+        mean=min(max(whitened.mean, -1.0), 1.0),
+        rounds=len(releases.made) - 1,
+        guarantee=releases.guarantee,
+        releases=tuple(releases.made),
+        noise_part=noise_part,
+    )

@@ -1,0 +1,132 @@
+"""What logistic, Poisson and linear regressions in rounds differ in: their links, and what a released mean tells."""
+
+from __future__ import annotations
+
+import abc
+import math
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.linear.contributions.scores import Identity, Link, Logistic, Poisson
+from dpmpc.models.rounds.start import Whitened
+
+Reals = NDArray[np.float64]
+
+_LEAST_CHANCE, _LEAST_COUNT = 0.02, 0.05  # of a mean: below, steering would start far out
+_STEEPEST = 8.0  # mean counts: rows of a larger one, of which there are few, count as this in the curvature
+
+
+class Response(NamedTuple):
+    """How a target depends on the linear predictor, as far as a released mean of it tells: what steering goes by."""
+
+    link: Link  # of the steering rounds
+    level: float | None = None  # the linear predictor at the mean, to start from; None where the first sum says more
+    bend: float = 1.0  # the slope of the mean there
+    # where scores are clipped in all rounds, for features of norm 1; None where the clip follows the residuals
+    clip: float | None = None
+    kept: float = 1.0  # what a clip that stays leaves of the curvature
+    largest: float = 1.0  # residual
+    spread: float = 2.0  # standard deviation of the predictor in the prior, at its largest scale
+    intercept_spread: float = 3.0  # the same of the intercept
+
+
+class RoundModel(abc.ABC):
+    """A regression in rounds.
+
+    Attributes
+    ----------
+    curved : bool
+        Whether the mean is no linear function of the linear predictor.
+    largest : float
+        What the sum of the sizes of the coefficients of (1, normalised features) is taken to be at most, where a
+        direction of them is not seen: by so much predictions differ within the bounds.
+    """
+
+    curved: ClassVar[bool] = True
+    largest: ClassVar[float] = 4.0  # a probability of 2 to 98 %; a rate of 55
+
+    @abc.abstractmethod
+    def response(self, mean: float) -> Response:
+        """Return what steering goes by, for a released mean of the target on the scale [-1, 1]."""
+
+    @abc.abstractmethod
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
+        """Return the link whose residuals no row has clipped, at coefficients (p,) of (1, normalised features).
+
+        The mean of the target, on the scale [-1, 1], is what a bound of the curvature may go by.
+        """
+
+    def refuse(self, whitened: Whitened) -> str | None:
+        """Return why nothing can be learned from these moments; None where something may."""
+        return None
+
+
+class LogisticModel(RoundModel):
+    """The chance of a 1 among 0 and 1."""
+
+    def response(self, mean: float) -> Response:
+        """Return that of a chance; clips stay, since one at the median would shorten just the rarer class."""
+        chance = min(max((1 + mean) / 2, _LEAST_CHANCE), 1 - _LEAST_CHANCE)
+        level = math.log(chance / (1 - chance))
+        return Response(Logistic(), level, chance * (1 - chance), clip=max(chance, 1 - chance), kept=0.75)
+
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
+        """Return the link: a residual is at most 1."""
+        return Logistic()
+
+    def refuse(self, whitened: Whitened) -> str | None:
+        """Refuse where ones, or zeros, cannot be told from none."""
+        rarer = 1 - abs(whitened.mean)
+        if rarer > whitened.few:
+            return None
+        return (
+            f"about {max(0.0, whitened.clients * rarer / 2):,.0f} of {whitened.clients:,} rows belong to the rarer "
+            f"class, and noise hides up to {whitened.clients * whitened.few / 2:,.0f}"
+        )
+
+
+class PoissonModel(RoundModel):
+    """The mean of a count.
+
+    Parameters
+    ----------
+    top : int
+        Public upper bound of the counts.
+    """
+
+    def __init__(self, top: int):
+        self.top = Poisson(top, 1.0).top
+
+    def response(self, mean: float) -> Response:
+        """Return that of a mean count."""
+        count = max(self.top * (1 + mean) / 2, _LEAST_COUNT)
+        return Response(Poisson(self.top, self.top), math.log(count), count, largest=self.top)
+
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
+        """Return a link of residuals up to the largest count, and curvatures up to some times the mean."""
+        return Poisson(self.top, self.top, min(_STEEPEST * max(self.top * (1 + mean) / 2, _LEAST_COUNT), self.top))
+
+    def refuse(self, whitened: Whitened) -> str | None:
+        """Refuse where counts cannot be told from zeros."""
+        if 1 + whitened.mean > whitened.few:
+            return None
+        count = min(max(self.top * (1 + whitened.mean) / 2, 0.0), self.top)
+        noise = self.top * whitened.few / 2
+        return f"the mean count is about {count:.3g}, which noise of up to {noise:.3g} may have made"
+
+
+class LeastSquares(RoundModel):
+    """The mean of a number."""
+
+    curved = False
+    largest = 1.0  # an assumption: the line, too, is within [-1, 1] in all of the box, as the target is
+
+    def response(self, mean: float) -> Response:
+        """Return that of a number; 2 is the public range of residuals."""
+        return Response(Identity(2.0), spread=1.0, intercept_spread=1.0)
+
+    def unclipped(self, coefficients: Reals, mean: float) -> Link:
+        """Return a link of residuals up to 1 + the sum of the coefficients' sizes: all columns are within [-1, 1]."""
+        return Identity(1 + float(np.abs(coefficients).sum()))

@@ -1,0 +1,1 @@
+"""Survival curves and hazard ratios."""

@@ -1,0 +1,349 @@
+"""Start a program among parties: all of them here, prepared for elsewhere, or one of a run that somebody prepared.
+
+Whatever is run, an `Agreement` says what all its parties agree on: their party.json says that, and nothing else.
+
+`here` runs all parties as processes of this machine, for trying out, testing and measuring: they share its operating
+system. Each gets a private folder and an identity; the listening sockets are bound before any party starts (no port is
+ever raced for); everything is removed again. Seeds of a simulation are handed over (`dpmpc.parties.network.launched`)
+and stand in no file. `prepare` writes such a folder for each party of a run between machines, all or none, and starts
+nobody. `join` takes part in a prepared run, with the rows that its own user names; before that, `require_prepared`
+refuses a folder that was prepared for anything else.
+
+A server of a collection has a folder of its own, which nobody else has written: it makes its settings from the
+collection (`Agreement.settings`) and takes part in the process of its command.
+
+Not promised: secrecy of keys from whoever prepares, who makes the keys of all parties unless each has sent its
+certificate; organisations that mind put those of their own authority in their place.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+import msgspec
+
+from dpmpc.base.errors import InputError
+from dpmpc.base.storage.files import whole_directory, write_private
+from dpmpc.base.untrusted import printable, read_bytes
+from dpmpc.parties.network.identity import CERTIFICATE_FILE, KEY_FILE, Authority, pin
+from dpmpc.parties.network.launched import Launched
+from dpmpc.parties.network.processes import Ending, ProgressCallback, root_cause, running, watch
+from dpmpc.parties.network.settings import (
+    LOG_FILE,
+    OUTCOME_FILE,
+    Outcome,
+    PartySettings,
+    digest_of,
+    is_simulation,
+    read_outcome,
+    read_settings,
+    write_settings,
+    write_source,
+)
+
+LOOPBACK = "127.0.0.1"
+BY_HAND_SECONDS = 600.0  # from the start of the first party to that of the last, where people start them
+LONGEST_RUN = 3600.0  # seconds
+
+Address = tuple[str, int]  # host, port
+FolderCallback = Callable[[int, Path], None]
+
+
+@dataclasses.dataclass(frozen=True)
+class Agreement:
+    """What all parties of a run agree on."""
+
+    program: str  # a module with a coroutine ``main(party)`` that returns a dict of plain data, or None
+    servers: int  # M, the parties 0 to M - 1
+    arguments: Mapping[str, Any] = dataclasses.field(default_factory=dict)  # plain data for the program
+    _: dataclasses.KW_ONLY
+    analyst: bool = True  # whether there is an analyst, party M, who holds no share
+    task: bytes | None = None  # 32 bytes, the digest of the task; that of program and arguments by default
+    deadline: float = 30.0  # seconds that one party may keep another waiting
+    connect_deadline: float = 30.0  # seconds until all parties are linked
+
+    @property
+    def parties(self) -> int:
+        """How many there are."""
+        return self.servers + self.analyst
+
+    def settings(self, party: int, addresses: Sequence[Address], **own: Any) -> PartySettings:
+        """Return what one party needs to know; `own` is what its own process adds."""
+        arguments = dict(self.arguments)
+        return PartySettings(
+            party=party,
+            servers=self.servers,
+            addresses=list(addresses),
+            program=self.program,
+            arguments=arguments,
+            task=digest_of(self.program, arguments) if self.task is None else self.task.hex(),
+            deadline=self.deadline,
+            connect_deadline=self.connect_deadline,
+            **own,
+        )
+
+
+@dataclasses.dataclass(frozen=True)
+class Callbacks:
+    """What is done in the course of a run on this machine."""
+
+    # ``set_up(party, folder)`` may put files into a party's private folder before any party starts
+    set_up: FolderCallback | None = None
+    # ``meanwhile(folders)`` may put more files there while the parties start: they wait for its end before they link
+    # themselves to one another. No deadline is running
+    meanwhile: Callable[[Sequence[Path]], None] | None = None
+    # ``collect(party, folder)`` may read what a party left there, after all have succeeded
+    collect: FolderCallback | None = None
+    # ``on_progress(party, progress)`` is called with the fractions or words that a party reports
+    on_progress: ProgressCallback | None = None
+
+
+def here(
+    agreement: Agreement,
+    *,
+    sources: Sequence[msgspec.Struct] | None = None,
+    simulation: Mapping[str, Any] | None = None,
+    callbacks: Callbacks = Callbacks(),
+    without: Collection[int] = (),
+    absent: Collection[int] = (),
+    longest: float = LONGEST_RUN,
+) -> list[Outcome]:
+    """Run all parties on this machine, and return how the run ended for each.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        What they agree on.
+    sources : sequence of Struct, optional
+        Where the rows of each party are, which is told to that party alone.
+    simulation : mapping, optional
+        Seeds and keys of a simulation, by name: handed over to the parties and written into no file.
+    callbacks : Callbacks
+        What is done with the parties' folders, and with what they report.
+    without : collection of int
+        Servers that all the others know to go on without; nothing is done for them.
+    absent : collection of int
+        Parties that are not started, to see what the others make of it.
+    longest : float
+        Seconds that the whole run may take.
+
+    Returns
+    -------
+    list of Outcome
+        In party order, of those that take part.
+
+    Raises
+    ------
+    InputError
+        If an argument is not what it has to be, or a party says so of its own input.
+    ProtocolFailure
+        The cause of the failure, if any party failed; it names the party at fault.
+    """
+    if sources is not None and len(sources) != agreement.parties:
+        raise InputError(f"sources: {len(sources)} given, {agreement.parties} expected: one for each party")
+    left_out = tuple(sorted(without))
+    with contextlib.ExitStack() as stack:
+        listeners = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(agreement.parties)]
+        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmpc-", ignore_cleanup_errors=True)))
+        folders = [root / f"party-{party}" for party in range(agreement.parties)]
+        members = {party: folder for party, folder in enumerate(folders) if party not in without}
+        _write_folders(agreement, members, [listener.getsockname() for listener in listeners], without=left_out)
+        for party, folder in members.items():
+            if sources is not None:
+                write_source(folder, sources[party])
+            if callbacks.set_up is not None:
+                callbacks.set_up(party, folder)
+        present = {
+            party: Launched(str(folder), listeners[party].fileno(), left_out, dict(simulation or {}))
+            for party, folder in members.items()
+            if party not in absent
+        }
+        with running(present, listeners) as processes:
+            if callbacks.meanwhile is not None:
+                callbacks.meanwhile(folders)
+            for process in processes:
+                process.go_on()
+            watch(processes, longest, callbacks.on_progress)
+        endings = [process.ending() for process in processes]
+        error = root_cause([*endings, *(Ending(party, None) for party in absent)])
+        if error is not None:
+            raise error
+        for party, folder in members.items():
+            if callbacks.collect is not None:
+                callbacks.collect(party, folder)
+        return [ending.outcome for ending in endings if ending.outcome is not None]
+
+
+def prepare(
+    agreement: Agreement,
+    target: Path,
+    addresses: Sequence[Address],
+    *,
+    called: str = "party",
+    certificates: Sequence[bytes] | None = None,
+    place: Callable[[Sequence[Path]], None] = lambda folders: None,
+) -> list[Path]:
+    """Write a folder for each party of a run between machines, all or none; people have `BY_HAND_SECONDS` to start it.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        What they agree on.
+    target : Path
+        A new directory, for ``party-0``, ``party-1`` and so on; the last is the analyst's, if there is one.
+    addresses : sequence of (host, port)
+        Where each party listens.
+    called : str
+        What the folders are called in the place of ``party``.
+    certificates : sequence of bytes, optional
+        The parties' own certificates (PEM), in party order, which all folders then pin, and no key is made: each party
+        adds its party.crt and party.key. By default an authority of this process makes all keys, for a day.
+    place : callable
+        ``place(folders)`` puts in what else the parties need, such as their shares.
+    """
+    for name, given in (("addresses", addresses), ("certificates", certificates)):
+        if given is not None and len(given) != agreement.parties:
+            raise InputError(f"{name}: {len(given)} given, {agreement.parties} expected: one for each party")
+    agreement = dataclasses.replace(agreement, connect_deadline=BY_HAND_SECONDS)
+    names = [f"{called}-{party}" for party in range(agreement.parties)]
+    with whole_directory(target) as partial:
+        folders = [partial / name for name in names]
+        _write_folders(agreement, dict(enumerate(folders)), addresses, certificates)
+        place(folders)
+    return [target / name for name in names]
+
+
+def _write_folders(
+    agreement: Agreement,
+    folders: Mapping[int, Path],
+    addresses: Sequence[Address],
+    certificates: Sequence[bytes] | None = None,
+    **own: Any,
+) -> None:
+    """Make a private folder for each party, with its settings and its identity."""
+    authority = Authority()
+    for party, folder in folders.items():
+        settings = agreement.settings(party, addresses, **own)
+        folder.mkdir(mode=0o700)
+        if certificates is None:
+            authority.issue(folder, party)
+        else:
+            pin(folder, certificates)
+        write_settings(folder, settings)
+
+
+def require_prepared(folder: Path, number: int | None, program: str) -> PartySettings:
+    """Return the settings of a prepared folder; refuse one for another party or program, and any simulation.
+
+    Whoever prepared the folder wrote its settings; `number` and `program` are what this process was given itself. None
+    stands for any number, where nobody takes part in anything.
+    """
+    settings = read_settings(folder)
+    settings.refuse_simulation(is_simulation(settings.arguments))
+    expected = settings.party if number is None else number
+    if (settings.party, settings.program) != (expected, program):
+        raise InputError(
+            f"folder: {str(folder)!r} given, of party {settings.party} of {printable(settings.program, 100)}, one of "
+            f"party {expected} of {program} expected"
+        )
+    return settings
+
+
+def join(folder: Path, number: int, program: str, source: msgspec.Struct) -> Outcome | None:
+    """Take part in a prepared run in a process of its own, since MPyC takes over argument list and event loop.
+
+    Parameters
+    ----------
+    folder : Path
+        What `require_prepared` has accepted for this number and this program.
+    number, program : int, str
+        What the user's own command names.
+    source : Struct
+        Where the party's rows are, of which the folder's preparer knows nothing.
+
+    Raises
+    ------
+    DpmpcError
+        Why this party failed.
+    """
+    for name in (OUTCOME_FILE, LOG_FILE):  # also where whoever prepared the folder has put a link
+        (folder / name).unlink(missing_ok=True)
+    with open(os.open(folder / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as log:
+        return _take_part(folder, number, program, source, log)
+
+
+def join_alone(
+    agreement: Agreement,
+    folder: Path,
+    number: int,
+    addresses: Sequence[Address],
+    identity: Path,
+    certificates: Sequence[bytes],
+    source: msgspec.Struct,
+) -> None:
+    """Take part in a run that nobody has prepared: each party has its own identity, and the same certificates.
+
+    Parameters
+    ----------
+    agreement : Agreement
+        The same at all parties.
+    folder : Path
+        A new folder, for the time of the run.
+    number : int
+        Of this party.
+    addresses : sequence of (host, port)
+        Where each party listens.
+    identity : Path
+        A folder with this party's own party.key and party.crt.
+    certificates : sequence of bytes
+        Of all parties (PEM), in their order.
+    source : Struct
+        What this party alone reads.
+
+    Raises
+    ------
+    DpmpcError
+        Why this party failed.
+    """
+    agreement = dataclasses.replace(agreement, connect_deadline=BY_HAND_SECONDS)
+    _write_folders(agreement, {number: folder}, addresses, certificates)
+    for name in (CERTIFICATE_FILE, KEY_FILE):
+        write_private(folder / name, read_bytes(identity / name, largest=1 << 16))
+    _take_part(folder, number, agreement.program, source, None)
+
+
+def _take_part(
+    folder: Path, number: int, program: str, source: msgspec.Struct, log: IO[bytes] | None
+) -> Outcome | None:
+    """Run the process of a party; its messages go to a log, or to standard error where there is none."""
+    write_source(folder, source)
+    status = _run_to_its_end([sys.executable, "-P", "-m", "dpmpc.parties.network.party", str(folder), program], log)
+    outcome = read_outcome(folder)
+    last_words = "" if log is None else f"see {folder / LOG_FILE}"
+    error = root_cause([Ending(number, status, outcome, last_words=last_words)])
+    if error is not None:
+        raise error
+    return outcome
+
+
+def _run_to_its_end(command: Sequence[str], log: IO[bytes] | None) -> int:
+    """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
+    with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log) as child:
+        before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
+        try:
+            return child.wait()
+        except BaseException:
+            child.kill()
+            raise
+        finally:
+            signal.signal(signal.SIGTERM, before)

@@ -1,5 +1,0 @@
-"""From a specification to a task, before any data: noise, modulus, bytes, expected error, advice."""
-
-from dpmpc.planning.designing import design
-
-__all__ = ["design"]

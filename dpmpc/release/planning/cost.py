@@ -1,0 +1,227 @@
+"""What a release costs all servers: bytes, core-seconds and money, before any data, from measured slopes.
+
+A server's work grows in proportion to the clients: it reads its share, or expands it from a key, and adds each word to
+s rows of the sketch. `MEASURED` holds the slopes of one machine; `python -m bench scale` measures another.
+
+Promised: bytes of payload, exactly. Not promised: seconds and money beyond their order of magnitude. Set-up, framing,
+uploads, ids, memory, the clients' own work and the noise are not counted (`NOT_COUNTED`). An addition costs less than
+`Slopes.add` in a sum or a Rademacher sketch, and more where the k * width sums do not fit in the cache. Keys are taken
+to be one for the batch, as `dpmpc.release.client.share_batch` draws them: a key for each client costs more to expand.
+Where clients prove what they share, a server's work on a report is taken to grow in proportion to its words, from a
+start that is hashing and the joint randomness (bench/results/proving.md).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+from dpmpc.base.arguments import require_finite
+from dpmpc.base.errors import InputError
+from dpmpc.base.randomness import KEY_BYTES
+from dpmpc.linear.proving.circuit import Circuit
+from dpmpc.linear.proving.joint import BLIND_BYTES, PART_BYTES
+from dpmpc.linear.proving.noise import ProvedNoise
+from dpmpc.privacy.task import Task
+
+WORD_BYTES = 8
+GIGABYTE = 1e9
+DAYS_OF_A_MONTH = 30.0
+NOT_COUNTED = (
+    "what a collection takes beside this: HTTP, opening seals, storing and comparing ids, which for proved reports is "
+    "up to 86 times the core-seconds, and some 157 bytes of memory a report at each server"
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class Slopes:
+    """Seconds of one core.
+
+    Parameters
+    ----------
+    read : float
+        To read a byte of a share from a file.
+    expand : float
+        To expand a byte of a share from a key.
+    add : float
+        To draw the public matrix and add a word to one row of the sketch.
+    check, check_word : float
+        To check the proof of a report, and more for each word of its record.
+    """
+
+    read: float
+    expand: float
+    add: float
+    check: float = 8.0e-6
+    check_word: float = 6.7e-9
+
+
+# `python -m bench scale` on an AMD EPYC with AES and AVX2 instructions (bench/results/scale.md), and `python -m bench
+# proving` on the same machine (bench/results/proving.md).
+MEASURED = Slopes(read=2.3e-10, expand=1.3e-10, add=3.0e-10)
+
+
+@dataclasses.dataclass(frozen=True)
+class Prices:
+    """What a cloud charges, in one currency; by default AWS, us-east-1: m5 on demand, S3 standard, transfer out.
+
+    Parameters
+    ----------
+    core_hour : float
+        One core for an hour.
+    gigabyte_month : float
+        10^9 bytes stored for 30 days.
+    gigabyte_sent : float
+        10^9 bytes that leave a server; what arrives is free.
+    currency : str
+        Its name.
+    """
+
+    core_hour: float = 0.048
+    gigabyte_month: float = 0.023
+    gigabyte_sent: float = 0.09
+    currency: str = "USD"
+
+    def __post_init__(self) -> None:
+        for name in ("core_hour", "gigabyte_month", "gigabyte_sent"):
+            require_finite(name, getattr(self, name), 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Workload:
+    """What the cost of a release depends on.
+
+    Parameters
+    ----------
+    clients, copies, width : int
+        Shape of a server's share.
+    rows, sparsity : int
+        k and s.
+    servers : int
+        M.
+    seeded : bool
+        Whether all servers but one get 16-byte keys for shares.
+    proof : Circuit, optional
+        What clients prove; each server then gets the hashes of all shares, too, and the last one the proof. With Shamir
+        shares all servers get words, and so the proof.
+    noise : ProvedNoise, optional
+        What servers prove of noise that they deal among one another.
+    """
+
+    clients: int
+    copies: int
+    width: int
+    rows: int
+    sparsity: int
+    servers: int
+    seeded: bool = True
+    proof: Circuit | None = None
+    noise: ProvedNoise | None = None
+
+    @classmethod
+    def of(cls, task: Task) -> Workload:
+        """Return the workload of a task."""
+        return cls(
+            *task.share_shape,
+            rows=task.sketch.rows,
+            sparsity=task.sketch.sparsity,
+            servers=task.trust.servers,
+            seeded=task.sharing == "additive",
+            proof=None if task.proofs is None else task.proofs.circuit,
+            noise=task.dealt_noise if task.noise_is_dealt else None,
+        )
+
+    @property
+    def share_bytes(self) -> int:
+        """Bytes of a client's share that is not a key."""
+        if self.proof is not None:
+            return BLIND_BYTES + PART_BYTES * self.servers + WORD_BYTES * self.proof.words
+        return WORD_BYTES * self.copies * self.width
+
+    @property
+    def other_bytes(self) -> int:
+        """Bytes of a client's share at each of the servers but the last."""
+        if not self.seeded:
+            return self.share_bytes
+        return KEY_BYTES + (0 if self.proof is None else PART_BYTES * self.servers)
+
+    @property
+    def peer_bytes(self) -> int:
+        """Bytes that a server sends to each other one to check the proofs of all reports, and to deal noise."""
+        if self.proof is None:
+            return 0
+        to_each = self.clients * self.proof.message_bytes
+        if self.noise is not None:
+            circuit = self.noise.circuit
+            dealt = BLIND_BYTES + PART_BYTES * self.servers + WORD_BYTES * circuit.words
+            to_each += self.noise.blocks * (dealt + self.servers * circuit.message_bytes)
+        return to_each
+
+    @property
+    def verification_bytes(self) -> int:
+        """Bytes that all servers send one another to check the proofs of all reports, and to deal noise."""
+        return self.servers * (self.servers - 1) * self.peer_bytes
+
+
+@dataclasses.dataclass(frozen=True)
+class ReleaseCost:
+    """What all servers spend on one release.
+
+    Attributes
+    ----------
+    uploaded_bytes : int
+        From all clients to all servers; as much is stored until the release.
+    sent_bytes : int
+        From all servers to the analyst; with proofs, what they send one another to check them as well.
+    last_core_s, other_core_s, core_s : float
+        Core-seconds of the server that reads its share, of each other one, and of all.
+    compute, storage, transfer, total : float
+        Money, in the currency of the prices.
+    """
+
+    uploaded_bytes: int
+    sent_bytes: int
+    last_core_s: float
+    other_core_s: float
+    core_s: float
+    compute: float
+    storage: float
+    transfer: float
+    total: float
+
+
+def estimate(
+    work: Workload, *, slopes: Slopes = MEASURED, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
+) -> ReleaseCost:
+    """Return what a release costs.
+
+    Parameters
+    ----------
+    work : Workload
+        Its size.
+    slopes : Slopes
+        Of the servers' machines.
+    prices : Prices, optional
+        Of the servers' clouds; by default the list prices of `Prices`.
+    days : float
+        How long shares are stored.
+    """
+    require_finite("days", days, 0)
+    prices = prices or Prices()
+    uploaded = work.clients * (work.share_bytes + (work.servers - 1) * work.other_bytes)
+    sent = work.servers * WORD_BYTES * work.rows * work.width + work.verification_bytes
+    adding = slopes.add * work.clients * work.sparsity * work.width
+    if work.proof is not None:
+        adding += work.clients * (slopes.check + slopes.check_word * work.proof.words)
+    last = slopes.read * work.clients * work.share_bytes + adding
+    other = slopes.expand * work.clients * work.share_bytes + adding if work.seeded else last
+    core_s = last + (work.servers - 1) * other
+    compute = prices.core_hour * core_s / 3600
+    storage = prices.gigabyte_month * uploaded / GIGABYTE * days / DAYS_OF_A_MONTH
+    transfer = prices.gigabyte_sent * sent / GIGABYTE
+    total = compute + storage + transfer
+    if not math.isfinite(total):
+        raise InputError(
+            f"prices, days: {prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
+        )
+    return ReleaseCost(uploaded, sent, last, other, core_s, compute, storage, transfer, total)

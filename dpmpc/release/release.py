@@ -1,0 +1,430 @@
+"""A release: the opened noisy sums with everything public about them.
+
+What is in a `Release` may be published. Whatever is computed from it is post-processing and costs no further
+privacy. The file form (`dpmpc.release.release_file`) holds the task and the sums, int64; loading recomputes the
+guarantee from the task, so that a file cannot claim more than its noise gives.
+"""
+
+from __future__ import annotations
+
+import abc
+import dataclasses
+import functools
+import math
+import os
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.errors import InputError
+from dpmpc.base.notebook import facts_html
+from dpmpc.base.storage.files import whole
+from dpmpc.data import Schema
+from dpmpc.linear.contributions import Rows, SecondMoments
+from dpmpc.linear.contributions.contribution import WeightedMoments
+from dpmpc.privacy import Guarantee
+from dpmpc.privacy.task import LONGEST_CHECK, Task
+from dpmpc.release import release_file
+from dpmpc.release.results.description import Description, describe_moments
+
+RELEASE_FILE = "release.dpmpc"
+_CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
+
+
+class GramSource(abc.ABC):
+    """What estimators of second moments read of a task, in whichever form it was opened."""
+
+    task: Task
+    opened: bool = True  # whether the servers opened what is read, and not only products of it
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client."""
+        return self.task.guarantee
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """Public bounds of the columns, without a weight."""
+        return self.task.statistic.analysed(self.task.schema)
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows have weights, or lack values and weigh nothing: then the sum of the weights is noisy."""
+        return isinstance(self.task.statistic, WeightedMoments)
+
+    @property
+    def summed(self) -> bool:
+        """Whether second moments were summed, and not rows sketched."""
+        return isinstance(self.task.statistic, SecondMoments)
+
+    @functools.cached_property
+    def total(self) -> float:
+        """What sums are divided by: n, or the noisy sum of the weights in units of the largest, and at least 1."""
+        return float(self.gram().matrix[0, 0]) if self.weighted else float(self.clients)
+
+    @property
+    def total_variance(self) -> float:
+        """Variance of the noise in `total`: 0 where it is n."""
+        return float(self.noise_variance[0]) if self.weighted else 0.0
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Names of the columns."""
+        return self.schema.names
+
+    @property
+    def clients(self) -> int:
+        """Number of clients, public and exact: of all rows, whether complete or not."""
+        return self.task.clients
+
+    @property
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the noise in each row's entries, float64 (k,), in the units of the scaled, normalised sketch."""
+        return self.task.noise_variance
+
+    @abc.abstractmethod
+    def gram(self) -> NoisyGram:
+        """Return the noisy Gram matrix of (1, z), in normalised units."""
+
+    @abc.abstractmethod
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
+
+    def select(self, columns: Sequence[str]) -> GramSource:
+        """Return some of the columns, in the order given, as estimators read them: post-processing."""
+        return self if tuple(columns) == self.columns else SelectedColumns(self, self.schema.select(columns))
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class Release(GramSource):
+    """A noisy linear sketch of the clients' contributions.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts.
+    sums : ndarray of int64, shape (k, width)
+        The opened sums: the unscaled public matrix applied to the encoded contributions, plus noise. Exact integers.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import Budget, ReleaseSpec, Schema, design, simulate
+    >>> rows = np.random.default_rng(0).uniform(0, 100, (20_000, 2))
+    >>> spec = ReleaseSpec(
+    ...     schema=Schema.from_pair(["age", "hours"], (0, 100)), clients=len(rows), budget=Budget(1.0, 1e-6)
+    ... )
+    >>> release = simulate(design(spec), rows)
+    >>> release.columns, release.clients
+    (('age', 'hours'), 20000)
+    >>> print(str(release.guarantee).splitlines()[0])
+    (1, 1e-06)-differential privacy for each of 20,000 clients
+    """
+
+    task: Task
+    sums: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        expected = (self.task.sketch.rows, self.task.width)
+        if self.sums.shape != expected or self.sums.dtype != np.int64:
+            raise InputError(f"sums: {self.sums.dtype} {self.sums.shape} given, int64 {expected} expected")
+
+    @property
+    def unit(self) -> float:
+        """Value of one integer unit of `sums` in the scaled, normalised sketch: scale / 2^f."""
+        return self.task.unit
+
+    @functools.cached_property
+    def sketch(self) -> NDArray[np.float64]:
+        """S Z + noise, float64 (k, width), scaled by 1/sqrt(s), in normalised units (columns mapped to [-1, 1])."""
+        return np.asarray(self.sums * self.task.units, dtype=np.float64)
+
+    @functools.cached_property
+    def ones(self) -> NDArray[np.float64]:
+        """S applied to the all-ones column, float64 (k,): the intercept's column, public and free of noise."""
+        return self.task.sketch.column_sums()
+
+    def gram(self) -> NoisyGram:
+        """Return the noisy Gram matrix of (1, z) that every estimator of second moments reads.
+
+        Raises
+        ------
+        InputError
+            If neither rows nor second moments were released.
+        """
+        if not isinstance(self.task.statistic, Rows | SecondMoments):
+            raise InputError(f"release: of {self.task.statistic.name} given, of rows or second moments expected")
+        if isinstance(self.task.statistic, SecondMoments):
+            matrix = self.task.statistic.gram(self.sketch[0], len(self.columns), self.clients)
+            return self.noisy(matrix, self.columns)
+        return NoisyGram.of_rows(self.ones, self.sketch, self.noise_variance, self.columns)
+
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
+        if isinstance(self.task.statistic, SecondMoments):
+            return NoisyGram.of_sums(matrix, float(self.noise_variance[0]), columns)
+        return NoisyGram.of_product(matrix, self.noise_variance, columns)
+
+    def describe(self, *, of: str = "population") -> Description:
+        """Return means, standard deviations and correlations with standard errors; costs no privacy.
+
+        Parameters
+        ----------
+        of : {"population", "sample"}
+            What standard errors cover: sampling and noise, or the noise alone.
+
+        Raises
+        ------
+        InputError
+            If something else than second moments was released.
+        """
+        if not isinstance(self.task.statistic, SecondMoments):
+            raise InputError(f"release: of {self.task.statistic.name} given, of second moments expected (sketch='sum')")
+        variance = float(self.noise_variance[0])
+        return describe_moments(
+            self.gram().matrix, variance, self.schema, self.clients, of, total_variance=self.total_variance
+        )
+
+    def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
+        """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
+        header = release_file.Header(self.task.to_dict(), self.guarantee.to_dict())
+        with whole(path) as file:
+            release_file.write(file, header, self.sums, beside)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], *, longest: float = LONGEST_CHECK) -> Release:
+        """Read a release from a file and recompute its guarantee.
+
+        Parameters
+        ----------
+        path : path
+            The file.
+        longest : float
+            Seconds that the recomputation may take, by the estimate of `Task.check_seconds`.
+
+        Raises
+        ------
+        InputError
+            If the file is not a release, claims another guarantee than its public facts give, or would take longer.
+        GuaranteeError
+            If its noise does not give the guarantee that it claims.
+        """
+
+        def build(header: release_file.Header, sums: release_file.SumsReader) -> Release:
+            task = Task.from_dict(header.task)
+            opened = sums((task.sketch.rows, task.width), np.int64)
+            task.require_checkable(longest).verify()
+            return cls(task, opened)
+
+        return release_file.read(path, "release file", build)
+
+    def __repr__(self) -> str:
+        rows, width = self.sums.shape
+        guarantee = self.guarantee
+        return (
+            f"<Release of {self.clients:,} clients: {self.task.sketch.family} {rows} x {width} of "
+            f"{self.task.statistic.name}, epsilon={guarantee.epsilon:g}, delta={guarantee.delta:g}"
+            f"{', SIMULATION' if guarantee.simulation else ''}>"
+        )
+
+    def _repr_html_(self) -> str:
+        rows, width = self.sums.shape
+        sketch = self.task.sketch
+        facts = [
+            ("columns", ", ".join(self.columns)),
+            ("statistic", self.task.statistic.name),
+            ("public matrix", f"{sketch.family}, k = {sketch.rows}, s = {sketch.sparsity}"),
+            ("released", f"{rows:,} x {width:,} numbers"),
+            ("standard deviation of the noise", f"{math.sqrt(self.noise_variance.max()):.6g} in normalised units"),
+        ]
+        return facts_html(f"Release of {self.clients:,} clients", facts, self.guarantee._repr_html_())
+
+
+@dataclasses.dataclass(frozen=True, eq=False)
+class GramRelease(GramSource):
+    """The Gram matrix of a noisy sketch of rows that was never opened.
+
+    Estimators that read `gram` fit it like a `Release`. It was computed from what a `Release` of the same task would
+    have shown, so the task's guarantee holds for it, if all servers followed the protocol.
+
+    Parameters
+    ----------
+    task : Task
+        The public facts; rows are sketched.
+    products : ndarray of int64, shape (p + 1, p + 1)
+        A^T A for A = [S 1, S Z + noise], unscaled: exact integers.
+    """
+
+    task: Task
+    products: NDArray[np.int64]
+    opened = False
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client by servers that multiplied inside MPyC."""
+        return self.task.unopened_guarantee
+
+    def __post_init__(self) -> None:
+        side = len(self.task.schema) + 1
+        if self.products.shape != (side, side) or self.products.dtype != np.int64:
+            given = f"{self.products.dtype} {self.products.shape}"
+            raise InputError(f"products: {given} given, int64 {(side, side)} expected")
+
+    def gram(self) -> NoisyGram:
+        """Return the noisy Gram matrix of (1, z), in normalised units."""
+        units = np.array([self.task.sketch.scale, *[self.task.unit] * len(self.columns)])
+        return self.noisy(self.products.astype(np.float64) * np.outer(units, units), self.columns)
+
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
+        return NoisyGram.of_product(matrix, self.noise_variance, columns)
+
+
+class SelectedColumns(GramSource):
+    """Some columns of a release, as estimators read them.
+
+    Parameters
+    ----------
+    source : GramSource
+        The whole release, whose task and guarantee hold.
+    chosen : Schema
+        The bounds of the chosen columns.
+    """
+
+    def __init__(self, source: GramSource, chosen: Schema):
+        self.task = source.task
+        self.source = source
+        self.opened = source.opened
+        self._chosen = chosen
+
+    @functools.cached_property
+    def schema(self) -> Schema:
+        """Public bounds of the chosen columns."""
+        return self._chosen
+
+    @property
+    def guarantee(self) -> Guarantee:
+        """What is promised to each client, by the whole release."""
+        return self.source.guarantee
+
+    @property
+    def ones(self) -> NDArray[np.float64]:
+        """S applied to the all-ones column; of opened rows."""
+        return self._opened.ones
+
+    @property
+    def sketch(self) -> NDArray[np.float64]:
+        """The chosen columns of the noisy sketch; of opened rows."""
+        return self._opened.sketch[:, self._places]
+
+    def gram(self) -> NoisyGram:
+        """Return the part of the noisy Gram matrix that belongs to (1, the chosen columns)."""
+        used = [0, *(place + 1 for place in self._places)]
+        return self.noisy(self.source.gram().matrix[np.ix_(used, used)], self.columns)
+
+    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+        """Say how noisy a part of the Gram matrix is."""
+        return self.source.noisy(matrix, columns)
+
+    @property
+    def summed(self) -> bool:
+        """Whether second moments were summed, and not rows sketched."""
+        return self.source.summed
+
+    @property
+    def weighted(self) -> bool:
+        """Whether the sum that others are divided by is noisy."""
+        return self.source.weighted
+
+    @property
+    def noise_variance(self) -> NDArray[np.float64]:
+        """Variance of the noise in each row's entries, float64 (k,)."""
+        return self.source.noise_variance
+
+    @property
+    def _opened(self) -> Release:
+        if not isinstance(self.source, Release) or not isinstance(self.source.task.statistic, Rows):
+            raise InputError(f"release: {self.source!r} given, opened rows expected")
+        return self.source
+
+    @property
+    def _places(self) -> list[int]:
+        return [self.source.schema.index(name) for name in self.columns]
+
+
+@dataclasses.dataclass(frozen=True)
+class NoisyGram:
+    """The Gram matrix of (1, z), as a release shows it.
+
+    Attributes
+    ----------
+    matrix : ndarray of float64, shape (p + 1, p + 1)
+        Symmetric; row and column 0 belong to the intercept.
+    columns : tuple of str
+        Names of the other rows and columns.
+    bias : float
+        Expected excess of the diagonal entries of the columns over the truth.
+    fluctuation : float
+        Size of the noise in operator norm, about its expectation.
+    """
+
+    matrix: NDArray[np.float64]
+    columns: tuple[str, ...]
+    bias: float
+    fluctuation: float
+
+    @classmethod
+    def of_rows(
+        cls,
+        ones: NDArray[np.float64],
+        rows: NDArray[np.float64],
+        noise_variance: NDArray[np.float64],
+        columns: tuple[str, ...],
+    ) -> NoisyGram:
+        """Multiply noisy rows (k, p), beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
+        extended = np.column_stack([ones, rows])
+        return cls.of_product(extended.T @ extended, noise_variance, columns)
+
+    @classmethod
+    def of_product(
+        cls, matrix: NDArray[np.float64], noise_variance: NDArray[np.float64], columns: tuple[str, ...]
+    ) -> NoisyGram:
+        """Take the product of the extended rows, where that is at hand and the rows are not."""
+        length, width = len(noise_variance), len(columns)
+        largest = float(noise_variance.max())
+        return cls(
+            matrix,
+            columns,
+            bias=float(noise_variance.sum()),
+            fluctuation=largest * (2 * math.sqrt(length * width) + width),
+        )
+
+    @classmethod
+    def of_sums(cls, matrix: NDArray[np.float64], variance: float, columns: tuple[str, ...]) -> NoisyGram:
+        """Take summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
+
+        A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
+        """
+        return cls(matrix, columns, bias=0.0, fluctuation=math.sqrt(variance / 2) * 2 * math.sqrt(len(columns) + 1))
+
+    def smallest_eigenvalue(self, target: int, *, fit_intercept: bool) -> float:
+        """Return that of the features' Gram matrix, after the intercept has been projected out where there is one."""
+        features = [column for column in range(1, len(self.matrix)) if column != target + 1]
+        block = self.matrix[np.ix_(features, features)]
+        if fit_intercept:
+            block = block - np.outer(self.matrix[features, 0], self.matrix[features, 0]) / self.matrix[0, 0]
+        return float(np.linalg.eigvalsh(block)[0])
+
+    def debiased(self, target: int, *, fit_intercept: bool) -> NoisyGram:
+        """Take the noise's expectation off the diagonal where that is safe for predicting `target`; else return self.
+
+        Safe is a smallest eigenvalue that clearly exceeds the noise's fluctuation (docs/mathematics.md, section 4).
+        """
+        lowest = self.smallest_eigenvalue(target, fit_intercept=fit_intercept)
+        if self.bias == 0 or lowest - self.bias < _CLEARLY * self.fluctuation:
+            return self
+        matrix = self.matrix.copy()
+        columns = np.arange(1, len(matrix))
+        matrix[columns, columns] -= self.bias
+        return dataclasses.replace(self, matrix=matrix, bias=0.0)

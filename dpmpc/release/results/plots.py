@@ -1,0 +1,479 @@
+"""Plots of plain numbers in the look of a report; the text beside each says the same."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from dpmpc.release.results.drawing import COLOURS, figure, figures, inline, short
+from dpmpc.release.results.number_tables import NumberTable
+
+MOST_BARS = 25  # of the columns in a plot; the tables have all
+MOST_COMPONENTS = 3
+NORMAL_95 = 1.959963984540054  # quantile of the normal distribution for 95 %
+_MOST_LOG = 30.0  # a ratio beyond is drawn at the end of the scale
+_TOLD, _DEEPEST = 2.0, 8.0  # standard errors from which a cell of a heat map has a colour, and the deepest one
+_MOST_LETTERS = 30  # of names side by side under a plot
+_ROW, _MARGIN = 0.27, 0.8  # inches
+_CURVE_COLOURS = ("blue", "orange", "green", "purple", "sand", "sky")
+_RATIOS, _FEW_RATIOS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), 20.0  # marks of ratios that are near each other
+_AT_RISK = 6  # times under a survival curve
+PHASES = {"set-up": "setup_s", "verify": "verify_s", "read": "read_s", "transform": "transform_s", "open": "open_s"}
+_PHASE_COLOURS = {"verify": "green", "read": "sky", "transform": "blue", "open": "orange", "waiting": "line"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Plot:
+    """A plot of a page."""
+
+    title: str  # what is to be seen, and how to read it
+    caption: str
+    svg: Markup  # the drawing
+
+
+@dataclasses.dataclass(frozen=True)
+class Effects:
+    """Coefficients of a regression as a plot shows them: each across the public bounds of its column."""
+
+    target: str
+    spans: Mapping[str, float]  # column -> length of its public bounds
+    values: Mapping[str, float]  # column -> coefficient
+    intervals: Mapping[str, Sequence[float]]  # column -> lower and upper end; empty where there are none
+    level: float  # of the intervals
+    ratio: str | None = None  # what exp(coefficient) is the ratio of, where that is what is shown
+    unpenalised: bool = False  # whether a penalty was left out
+
+    def plot(self) -> Plot:
+        """Plot the effects of all features, with intervals where they are finite; ratios on a log scale."""
+        names = sorted(self.values, key=lambda name: -abs(self.values[name] * self.spans[name]))[:MOST_BARS]
+        unit = f"units of {short(self.target)}" if self.ratio is None else f"{self.ratio} ratio"
+        with figure(_MARGIN + _ROW * len(names)) as drawn:
+            axis = drawn.subplots()
+            axis.axvline(self._shown(0.0), color=COLOURS["muted"], linewidth=0.9)
+            if self.ratio is not None:
+                axis.set_xscale("log")
+            for row, name in enumerate(names):
+                if name in self.intervals:
+                    ends = [self._shown(end * self.spans[name]) for end in self.intervals[name]]
+                    axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+                axis.plot(self._of(name), row, "o", color=COLOURS["blue"], markersize=5.5)
+            _name_rows(axis, names)
+            if self.ratio is None:
+                _label_values(axis, "")
+            else:
+                axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
+                axis.xaxis.set_minor_formatter(lambda value, _: "")
+                low, high = axis.get_xlim()
+                if high / low < _FEW_RATIOS:  # powers of ten alone would leave one mark or two
+                    axis.set_xticks([mark for mark in _RATIOS if low <= mark <= high])
+                axis.grid(axis="x")
+            drawn.supxlabel(unit if self.ratio is None else f"{unit}, log scale", fontsize=10)
+            said = "; ".join(f"{name} {figures(self._of(name))}" for name in names)
+            title = (
+                "Effects of the features" if self.ratio is None else f"{self.ratio.capitalize()} ratios of the features"
+            )
+            svg = inline(drawn, "effects", title, f"In {unit}: {said}." if self.ratio is None else f"{said}.")
+        bars = f" Bars: {100 * self.level:g}\u00a0% confidence intervals." if self.intervals else ""
+        rest = "" if len(names) == len(self.values) else f" The {len(names)} largest of {len(self.values)} are shown."
+        return Plot(f"Association with {self.target} (not causal)", f"{self._caption()}{bars}{rest}", svg)
+
+    def _caption(self) -> str:
+        if self.ratio is not None:
+            return (
+                f"By what factor the {self.ratio} of {self.target} change when one column goes from the lower to the "
+                "upper end of its public bounds."
+            )
+        penalty = " without penalty" if self.unpenalised else ""
+        return (
+            f"By how much the predicted {self.target} changes when one column goes from the lower to the upper end of "
+            f"its public bounds: its coefficient{penalty} times the length of the bounds, in units of {self.target}."
+        )
+
+    def _of(self, name: str) -> float:
+        return self._shown(self.values[name] * self.spans[name])
+
+    def _shown(self, effect: float) -> float:
+        return effect if self.ratio is None else math.exp(min(max(effect, -_MOST_LOG), _MOST_LOG))
+
+
+def components(rows: Sequence[Mapping[str, float]]) -> Plot:
+    """Plot the entries of the first components, side by side."""
+    shown = rows[:MOST_COMPONENTS]
+    names = list(shown[0])[:MOST_BARS]
+    with figure(_MARGIN + 0.3 + _ROW * len(names)) as drawn:
+        axes = drawn.subplots(1, len(shown), sharey=True, sharex=True, squeeze=False)[0]
+        for number, (axis, row) in enumerate(zip(axes, shown, strict=True), 1):
+            values = [row[name] for name in names]
+            shades = [COLOURS["blue"] if value >= 0 else COLOURS["orange"] for value in values]
+            axis.barh(range(len(names)), values, color=shades, height=0.62)
+            axis.axvline(0, color=COLOURS["muted"], linewidth=0.9)
+            axis.set_title(f"component {number}", fontsize=10, color=COLOURS["ink"])
+            axis.set_xlim(-1, 1)
+            axis.set_xticks([-1, 0, 1], ["−1", "0", "1"])
+            axis.grid(axis="x")
+            _name_rows(axis, names)
+        drawn.supxlabel("entry, no unit", fontsize=10)
+        said = "; ".join(
+            f"component {number}: " + ", ".join(f"{name} {figures(row[name])}" for name in names)
+            for number, row in enumerate(shown, 1)
+        )
+        svg = inline(drawn, "components", "Entries of the components", f"{said}.")
+    rest = "" if len(names) == len(shown[0]) else f" The first {len(names)} of {len(shown[0])} columns are shown."
+    more = "" if len(shown) == len(rows) else f" The first {len(shown)} of {len(rows)}."
+    return Plot(
+        "Directions that keep most",
+        "Each component is a direction of length 1 in the space of the columns mapped to [−1, 1]; columns with long "
+        f"bars of one colour go together. The sign of a whole component has no meaning.{more}{rest}",
+        svg,
+    )
+
+
+def estimate(value: float, error: float, unit: str) -> Plot:
+    """Plot one estimate and how far off it may be."""
+    with figure(1.25) as drawn:
+        axis = drawn.subplots()
+        for reach, width in ((NORMAL_95, 2.4), (1.0, 7.0)):
+            ends = [value - reach * error, value + reach * error]
+            axis.plot(
+                ends, [0, 0], color=COLOURS["sky" if width > 5 else "blue"], linewidth=width, solid_capstyle="butt"
+            )
+        axis.plot(value, 0, "o", color=COLOURS["blue"], markersize=7)
+        axis.set_yticks([])
+        axis.spines["left"].set_visible(False)
+        axis.set_xlim(value - 3 * error, value + 3 * error)
+        _label_values(axis, f"estimate, {unit}")
+        said = f"{figures(value, 6)}, standard error {figures(error)}, in {unit}."
+        svg = inline(drawn, "moment", "The estimate", said)
+    return Plot(
+        "The estimate", "Thick bar: one standard error to each side. Thin bar: 95\u00a0% confidence interval.", svg
+    )
+
+
+def intervals(title: str, caption: str, found: Mapping[str, tuple[float, float, float]], level: float) -> Plot:
+    """Plot estimates of one unit beside 0; each has a lower and an upper end."""
+    shown = dict(list(found.items())[:MOST_BARS])
+    with figure(_MARGIN + _ROW * len(shown)) as drawn:
+        axis = drawn.subplots()
+        axis.axvline(0.0, color=COLOURS["muted"], linewidth=0.9)
+        for row, (value, low, high) in enumerate(shown.values()):
+            axis.plot([low, high], [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(value, row, "o", color=COLOURS["blue"], markersize=5.5)
+        _name_rows(axis, list(shown))
+        _label_values(axis, "")
+        said = "; ".join(
+            f"{name} {figures(one[0])}, {figures(one[1])} to {figures(one[2])}" for name, one in shown.items()
+        )
+        svg = inline(drawn, "intervals", title, f"{said}.")
+    rest = "" if len(shown) == len(found) else f" The first {len(shown)} of {len(found)} are shown."
+    return Plot(title, f"{caption} Bars: {100 * level:g}\u00a0% confidence intervals.{rest}", svg)
+
+
+def spread(
+    name: str,
+    ends: Sequence[float],
+    parts: Sequence[float],
+    rows: Mapping[str, tuple[float, float, Sequence[float]]],
+    level: float,
+    *,
+    logarithmic: bool = False,
+) -> Plot:
+    """Plot a histogram, and below it, for each row, a box of the quartiles with the median and its interval."""
+    shown = dict(list(rows.items())[:MOST_BARS])
+    with figure(_MARGIN + 1.1 + _ROW * max(len(shown), 2)) as drawn:
+        top, axis = drawn.subplots(2, 1, sharex=True, height_ratios=(1.0, _ROW * max(len(shown), 2)))
+        widths = [high - low for low, high in itertools.pairwise(ends)]
+        densities = [part / width for part, width in zip(parts, widths, strict=True)]
+        top.bar(ends[:-1], densities, width=widths, align="edge", color=COLOURS["sky"], linewidth=0)
+        top.set_yticks([])
+        top.spines["left"].set_visible(False)
+        for row, (low, high, (value, lower, upper)) in enumerate(shown.values()):
+            axis.plot([low, high], [row, row], color=COLOURS["sky"], linewidth=7, solid_capstyle="butt")
+            axis.plot([lower, upper], [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(value, row, "o", color=COLOURS["blue"], markersize=5.5)
+        _name_rows(axis, list(shown))
+        if logarithmic:
+            axis.set_xscale("log")
+            marks = [ends[0] * (ends[-1] / ends[0]) ** (place / 3) for place in range(4)]
+            axis.set_xticks(marks, [figures(mark, 2) for mark in marks])
+            axis.set_xticks([], minor=True)
+            axis.grid(axis="x")
+        else:
+            _label_values(axis, "")
+        drawn.supxlabel(short(name), fontsize=10)
+        told = {label: row for label, row in shown.items() if math.isfinite(row[2][0])}
+        said = "; ".join(
+            f"{label} median {figures(middle[0])}, quartiles {figures(low)} and {figures(high)}"
+            for label, (low, high, middle) in told.items()
+        )
+        svg = inline(drawn, _identifier("spread", name), f"Distribution of {name}", f"{said or 'Nothing is told'}.")
+    return Plot(
+        f"Distribution of {name}",
+        "Above: all people. Below: median (dot) with its "
+        f"{100 * level:g}\u00a0% confidence interval (thin bar), and from quartile to quartile (thick bar). A row is "
+        "empty where the noise hides it.",
+        svg,
+    )
+
+
+def shares(name: str, rows: Mapping[str, tuple[float, float, float]], *, by: str | None, level: float) -> Plot:
+    """Plot percentages, each with the ends of its interval."""
+    shown = dict(list(rows.items())[:MOST_BARS])
+    with figure(_MARGIN + _ROW * max(len(shown), 2)) as drawn:
+        axis = drawn.subplots()
+        for row, (value, low, high) in enumerate(shown.values()):
+            axis.plot([low, high], [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(value, row, "o", color=COLOURS["blue"], markersize=5.5)
+        _name_rows(axis, list(shown))
+        _label_values(axis, "%")
+        said = "; ".join(f"{label} {figures(value)}" for label, (value, _, _) in shown.items() if math.isfinite(value))
+        svg = inline(drawn, _identifier("shares", name), f"Shares of {name}", f"In per cent: {said or 'nothing'}.")
+    rest = "" if len(shown) == len(rows) else f" The first {len(shown)} of {len(rows)} are shown."
+    return Plot(
+        f"Shares of {name}",
+        f"Per cent of the people{'' if by is None else f' in each group of {by}'}, with {100 * level:g}\u00a0% "
+        f"confidence intervals. A row is empty where the noise hides it.{rest}",
+        svg,
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """A survival curve up to where it is told, and how many people are at risk from the start and from each step on."""
+
+    name: str
+    times: Sequence[float]
+    survival: Sequence[float]
+    band: Sequence[Sequence[float]]  # lower and upper ends
+    at_risk: Sequence[float]
+    error: float  # the largest standard error of these numbers
+
+
+def survival(name: str, curves: Sequence[Steps], ends: tuple[float, float], level: float) -> Plot:
+    """Plot survival curves with their bands, where each ends, and below them the people at risk."""
+    shown = curves[: len(_CURVE_COLOURS)]
+    with figure(2.7 + 0.24 * len(shown)) as drawn:
+        axis = drawn.subplots()
+        for curve, colour in zip(shown, _CURVE_COLOURS, strict=False):
+            times, values = [ends[0], *curve.times], [1.0, *curve.survival]
+            lower, upper = ([1.0, *side] for side in curve.band)
+            axis.fill_between(times, lower, upper, step="post", color=COLOURS[colour], alpha=0.18, linewidth=0)
+            axis.step(times, values, where="post", color=COLOURS[colour], linewidth=1.8, label=short(curve.name))
+            if times[-1] < ends[1]:
+                axis.plot(times[-1], values[-1], "|", color=COLOURS[colour], markersize=11, markeredgewidth=2)
+        axis.set_xlim(*ends)
+        axis.set_ylim(0, 1.02)
+        axis.set_yticks([0, 0.25, 0.5, 0.75, 1], ["0", "25", "50", "75", "100"])
+        axis.set_ylabel("% without the event")
+        _label_values(axis, "", _AT_RISK - 1)
+        marks = [mark for mark in axis.get_xticks() if ends[0] <= mark <= ends[1]]
+        for row, (curve, colour) in enumerate(zip(shown, _CURVE_COLOURS, strict=False)):
+            for mark in marks:
+                axis.annotate(
+                    _at_risk(curve, mark),
+                    (mark, 0),
+                    xycoords=("data", "axes fraction"),
+                    xytext=(0, -32 - 15 * row),
+                    textcoords="offset points",
+                    ha="center",
+                    fontsize=9,
+                    color=COLOURS[colour],
+                )
+        drawn.supxlabel(short(name), fontsize=10)
+        if len(shown) > 1:
+            drawn.legend(loc="outside upper right", ncols=3, frameon=False, handlelength=1, handletextpad=0.4)
+        said = "; ".join(
+            f"{curve.name}: {figures(100 * curve.survival[-1])} % at {figures(curve.times[-1])}, where the curve ends"
+            for curve in shown
+        )
+        svg = inline(drawn, _identifier("survival", name), "Survival curves", f"{said}.")
+    rest = "" if len(shown) == len(curves) else f" The first {len(shown)} of {len(curves)} are shown."
+    noisy = figures(max(curve.error for curve in shown), 2)
+    return Plot(
+        "Survival curves",
+        f"Kaplan-Meier curves with {100 * level:g}\u00a0% bands, each of which covers its whole curve at once. Below "
+        f"the axis: people at risk, with noise of standard error {noisy} at most, and rounded. A curve that ends at a "
+        f"bar cannot be told from there on: too few people are at risk.{rest}",
+        svg,
+    )
+
+
+def _at_risk(curve: Steps, mark: float) -> str:
+    """Return the number at risk at a time, rounded to what the noise leaves of it, or a dash beyond the curve."""
+    if mark > curve.times[-1]:
+        return "–"
+    place = sum(time <= mark for time in curve.times)
+    unit = 10 ** max(math.floor(math.log10(curve.error)), 0) if curve.error > 0 else 1
+    return f"{max(round(curve.at_risk[place] / unit) * unit, 0):,}"
+
+
+def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Sequence[Sequence[float]]) -> Plot:
+    """Plot how far each count is from independence, in standard errors; empty within 2 of them."""
+    rows, columns = rows[:MOST_BARS], columns[:MOST_BARS]
+    marked: list[str] = []
+    with figure(_MARGIN + 0.2 + _ROW * len(rows)) as drawn:
+        axis = drawn.subplots()
+        for row, name in enumerate(rows):
+            for column, other in enumerate(columns):
+                value = values[row][column]
+                place, colour = (column - 0.5, row - 0.5), COLOURS["blue" if value > 0 else "orange"]
+                if abs(value) >= _TOLD:
+                    marked.append(f"{name}, {other} {figures(value, 2)}")
+                    depth = 0.25 + 0.6 * min((abs(value) - _TOLD) / (_DEEPEST - _TOLD), 1.0)
+                    axis.add_patch(_square(place, color=colour, alpha=depth, linewidth=0))
+                axis.add_patch(_square(place, fill=False, edgecolor=COLOURS["line"], linewidth=0.6))
+        _name_rows(axis, rows)
+        axis.set_xlim(-0.5, len(columns) - 0.5)
+        turned = 90 if len(columns) * max(len(short(name)) for name in columns) > _MOST_LETTERS else 0
+        axis.set_xticks(range(len(columns)), [short(name) for name in columns], rotation=turned)
+        axis.tick_params(axis="x", length=0)
+        axis.spines["bottom"].set_visible(False)
+        svg = inline(drawn, "departure", title, f"{'; '.join(marked) or 'No cell is beyond 2 standard errors'}.")
+    return Plot(
+        title,
+        "Blue: more people than if the two were independent; orange: fewer. Deeper: more standard errors, from 2 on; "
+        "empty within 2, as chance leaves 19 of 20 cells. The table has the numbers.",
+        svg,
+    )
+
+
+def _square(place: tuple[float, float], **look: Any) -> Any:
+    """Return a cell of a heat map."""
+    from matplotlib.patches import Rectangle
+
+    return Rectangle(place, 1.0, 1.0, **look)
+
+
+def _identifier(kind: str, name: str) -> str:
+    """Return what ids in a drawing begin with: letters and digits, other for each name."""
+    return f"{kind}-{name.encode().hex()}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Signal:
+    """Typical sizes (root mean square) of what was released, in its own units: columns mapped to [-1, 1], summed."""
+
+    entries: str  # what the numbers are, and in which unit
+    unit: str
+    noise: Mapping[str, float]  # name -> typical size of the noise
+    # name -> typical size of what is left without the noise, an estimate; 0 where nothing stands out
+    signal: Mapping[str, float]
+
+    @classmethod
+    def of_squares(cls, entries: str, unit: str, sizes: Mapping[str, tuple[float, float]]) -> Signal:
+        """Compare mean squares of what was released with the variance of the noise in it, by name."""
+        noise = {name: math.sqrt(variance) for name, (_, variance) in sizes.items()}
+        left = {name: math.sqrt(max(square - variance, 0.0)) for name, (square, variance) in sizes.items()}
+        return cls(entries, unit, noise, left)
+
+    def ratio(self, name: str) -> float:
+        """Return signal over noise."""
+        return self.signal[name] / self.noise[name] if self.noise[name] else math.inf
+
+    @property
+    def table(self) -> NumberTable:
+        """The sizes of noise and signal, a row for each name."""
+        return NumberTable(
+            "Sizes",
+            {
+                "noise": list(self.noise.values()),
+                "signal": list(self.signal.values()),
+                "signal / noise": [self.ratio(name) for name in self.signal],
+            },
+            list(self.signal),
+            notes=[f"Root mean square of the {self.entries}. What is left without the noise is an estimate."],
+        )
+
+
+def noise(found: Signal) -> Plot:
+    """Plot the size of the noise and of what is left without it, for each column."""
+    names = list(found.signal)[:MOST_BARS]
+    with figure(_MARGIN + 0.35 + _ROW * max(len(names), 2)) as drawn:
+        axis = drawn.subplots()
+        for row, name in enumerate(names):
+            size = found.signal[name] or math.nan
+            axis.plot([found.noise[name], size], [row, row], color=COLOURS["line"], linewidth=3, zorder=1)
+            axis.plot(
+                found.noise[name], row, "s", color=COLOURS["orange"], markersize=6, label="noise" if not row else None
+            )
+            axis.plot(size, row, "o", color=COLOURS["blue"], markersize=6.5, label="signal" if not row else None)
+        _name_rows(axis, names)
+        axis.set_xscale("log")
+        axis.xaxis.set_major_formatter(lambda value, _: figures(value, 1))
+        axis.xaxis.set_minor_formatter(lambda value, _: "")
+        sizes = [*found.noise.values(), *(value for value in found.signal.values() if value > 0)]
+        axis.set_xlim(10 ** math.floor(math.log10(min(sizes))) / 1.3, 10 ** math.ceil(math.log10(max(sizes))) * 1.3)
+        drawn.supxlabel(f"{found.unit}, log scale", fontsize=10)
+        axis.grid(axis="x")
+        drawn.legend(loc="outside upper right", ncols=2, frameon=False, handletextpad=0.2)
+        said = "; ".join(f"{name} {figures(found.ratio(name))}" for name in names)
+        svg = inline(drawn, "noise", "Signal over noise", f"Signal divided by noise: {said}.")
+    weakest = min(found.signal, key=found.ratio)
+    word = "The weakest" if len(found.signal) > 1 else "The signal"
+    tail = f" ({weakest})" if len(found.signal) > 1 else ""
+    return Plot(
+        "Noise against signal",
+        f"Root mean square of the {found.entries}: of the noise that was added, and of what is left without it. "
+        f"{word}{tail} is {figures(found.ratio(weakest), 2)} times the noise.",
+        svg,
+    )
+
+
+def timeline(servers: Sequence[Mapping[str, Any]]) -> Plot:
+    """Plot the seconds of each server, phase after phase."""
+    names = [f"server {entry['server']}" for entry in servers]
+    lengths = [phase_seconds(entry) for entry in servers]
+    with figure(_MARGIN + 0.35 + 0.34 * len(servers)) as drawn:
+        set_up, work = drawn.subplots(1, 2, sharey=True, width_ratios=(2, 3))
+        set_up.barh(range(len(servers)), [entry["set-up"] for entry in lengths], height=0.6, color=COLOURS["muted"])
+        begins = [0.0] * len(servers)
+        for phase, colour in _PHASE_COLOURS.items():
+            if not all(phase in entry for entry in lengths):
+                continue
+            values = [entry[phase] for entry in lengths]
+            work.barh(range(len(servers)), values, left=begins, height=0.6, color=COLOURS[colour], label=phase)
+            begins = [begin + value for begin, value in zip(begins, values, strict=True)]
+        for axis, unit, marks in ((set_up, "set-up, s", 2), (work, "then, s", 4)):
+            _name_rows(axis, names)
+            _label_values(axis, unit, marks)
+            axis.set_xlim(0, None)
+        drawn.legend(
+            loc="outside upper right", ncols=4, frameon=False, handlelength=1, columnspacing=1, handletextpad=0.4
+        )
+        said = "; ".join(
+            f"{name}: " + ", ".join(f"{phase} {figures(seconds)} s" for phase, seconds in entry.items())
+            for name, entry in zip(names, lengths, strict=True)
+        )
+        svg = inline(drawn, "timeline", "Seconds of each server", f"{said}.")
+    return Plot(
+        "Timeline of the servers",
+        "Wall-clock seconds. Set-up, on a scale of its own, ends when all are connected; waiting is the rest, most of "
+        "it for the others.",
+        svg,
+    )
+
+
+def phase_seconds(server: Mapping[str, Any]) -> dict[str, float]:
+    """Return the seconds of each phase, set-up first, and what is left of the time after set-up."""
+    seconds = {phase: float(server[field]) for phase, field in PHASES.items() if field in server}
+    worked = sum(seconds.values()) - seconds["set-up"]
+    return {**seconds, "waiting": max(float(server["total_s"]) - worked, 0.0)}
+
+
+def _name_rows(axis: Any, names: Sequence[str]) -> None:
+    """Name rows from top to bottom."""
+    axis.set_yticks(range(len(names)), [short(name) for name in names])
+    axis.set_ylim(len(names) - 0.4, -0.6)
+    axis.tick_params(axis="y", length=0)
+    axis.spines["left"].set_visible(False)
+
+
+def _label_values(axis: Any, unit: str, marks: int = 5) -> None:
+    axis.locator_params(axis="x", nbins=marks)
+    axis.xaxis.set_major_formatter(lambda value, _: figures(value, 6))
+    axis.set_xlabel(unit)
+    axis.grid(axis="x")

@@ -1,0 +1,323 @@
+"""Ledgers and spools whose bits change on the disk, and those of another version."""
+
+import contextlib
+import random
+import shutil
+import sqlite3
+
+import numpy as np
+import pytest
+
+from dpmpc.base.errors import SpoolError
+from dpmpc.base.randomness import Label
+from dpmpc.base.storage.database import CHAIN_START, first_difference, link, links
+from dpmpc.collect.store import spool_index, sqlite_store
+from dpmpc.collect.store.ledger import ReleaseLedger, State
+from dpmpc.collect.store.report_store import checksums
+from dpmpc.collect.upload.report_ids import ID_TYPE
+from support.collection_processes import DIGEST, batch, digest, open_spool, upload_of
+
+SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)
+IDS = [number.to_bytes(16, "big") for number in range(20)]
+FLIPS = 300  # in each file: with another bit of each byte in turn, and of a random choice of bytes in a long file
+
+
+def flips(content, count=FLIPS, seed=1):
+    """Yield the content with one bit changed, at places all over it."""
+    places = range(len(content))
+    if len(content) > count:
+        written = [place for place in places if content[place]]
+        draw = random.Random(seed)
+        places = sorted(set(draw.sample(written, min(count - 50, len(written)))) | set(draw.sample(places, 50)))
+    for place in places:
+        changed = bytearray(content)
+        changed[place] ^= 1 << (place % 8)
+        yield place, bytes(changed)
+
+
+def fill_ledger(folder):
+    """Make a ledger with an opened, an opening and a sealed release, in small pages."""
+    folder.mkdir(mode=0o700)
+    database = sqlite3.connect(folder / "ledger.sqlite")
+    database.execute("PRAGMA page_size = 512")
+    database.execute("VACUUM")
+    database.close()
+    (folder / "ledger.sqlite").chmod(0o600)
+    with ReleaseLedger(folder) as ledger:
+        for number, name in enumerate(("opened", "opening", "sealed")):
+            ledger.seal(digest(name), name, batch(*range(10 * number, 10 * number + 5)))
+        for name in ("opened", "opening"):
+            ledger.begin_opening(digest(name), SUMS)
+        ledger.finish(digest("opened"))
+        ledger.keep_seed(DIGEST, b"a seed")
+
+
+def ledger_says(folder):
+    """All that a server does by a ledger, from the scrub on."""
+    with ReleaseLedger(folder) as ledger:
+        ledger.scrub()
+        releases = [
+            (entry.manifest_digest, entry.manifest, entry.state, None if entry.sums is None else entry.sums.tolist())
+            for entry in ledger.releases()
+        ]
+        batches = [ledger.batch(digest(name)).tolist() for name in ("opened", "opening", "sealed")]
+        sums = [ledger.begin_opening(digest(name), SUMS + np.uint64(9)).tolist() for name in ("opened", "opening")]
+        begun = ledger.begun(batch(*range(40))).tolist()
+        return releases, batches, sums, begun, ledger.seed(DIGEST), ledger.seed(bytes(32))
+
+
+def test_any_flipped_bit_of_a_ledger_is_harmless_or_noticed(tmp_path):
+    fill_ledger(tmp_path / "ledger")
+    expected = ledger_says(tmp_path / "ledger")
+    file = tmp_path / "ledger" / "ledger.sqlite"
+    content = file.read_bytes()
+    noticed = 0
+    for place, changed in flips(content):
+        file.write_bytes(changed)
+        try:
+            assert ledger_says(tmp_path / "ledger") == expected, place
+        except SpoolError:
+            noticed += 1
+    assert noticed > FLIPS // 2
+
+
+@pytest.mark.parametrize(
+    ("statement", "named"),
+    [
+        ("UPDATE releases SET sums = zeroblob(96) WHERE number = 2", "number 2 of its 3 releases"),
+        ("UPDATE releases SET manifest = 'other' WHERE number = 1", "number 1 of its 3 releases"),
+        ("UPDATE releases SET state = 'sealed' WHERE number = 1", "number 1 of its 3 releases"),
+        ("DELETE FROM releases WHERE number = 3", "the number or the last one of its releases"),
+        ("DELETE FROM releases WHERE number = 1", "number 1 of its 2 releases"),
+        ("DELETE FROM head", "the number or the last one of its releases"),
+        ("UPDATE kept SET value = x'00'", "'dealing seed of collection .*' changed since it was kept"),
+        ("UPDATE kept SET name = 'other'", "names or hashes are not those that were sealed"),
+        ("DELETE FROM kept", "names or hashes are not those that were sealed"),
+        ("DELETE FROM kept_seal", "names or hashes are not those that were sealed"),
+        ("DROP TABLE kept_seal", "names or hashes are not those that were sealed"),
+        ("DROP TABLE kept", "names or hashes are not those that were sealed"),
+        ("DELETE FROM batches WHERE release = 1", "the reports of release"),
+        ("UPDATE batches SET ids = substr(ids, 17) WHERE release = 1", "the reports of release"),
+        ("UPDATE batches SET release = 2 WHERE release = 1", "the reports of release"),
+        ("UPDATE batches SET release = 9 WHERE release = 1", "the reports of release"),
+        ("INSERT INTO batches VALUES (9, 9, zeroblob(16))", "the release that reports belong to"),
+    ],
+)
+def test_a_damaged_ledger_says_what_is_damaged_and_what_to_do(tmp_path, statement, named):
+    fill_ledger(tmp_path / "ledger")
+    database = sqlite3.connect(tmp_path / "ledger" / "ledger.sqlite")
+    with database:
+        database.execute(statement)
+    database.close()
+    with pytest.raises(SpoolError, match=named) as caught, ReleaseLedger(tmp_path / "ledger") as ledger:
+        ledger.scrub()
+    assert "do not restore an older copy" in str(caught.value)
+
+
+def test_a_batch_whose_ids_changed_is_not_returned(tmp_path):
+    fill_ledger(tmp_path / "ledger")
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
+        ledger._database.execute("UPDATE batches SET ids = substr(ids, 17) WHERE release = 1")
+        for asked in (
+            lambda: ledger.batch(digest("opened")),
+            lambda: ledger.begun(batch(1)),
+            lambda: ledger.require_unreleased(batch(1)),
+            lambda: ledger.seal(digest("other"), "{}", batch(1)),
+        ):
+            with pytest.raises(SpoolError, match="the reports of release"):
+                asked()
+
+
+def test_what_was_committed_to_a_ledger_lies_in_one_file(tmp_path):
+    """The damage of a log beside it would take the last commits back, and nobody could tell."""
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
+        ledger.seal(digest("a"), "a", batch(1))
+        ledger.begin_opening(digest("a"), SUMS)
+        assert [path.name for path in (tmp_path / "ledger").iterdir()] == ["ledger.sqlite"]
+        shutil.copytree(tmp_path / "ledger", tmp_path / "copy")
+    with ReleaseLedger(tmp_path / "copy") as ledger:
+        assert ledger.find(digest("a")).state is State.OPENING
+
+
+def test_a_collection_has_one_dealing_seed_for_ever(tmp_path):
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
+        assert ledger.seed(bytes(32)) is None
+        assert ledger.keep_seed(bytes(32), b"first") == b"first"
+        assert ledger.keep_seed(bytes(32), b"second") == b"first"
+        assert ledger.keep_seed(DIGEST, b"of another") == b"of another"
+    with ReleaseLedger(tmp_path / "ledger") as ledger:
+        assert ledger.keep_seed(bytes(32), b"third") == b"first"
+        assert ledger.seed(DIGEST) == b"of another"
+
+
+def fill_spool(folder, monkeypatch):
+    """Make a spool of two blocks and three segments."""
+    monkeypatch.setattr(sqlite_store, "_SEGMENT_BYTES", 8 * 48)
+    monkeypatch.setattr(spool_index, "_BLOCK_ENTRIES", 7)
+    with open_spool(folder) as store:
+        store.add(*upload_of(IDS[:7]))
+        store.add(*upload_of(IDS[7:]))
+        store.close_for_good()
+
+
+def spool_says(folder):
+    """The reports that a server would announce, and how many it counts as damaged; their words are right."""
+    with open_spool(folder, writer=False) as store:
+        ids, damaged, _ = store.intact()
+        found = [row.tobytes() for row in ids]
+        assert set(found) <= set(IDS)
+        np.testing.assert_array_equal(store.share(ids).rows(0, len(ids)), upload_of(found)[1])
+        assert len(found) + damaged == len(IDS)
+        return found, damaged, store.closed
+
+
+@pytest.mark.parametrize("file", ["spool.sqlite", "segment-000000.npy", "segment-000002.npy"])
+def test_any_flipped_bit_of_a_spool_is_harmless_or_noticed(tmp_path, monkeypatch, file):
+    folder = tmp_path / "spool"
+    fill_spool(folder, monkeypatch)
+    assert spool_says(folder) == (IDS, 0, True)
+    content = (folder / file).read_bytes()
+    counted = 0
+    for place, changed in flips(content):
+        (folder / file).write_bytes(changed)
+        try:
+            _, damaged, closed = spool_says(folder)
+        except SpoolError:
+            continue
+        assert closed, place
+        assert damaged <= 1 or file.endswith("sqlite"), place
+        counted += damaged
+    # Each bit of a word costs one report; nothing of the header of a file does.
+    assert counted >= (50 if file == "segment-000000.npy" else 1)
+
+
+def test_any_flipped_bit_brings_no_withdrawn_report_back(tmp_path):
+    folder = tmp_path / "spool"
+    with open_spool(folder) as store:
+        store.add(*upload_of(IDS))
+        store.withdraw(IDS[4:6])
+        store.close_for_good()
+    content = (folder / "spool.sqlite").read_bytes()
+    for place, changed in flips(content):
+        (folder / "spool.sqlite").write_bytes(changed)
+        try:
+            with open_spool(folder, writer=False) as store:
+                ids, damaged, _ = store.intact()
+        except SpoolError:
+            continue
+        assert {row.tobytes() for row in ids} <= {*IDS[:4], *IDS[6:]}, place
+        assert len(IDS) - 2 <= len(ids) + damaged <= len(IDS), place
+
+
+def test_a_report_that_is_damaged_or_lost_is_counted(tmp_path, monkeypatch):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    (tmp_path / "spool" / "segment-000001.npy").unlink()
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:8] + IDS[16:], 8)
+    with (tmp_path / "spool" / "segment-000000.npy").open("r+b") as file:
+        file.truncate(128 + 48 * 3 + 7)
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:3] + IDS[16:], 13)
+
+
+def change_block(folder, change):
+    """Change the entries of the first block of a spool's index by hand."""
+    with contextlib.closing(sqlite3.connect(folder / "spool.sqlite")) as database, database:
+        (entries,) = database.execute("SELECT entries FROM blocks WHERE position = 0").fetchone()
+        database.execute("UPDATE blocks SET entries = ? WHERE position = 0", (change(entries),))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "DELETE FROM blocks WHERE position = 0",
+        "UPDATE blocks SET entries = substr(entries, 2) WHERE position = 0",
+        "UPDATE blocks SET entries = 'text' WHERE position = 0",
+        "UPDATE blocks SET position = -9 WHERE position = 0",
+        "UPDATE blocks SET position = 1 << 62 WHERE position = 0",
+        "UPDATE blocks SET position = 100 WHERE position = 0",
+    ],
+)
+def test_reports_that_the_index_lost_are_not_passed_over(tmp_path, monkeypatch, statement):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    with contextlib.closing(sqlite3.connect(tmp_path / "spool" / "spool.sqlite")) as database, database:
+        database.execute(statement)
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[7:], 7)
+
+
+def test_a_report_that_the_end_of_a_block_lost_is_not_passed_over(tmp_path, monkeypatch):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    change_block(tmp_path / "spool", lambda entries: entries[:-24])
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:6] + IDS[7:], 1)
+
+
+@pytest.mark.parametrize("change", ["entries = substr(entries, 2)", "position = 1 << 62", "position = -9"])
+def test_reports_that_come_after_damage_to_the_last_block_are_kept(tmp_path, change):
+    """What is acknowledged is neither added to a block that cannot be read, nor put where none is looked for."""
+    with open_spool(tmp_path / "spool") as store:
+        store.add(*upload_of(IDS[:7]))
+    with contextlib.closing(sqlite3.connect(tmp_path / "spool" / "spool.sqlite")) as database, database:
+        database.execute(f"UPDATE blocks SET {change}")
+    with open_spool(tmp_path / "spool") as store:
+        store.add(*upload_of(IDS[7:]))
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[7:], 7)
+
+
+def test_a_checksum_is_of_the_id_and_the_words(tmp_path, monkeypatch):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    change_block(tmp_path / "spool", lambda entries: entries.replace(IDS[3], b"\xff" * 16))
+    assert spool_says(tmp_path / "spool")[:2] == (IDS[:3] + IDS[4:], 1)
+
+
+def test_a_report_that_took_the_place_of_another_breaks_the_chain(tmp_path, monkeypatch):
+    """Each report is right by itself, and so is their number: only the chain tells."""
+    fill_spool(tmp_path / "spool", monkeypatch)
+    other = b"\x07" * 16
+
+    def entry(report):
+        return report + checksums(np.array([report], ID_TYPE), upload_of([IDS[3]])[1]).tobytes()
+
+    change_block(tmp_path / "spool", lambda entries: entries.replace(entry(IDS[3]), entry(other)))
+    with (
+        open_spool(tmp_path / "spool", writer=False) as store,
+        pytest.raises(SpoolError, match=r"20 reports are not the 20 .* Restore spool/"),
+    ):
+        store.intact()
+
+
+@pytest.mark.parametrize("field", ["closed = 0", "count = 19", "chain = 1", "segment_rows = 4", "seal = x'00'"])
+def test_a_description_of_a_spool_that_changed_is_refused(tmp_path, monkeypatch, field):
+    fill_spool(tmp_path / "spool", monkeypatch)
+    database = sqlite3.connect(tmp_path / "spool" / "spool.sqlite")
+    with database:
+        database.execute(f"UPDATE about SET {field}")
+    database.close()
+    with pytest.raises(SpoolError, match="its description changed; nothing was sent"):
+        open_spool(tmp_path / "spool", writer=False)
+
+
+def test_a_spool_or_ledger_of_another_version_is_refused_and_left_as_it_is(tmp_path, monkeypatch):
+    fill_ledger(tmp_path / "ledger")
+    fill_spool(tmp_path / "spool", monkeypatch)
+    ledger = tmp_path / "ledger" / "ledger.sqlite"
+    with contextlib.closing(sqlite3.connect(ledger)) as database, database:
+        database.execute("PRAGMA user_version = 4")
+    before = ledger.read_bytes()
+    with pytest.raises(SpoolError, match=r"ledger holds no ledger of this version: 4 given, 5 expected"):
+        ReleaseLedger(tmp_path / "ledger")
+    assert ledger.read_bytes() == before
+    monkeypatch.setattr(spool_index, "_VERSION", 6)
+    for writer in (True, False):
+        with pytest.raises(SpoolError, match=r"spool holds no spool of this version \(5, 6 expected\)"):
+            open_spool(tmp_path / "spool", writer=writer)
+
+
+def test_a_chain_depends_on_every_row_and_on_its_kind():
+    rows = [(1, b"a", None), (2, b"b", "text"), (3, b"", "")]
+    chain = links(Label.LEDGER, rows)
+    assert chain[0] == link(Label.LEDGER, CHAIN_START, rows[0])
+    assert chain[2] == link(Label.LEDGER, chain[1], rows[2])
+    assert first_difference(chain, chain) is None
+    for index, other in ((0, (1, b"a", "None")), (1, (2, "b", "text")), (2, (3, "", b""))):
+        changed = [other if row == index else fields for row, fields in enumerate(rows)]
+        assert first_difference(chain, links(Label.LEDGER, changed)) == index
+    assert links(Label.SPOOL, rows)[0] != chain[0]
+    assert link(Label.LEDGER, CHAIN_START, (1, 12)) != link(Label.LEDGER, CHAIN_START, (11, 2))

@@ -1,0 +1,395 @@
+"""`PostgresStore`: several workers, killed at any time, on a database that must keep its word."""
+
+import contextlib
+import importlib
+import random
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from dpmpc.base.errors import CollectionClosed, InputError, ReportConflict, SpoolError, Withdrawn
+from support import collection_processes
+from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, ledger_of, open_spool, reports, upload_of
+from support.processes import CONTEXT, begin
+from support.report_stores import cluster_or_skip
+
+pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
+postgres_store = importlib.import_module("dpmpc.collect.store.postgres_store")
+WORKERS = 4
+
+
+@pytest.fixture
+def place(postgres):
+    return postgres.database()
+
+
+@pytest.fixture(scope="module")
+def crashing():
+    """A server that tests may stop, and start with other settings."""
+    cluster = cluster_or_skip()
+    yield cluster
+    cluster.close()
+
+
+def heard(pipe):
+    """All that a process has told until it ended; the last message may have been cut short."""
+    told = []
+    while True:
+        try:
+            told.append(pipe.recv_bytes())
+        except (EOFError, OSError):
+            return told
+
+
+def acknowledged(told):
+    """The ids of uploads that a process was told are stored; whatever it sent may be there."""
+    sent = [message for message in told if message != b"stored"]
+    done = sent[: told.count(b"stored")]
+    return [{report for message in those for report in cut(message)} for those in (done, sent)]
+
+
+@pytest.mark.parametrize("rounds", [1, pytest.param(8, marks=pytest.mark.long("8 rounds of kills, not one"))])
+def test_what_workers_acknowledged_survives_kills_of_them_and_of_the_database(crashing, rounds):
+    """Four write; one is killed and its place taken, then the whole database crashes."""
+    place, done, sent = crashing.database(), set(), set()
+    for turn in range(rounds):
+        with ThreadPoolExecutor(WORKERS + 1) as listeners:  # a pipe that is full would hold a worker up
+
+            def start(number, turn=turn, listeners=listeners):
+                hears, tells = CONTEXT.Pipe(duplex=False)
+                process = begin(collection_processes.add_as_worker, place, number, WORKERS, turn, tells)
+                tells.close()
+                return process, listeners.submit(heard, hears)
+
+            workers = [start(number) for number in range(WORKERS)]
+            time.sleep(1.0)
+            workers[0][0].kill()
+            workers[0][0].join()
+            workers.append(start(0))
+            time.sleep(1.0)
+            crashing.stop("immediate")
+            for process, _ in workers:
+                process.join()
+            told = [listener.result() for _, listener in workers]
+        crashing.start()
+        for one in told:
+            stored, tried = acknowledged(one)
+            assert stored
+            done |= stored
+            sent |= tried
+    with open_spool(place, writer=False) as store:
+        ids, damaged, _ = store.intact()
+        there = {row.tobytes() for row in ids}
+        assert damaged == 0
+        assert done <= there <= sent
+        assert len(store) == len(there)
+        assert holds(store, there)
+
+
+@pytest.mark.parametrize("times", [3, pytest.param(100, marks=pytest.mark.long("100 times, not 3"))])
+def test_nothing_is_stored_after_freezing(postgres, times):
+    """Four write all the time; once `close_for_good` has returned no report comes, whatever was on its way."""
+    for turn in range(times):
+        place = postgres.database()
+        stores = [open_spool(place, worker=number, workers=WORKERS) for number in range(WORKERS)]
+        done = [[] for _ in stores]
+
+        def write(number, stores=stores, done=done):
+            draw = random.Random(number)
+            with contextlib.suppress(CollectionClosed):
+                while True:
+                    ids = [draw.randbytes(16) for _ in range(5)]
+                    stores[number].add(*upload_of(ids))
+                    done[number] += ids
+
+        threads = [threading.Thread(target=write, args=(number,)) for number in range(WORKERS)]
+        for thread in threads:
+            thread.start()
+        with open_spool(place, writer=False) as release:
+            while len(release) < 40:
+                time.sleep(0.002 * (turn % 7))
+            release.close_for_good()
+            frozen = release.intact()
+            for thread in threads:
+                thread.join()
+            assert release.intact().ids.tobytes() == frozen.ids.tobytes()
+            assert frozen.ids.tobytes() == as_array([report for one in done for report in one]).tobytes()
+        for store in stores:
+            store.close()
+
+
+def test_an_id_at_two_workers_at_once_is_stored_once(place):
+    """Groups in opposite orders: none waits for the other for good, and other words are a conflict."""
+    ids = reports(600)
+    with open_spool(place, workers=2) as one, open_spool(place, worker=1, workers=2) as other:
+        words = upload_of(ids[::-1])[1]
+        words[:100] += np.uint64(1)  # of the last hundred ids
+        outcomes = []
+        gate = threading.Barrier(2)
+
+        def send(store, uploads):
+            gate.wait()
+            outcomes.append(store.add_all(uploads))
+
+        uploads = [([report], block[None]) for report, block in zip(ids[::-1], words, strict=True)]
+        threads = [
+            threading.Thread(target=send, args=(one, [upload_of([report]) for report in ids])),
+            threading.Thread(target=send, args=(other, uploads)),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        flat = [outcome for each in outcomes for outcome in each]
+        assert sum(isinstance(outcome, ReportConflict) for outcome in flat) == 100
+        assert sum(outcome.stored for outcome in flat if not isinstance(outcome, ReportConflict)) == 600
+        assert len(one) == len(one.ids()) == 600
+        assert one.intact().damaged == 0
+
+
+def test_a_withdrawal_at_another_worker_than_the_upload_takes_the_report_back(place):
+    """Whichever comes first: a report that is there is erased, and one that comes later is refused or left out."""
+    ids, fates = reports(200), []
+
+    with open_spool(place, workers=2) as one, open_spool(place, worker=1, workers=2) as other:
+        threads = [
+            threading.Thread(target=lambda: [one.add_all([upload_of([report])]) for report in ids]),
+            threading.Thread(target=lambda: fates.extend(other.withdraw([report])[0] for report in ids)),
+        ]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert set(fates) <= {"withdrawn now", "never here"}
+        assert (len(one.ids()), one.intact().damaged) == (0, 0)
+        other.withdraw(ids)  # erases what was stored while its tombstone came
+        assert holds(one, [])
+        assert one.intact().withdrawn == one.tally().withdrawn
+        with pytest.raises(Withdrawn):
+            one.add(*upload_of(ids[:1]))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "UPDATE dpmpc.reports SET words = set_byte(words, 7, get_byte(words, 7) # 1) WHERE id = %b",
+        "UPDATE dpmpc.reports SET checksum = set_byte(checksum, 0, get_byte(checksum, 0) # 16) WHERE id = %b",
+        "UPDATE dpmpc.reports SET id = set_byte(id, 15, get_byte(id, 15) # 1) WHERE id = %b",
+        "UPDATE dpmpc.reports SET words = NULL WHERE id = %b",
+        "UPDATE dpmpc.reports SET words = substr(words, 2) WHERE id = %b",
+        "DELETE FROM dpmpc.reports WHERE id = %b",
+    ],
+)
+def test_a_report_that_changed_in_the_database_is_left_out_and_counted(place, change):
+    ids = reports(30)
+    with open_spool(place) as store:
+        store.add(*upload_of(ids))
+        store.withdraw(ids[:3])
+        share = store.share(as_array(ids[3:]))
+        store._connection.execute(change, (ids[9],))
+        found, damaged, _ = store.intact()
+        assert {row.tobytes() for row in found} == {*ids[3:9], *ids[10:]}
+        assert damaged == 1
+        with pytest.raises(SpoolError, match="not as they were added"):
+            share.rows(0, 27)
+
+
+def test_a_report_in_the_place_of_another_is_noticed(place):
+    """Each report is right by itself, and so is their number: only the sum of the checksums tells."""
+    ids = reports(5)
+    other = b"\x07" * 16
+    with open_spool(place) as store:
+        store.add(*upload_of(ids))
+        words = upload_of([other])[1]
+        checksum = postgres_store.checksums(np.array([other], "S16"), words).tobytes()
+        store._connection.execute(
+            "UPDATE dpmpc.reports SET id = %b, words = %b, checksum = %b WHERE id = %b",
+            (other, words.tobytes(), checksum, ids[0]),
+        )
+        with pytest.raises(SpoolError, match="the store is damaged: its 5 reports and tombstones are not the 5"):
+            store.intact()
+
+
+@pytest.mark.parametrize("change", ["closed = 0", "facts = '{}'", "seal = '\\x00'", "digest = 'x'"])
+def test_a_description_that_changed_is_refused(place, change):
+    with open_spool(place) as store:
+        store.close_for_good()
+        store.announce()
+        store._connection.execute(f"UPDATE dpmpc.standing SET {change}")
+        with pytest.raises(SpoolError, match="its description changed"):
+            store.add(*upload_of(reports(1)))
+    with pytest.raises(SpoolError, match="its description changed"):
+        open_spool(place, writer=False)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    ["synchronous_commit = off", "default_transaction_isolation = 'repeatable read'", "synchronous_commit = local"],
+)
+def test_a_database_that_may_lose_what_it_has_committed_is_refused(postgres, setting):
+    place = postgres.database()
+    name = place.partition("?")[0].rpartition("/")[2]
+    postgres.execute(f"ALTER DATABASE {name} SET {setting}")
+    with pytest.raises(SpoolError, match=f"store: {setting.split()[0]} = .* in the database .* expected"):
+        open_spool(place)
+
+
+def test_a_server_that_does_not_sync_is_refused(crashing):
+    place = crashing.database()
+    for name in ("fsync", "full_page_writes"):
+        crashing.stop("fast")
+        crashing.start(**{name: "off"})
+        with pytest.raises(SpoolError, match=f"store: {name} = off"):
+            open_spool(place)
+    crashing.stop("fast")
+    crashing.start()
+
+
+def test_a_setting_that_changes_under_a_worker_makes_the_store_unusable(crashing):
+    with open_spool(crashing.database()) as store:
+        assert store.usable(0)
+        for change, usable in (("SET fsync = off", False), ("RESET fsync", True)):
+            crashing.execute(f"ALTER SYSTEM {change}")
+            crashing.execute("SELECT pg_reload_conf()")
+            until = time.monotonic() + 20.0
+            while store.usable(0) is not usable and time.monotonic() < until:
+                time.sleep(0.02)
+            assert store.usable(0) is usable
+
+
+def test_a_database_of_no_encoding_is_as_good_as_others(postgres):
+    """`initdb` makes such ones where no locale is set."""
+    postgres.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
+    with open_spool(postgres.address("ascii")) as store:
+        store.add(*upload_of(reports(3)))
+        store.keep_fact("name", b"value")
+        assert store.fact("name") == b"value"
+        assert holds(store, reports(3))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        "ALTER TABLE dpmpc.reports SET UNLOGGED",
+        "GRANT SELECT ON dpmpc.reports TO PUBLIC",
+        "CREATE ROLE stranger; ALTER TABLE dpmpc.reports OWNER TO stranger",
+    ],
+)
+def test_tables_that_a_crash_empties_or_that_are_not_the_servers_alone_are_refused(postgres, place, change):
+    with open_spool(place) as store:
+        store.add(*upload_of(reports(3)))
+    postgres.execute(change, place)
+    for writer in (True, False):
+        with pytest.raises(SpoolError, match=r"store: reports in schema dpmpc of .* this role's alone"):
+            open_spool(place, writer=writer)
+
+
+def test_tables_that_another_role_has_made_before_are_refused(postgres, place):
+    """Whoever made them reads and changes them, whatever the server writes there."""
+    statements = ["CREATE ROLE earlier", *postgres_store._TABLES]
+    statements += [f"ALTER TABLE dpmpc.{name} OWNER TO earlier" for name in ("standing", "reports", "workers")]
+    for statement in statements:
+        postgres.execute(statement, place)
+    with pytest.raises(SpoolError, match="reports, standing, workers in schema dpmpc"):
+        open_spool(place)
+
+
+def test_a_worker_that_begins_anew_waits_for_nobody_who_reads(place, monkeypatch):
+    """A back-up, or the release, reads the table for a long time; the other workers would wait behind this one."""
+    psycopg = importlib.import_module("psycopg")
+    monkeypatch.setattr(postgres_store, "PATIENCE_SECONDS", 2)
+    with open_spool(place, worker=1, workers=2) as other, psycopg.connect(place) as reader:
+        reader.execute("SELECT count(*) FROM dpmpc.reports")  # in a transaction that goes on
+        with open_spool(place, workers=2) as again:
+            again.add(*upload_of(reports(3)))
+        assert other.tally().reports == 3
+
+
+@pytest.mark.parametrize(
+    ("address", "message"),
+    [
+        ("dpmpc", "store: dpmpc given; postgresql://"),
+        ("postgresql:///x?nonsense=1", "store: .*nonsense.*postgresql://"),
+        ("postgresql://me:secret@/x", "with a password given"),
+        ("postgresql:///x?password=secret", "with a password given"),
+    ],
+)
+def test_addresses_that_are_none(address, message):
+    with pytest.raises(InputError, match=message) as refused:
+        open_spool(address)
+    assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("host", "address", "near"),
+    [
+        ("/run/postgresql", "", True),
+        ("/run/postgresql", "10.0.0.3", False),
+        ("localhost", "127.0.0.1", True),
+        ("127.0.0.1", "", True),
+        ("::1", "", True),
+        ("db", "10.0.0.3", False),
+        ("db", "", False),
+    ],
+)
+def test_what_is_on_this_machine(host, address, near):
+    assert postgres_store._is_near(host, address) is near
+
+
+def test_a_database_without_reports_or_that_is_not_there_is_refused(postgres):
+    with pytest.raises(SpoolError, match="no reports of dpmpc in the database"):
+        open_spool(postgres.database(), writer=False)
+    with pytest.raises(SpoolError, match="does not exist"):
+        open_spool(postgres.address("elsewhere"))
+
+
+def test_a_worker_number_has_one_process(place, monkeypatch):
+    monkeypatch.setattr(postgres_store, "_GONE_SECONDS", 0.1)
+    with open_spool(place, workers=2) as first:
+        with pytest.raises(SpoolError, match="another process is worker 0"):
+            open_spool(place, workers=2)
+        open_spool(place, worker=1, workers=2).close()
+        assert len(first) == 0
+    open_spool(place).close()
+    with pytest.raises(InputError, match="worker: 2 given"):
+        open_spool(place, worker=2, workers=2)
+
+
+def test_workers_lease_no_more_room_than_there_is(place):
+    """Room that one has leased and not used is free again once it is gone."""
+    with open_spool(place, workers=2, most_stored=100) as one:
+        with open_spool(place, worker=1, workers=2, most_stored=100) as other:
+            assert one.room(20) >= 20
+            assert other.room(70) >= 70
+            assert one.room(40) < 40
+            assert one._execute("SELECT sum(leased)::bigint FROM dpmpc.workers")[0][0] <= 100
+            other.add(*upload_of(reports(5)))
+            assert one.room(40) < 40
+        with open_spool(place, worker=1, workers=2, most_stored=100) as other:
+            assert one.room(40) >= 40
+            one.add(*upload_of(reports(40, seed=2)))
+            assert other.room(56) < 56
+            assert other.room(50) >= 50
+
+
+def test_a_connection_that_broke_is_made_anew(place):
+    ids = reports(4)
+    with open_spool(place) as store:
+        store.add(*upload_of(ids[:2]))
+        ((process,),) = store._connection.execute("SELECT pg_backend_pid()").fetchall()
+        with open_spool(place, writer=False) as other:
+            other._connection.execute("SELECT pg_terminate_backend(%b)", (process,))
+        with pytest.raises(SpoolError):
+            store.add(*upload_of(ids[2:]))
+        assert store.usable(0)
+        store.add(*upload_of(ids))
+        assert holds(store, ids)
+
+
+def test_keys_and_words_are_different_stores(place):
+    postgres_store.PostgresStore(place, DIGEST, 1, SHAPE, ledger=ledger_of(place), keys=True).close()
+    with pytest.raises(SpoolError, match="ring: ring64 given, keys expected"):
+        open_spool(place)
