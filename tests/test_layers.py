@@ -24,6 +24,24 @@ LAYERS = (
     ("app",),
     ("__main__",),
 )
+# Inside a room, from the ground up; "." stands for the modules that lie in the room itself.
+FLOORS = {
+    "base": ((".",), ("storage",)),
+    "data": ((".",), ("datasets",)),
+    "linear": (("encoding", "noise"), ("sharing", "sketching"), ("contributions",), ("proving",)),
+    "release": (("results",), (".",), ("planning",)),
+    "models": (
+        ("common",),
+        ("components", "papers", "rounds", "tables"),
+        ("regression", "survival"),
+        ("groups",),
+        (".",),
+    ),
+    "parties": (("network",), (".", "mpyc")),
+    "collect": (("terms",), ("upload",), ("store",), ("intake", "opening")),
+    "owners": (("columns", "rows"),),
+    "app": (("render",), ("cli",)),
+}
 PLACE = {room: place for place, rooms in enumerate(LAYERS) for room in rooms}
 ABOVE = ("protocols", "bench", "dpmpc.protocols")  # they use dpmpc, which starts programs by name and imports none
 
@@ -75,6 +93,34 @@ def check_that_imports_go_down(module: str) -> None:
 
 def test_imports_go_down():
     check_each(check_that_imports_go_down, [module for module in MODULES if module != "dpmpc"])
+
+
+def subroom_of(module: str) -> str:
+    """Return the folder of a module inside its room; "." for a module that lies in the room itself."""
+    names = module.split(".")
+    return names[2] if len(names) > 3 or MODULES[module].name == "__init__.py" else "."
+
+
+def check_that_imports_in_a_room_go_down(module: str) -> None:
+    """Refuse a module that uses its room's face, or a subroom of its own floor or above."""
+    room, subroom = room_of(module), subroom_of(module)
+    place = {name: height for height, floor in enumerate(FLOORS.get(room, ((".",),))) for name in floor}
+    assert subroom in place, f"{room}/{subroom} is new: give it a place in FLOORS"
+    against = []
+    for name in imported(MODULES[module]):
+        used = name if name in MODULES else name.rpartition(".")[0]
+        if used not in MODULES or used == "dpmpc" or room_of(used) != room:
+            continue
+        if used == f"dpmpc.{room}" or (subroom_of(used) != subroom and place[subroom_of(used)] >= place[subroom]):
+            against.append(name)
+    assert not against, f"uses {against}, which come after {room}/{subroom}"
+
+
+def test_imports_in_a_room_go_down():
+    faces = {"dpmpc", *(f"dpmpc.{room}" for room in PLACE)}
+    check_each(check_that_imports_in_a_room_go_down, MODULES.keys() - faces)
+    subrooms = {(room, name) for room, floors in FLOORS.items() for floor in floors for name in floor}
+    assert subrooms <= {(room_of(module), subroom_of(module)) for module in MODULES.keys() - faces}
 
 
 def check_imports_none_of(path: Path, packages: tuple[str, ...]) -> None:

@@ -14,7 +14,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 from dpmpc.base.errors import CollectionClosed, InputError, ReportConflict, SpoolError, Withdrawn
 from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.report_store import Tally
-from dpmpc.collect.store.tombstones import Fate
+from dpmpc.collect.terms.withdrawal_verdict import Fate
 from support import collection_processes
 from support.collection_processes import SEGMENT_ROWS, SHAPE, as_array, cut, holds, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin

@@ -12,7 +12,8 @@ import pytest
 from dpmpc.base.errors import SpoolError, Withdrawn
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.server_folder import ServerFolder
-from dpmpc.collect.store.tombstones import Fate, Tombstones
+from dpmpc.collect.store.tombstones import Tombstones
+from dpmpc.collect.terms.withdrawal_verdict import Fate
 from support.collection_processes import (
     DIGEST,
     as_array,

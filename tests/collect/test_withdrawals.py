@@ -15,9 +15,9 @@ from dpmpc.collect.intake.logs import RateLimitedLogger
 from dpmpc.collect.intake.service import LOGGER
 from dpmpc.collect.intake.withdrawals import Withdrawals
 from dpmpc.collect.store.server_folder import ServerFolder
-from dpmpc.collect.store.tombstones import Fate
 from dpmpc.collect.terms.endpoints import MOST_WITHDRAWALS, WITHDRAWALS
 from dpmpc.collect.terms.verifying import verify
+from dpmpc.collect.terms.withdrawal_verdict import Fate
 from dpmpc.collect.upload.reports import make_reports
 from dpmpc.collect.upload.roster import Roster, draw_tickets, write_roster, write_tickets
 from dpmpc.collect.upload.sealing import SECRET_BYTES, Opener, SealedReports, SealedWithdrawals, id_of, report_id

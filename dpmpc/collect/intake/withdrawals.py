@@ -26,9 +26,9 @@ from dpmpc.collect.intake.doors import Door
 from dpmpc.collect.intake.group_commit import GroupCommit
 from dpmpc.collect.intake.replies import Reply
 from dpmpc.collect.store.report_store import ReportStore
-from dpmpc.collect.store.tombstones import WITHDRAWN, Fate
 from dpmpc.collect.terms.endpoints import MOST_WITHDRAWALS
 from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.terms.withdrawal_verdict import WITHDRAWN, Fate
 from dpmpc.collect.upload.roster import Roster
 from dpmpc.collect.upload.sealing import SECRET_BYTES, Opener, SealedWithdrawals, id_of, report_id
 

@@ -42,7 +42,8 @@ from dpmpc.base.arguments import require_bytes, require_whole
 from dpmpc.base.digests import sha256_of_rows
 from dpmpc.base.errors import GuaranteeError, InputError, ReportConflict, Withdrawn
 from dpmpc.base.storage.database import Store
-from dpmpc.collect.store.tombstones import Fate, Tombstones
+from dpmpc.collect.store.tombstones import Tombstones
+from dpmpc.collect.terms.withdrawal_verdict import Fate
 from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, split
 from dpmpc.linear.encoding.ring import Ring, Words, ring_named
 from dpmpc.linear.sharing.batch import Share

@@ -34,7 +34,6 @@ Not promised: that any other loss is noticed, as where both were put back (`dpmp
 
 from __future__ import annotations
 
-import enum
 import hashlib
 import json
 import threading
@@ -50,24 +49,13 @@ from dpmpc.base.errors import SpoolError
 from dpmpc.base.storage.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.base.storage.kept import Kept
 from dpmpc.collect.store.ledger_tables import ADVICE, LEDGER_FILE, LedgerTables, ReleaseRow
+from dpmpc.collect.terms.withdrawal_verdict import Fate
 from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, found_in, split
 
 _ALL = "SELECT id FROM tombstones WHERE collection = ? AND came = ? ORDER BY id"
 _ONE = "SELECT came FROM tombstones WHERE collection = ? AND id = ?"
 _BURY = "INSERT OR REPLACE INTO tombstones (collection, id, came) VALUES (?, ?, ?)"
 _HASHES = 1 << 256
-
-
-class Fate(enum.StrEnum):
-    """What became of a withdrawal at a server, in the words that clients are told."""
-
-    NOW = "withdrawn now"  # the report was here, and has a tombstone from this moment on
-    BEFORE = "was withdrawn"  # it had one already
-    NEVER = "never here"  # no report with this id has come yet; while the allowance lasts, none will be stored
-    LATE = "too late"  # the report is here and announced for a release, or in one; nothing was changed
-
-
-WITHDRAWN = frozenset({Fate.NOW, Fate.BEFORE})  # this server never releases the report, not even if it comes again
 
 
 class TombstoneSum(NamedTuple):

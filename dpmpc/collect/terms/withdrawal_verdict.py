@@ -25,9 +25,20 @@ import enum
 from collections import Counter
 from collections.abc import Collection
 
-from dpmpc.collect.store.tombstones import WITHDRAWN, Fate
 from dpmpc.collect.terms.certificate import quorum
 from dpmpc.collect.terms.task_file import Collection as TaskFile
+
+
+class Fate(enum.StrEnum):
+    """What became of a withdrawal at a server, in the words that clients are told."""
+
+    NOW = "withdrawn now"  # the report was here, and has a tombstone from this moment on
+    BEFORE = "was withdrawn"  # it had one already
+    NEVER = "never here"  # no report with this id has come yet; while the allowance lasts, none will be stored
+    LATE = "too late"  # the report is here and announced for a release, or in one; nothing was changed
+
+
+WITHDRAWN = frozenset({Fate.NOW, Fate.BEFORE})  # this server never releases the report, not even if it comes again
 
 
 class Verdict(enum.StrEnum):

@@ -24,10 +24,9 @@ import msgspec
 
 from dpmpc.base.errors import InputError, NotConfirmed, ProtocolFailure, TooLate
 from dpmpc.base.untrusted import ReadError, printable, read_beginning, read_bytes, read_json
-from dpmpc.collect.store.tombstones import WITHDRAWN, Fate
 from dpmpc.collect.terms.endpoints import MOST_WITHDRAWALS, WITHDRAWALS
 from dpmpc.collect.terms.task_file import Collection
-from dpmpc.collect.terms.withdrawal_verdict import Verdict, fewest_confirming, verdict
+from dpmpc.collect.terms.withdrawal_verdict import WITHDRAWN, Fate, Verdict, fewest_confirming, verdict
 from dpmpc.collect.upload.added_keys import AddedKey
 from dpmpc.collect.upload.pending import secrets_in
 from dpmpc.collect.upload.roster import Ticket

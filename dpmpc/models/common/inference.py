@@ -30,8 +30,8 @@ from dpmpc.base.arguments import require_choice, require_fraction
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.data.schemas import largest_squared_norm
+from dpmpc.models.common.linear_algebra import contrast_variances
 from dpmpc.models.common.release_parts import unit_map
-from dpmpc.models.rounds.last_round import variances
 from dpmpc.release.release import NoisyGram, Release, SelectedColumns
 
 Matrix = NDArray[np.float64]
@@ -291,7 +291,7 @@ class Inference:
         """Return the variance of contrasts (m, 1 + d), and the part of it that is a bound."""
         none = np.zeros_like(self.covariance)
         bounded, left = (none if each is None else each for each in (self.bounded, self.left))
-        return variances(contrasts, self.covariance, bounded, left)
+        return contrast_variances(contrasts, self.covariance, bounded, left)
 
     @property
     def informative(self) -> bool:

@@ -178,3 +178,30 @@ def random_excess_risk(count: int, X: NDArray[np.float64]) -> float:
     """Return the expected psi of `count` uniformly random components, which keep count/d of every direction."""
     spectrum = np.linalg.eigvalsh(X.T @ X)
     return float(spectrum[-count:].sum() - spectrum.sum() * count / len(spectrum)) / len(X)
+
+
+def contrast_variances(
+    contrasts: NDArray[np.float64],
+    covariance: NDArray[np.float64],
+    hidden: NDArray[np.float64],
+    left: NDArray[np.float64],
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Return the variance of each of the contrasts (m, p), and the part of it that is a bound.
+
+    Matrices hold the least multiple of left left^T that bounds all contrasts; of a single one less is needed.
+
+    Parameters
+    ----------
+    contrasts : ndarray of float64, shape (m, p)
+        Of p coefficients.
+    covariance : ndarray of float64, shape (p, p)
+        Of all that is known of their error, bounds included as if they were deviations.
+    hidden : ndarray of float64, shape (p, p)
+        The part of it that is a bound.
+    left : ndarray of float64, shape (p, w)
+        What the step leaves, of which `hidden` and `covariance` hold p left left^T.
+    """
+    variance, bound = (np.einsum("mi,ij,mj->m", contrasts, each, contrasts) for each in (covariance, hidden))
+    moved = np.abs(contrasts @ left)
+    spared = len(left) * np.sum(moved**2, axis=1) - np.sum(moved, axis=1) ** 2
+    return variance - spared, bound - spared

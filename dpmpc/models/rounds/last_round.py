@@ -31,6 +31,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.scores import Scores
+from dpmpc.models.common.linear_algebra import contrast_variances
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.models import RoundModel
 from dpmpc.models.rounds.start import scales
@@ -69,7 +70,7 @@ class Estimate:
         rows = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
         if self.covariance is None:
             return np.zeros(len(rows), dtype=np.bool_)
-        variance, bound = variances(rows, self.covariance, self.hidden, self.left)
+        variance, bound = contrast_variances(rows, self.covariance, self.hidden, self.left)
         return np.asarray(2 * bound <= variance)
 
     @property
@@ -78,18 +79,7 @@ class Estimate:
         side = len(self.coefficients)
         if self.covariance is None:
             return np.full(side, math.inf)
-        return np.sqrt(variances(np.eye(side), self.covariance, self.hidden, self.left)[0])
-
-
-def variances(contrasts: Reals, covariance: Reals, hidden: Reals, left: Reals) -> tuple[Reals, Reals]:
-    """Return the variance of each of the contrasts (m, p), and the part of it that is a bound.
-
-    Matrices hold the least multiple of left left^T that bounds all contrasts; of a single one less is needed.
-    """
-    variance, bound = (np.einsum("mi,ij,mj->m", contrasts, each, contrasts) for each in (covariance, hidden))
-    moved = np.abs(contrasts @ left)
-    spared = len(left) * np.sum(moved**2, axis=1) - np.sum(moved, axis=1) ** 2
-    return variance - spared, bound - spared
+        return np.sqrt(contrast_variances(np.eye(side), self.covariance, self.hidden, self.left)[0])
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -319,7 +309,7 @@ def _why_no_interval(model: RoundModel, step: _Step, found: Estimate) -> str | N
         )
     if found.shown.any() or found.covariance is None:
         return None
-    variance, bound = variances(np.eye(len(found.hidden)), found.covariance, found.hidden, found.left)
+    variance, bound = contrast_variances(np.eye(len(found.hidden)), found.covariance, found.hidden, found.left)
     return (
         f"the last step and weak directions may leave {math.sqrt(float(np.min(bound / (variance - bound)))):.2g} "
         "standard errors of every coefficient, at most 1 expected"
