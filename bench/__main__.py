@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.registry import BENCHES
-from dpmpc.app.cli.main import exit_status
 from dpmpc.base.errors import BenchFailed
+from dpmpc.base.exits import exit_status
 
 ROOT = Path(__file__).parents[1]
 ALL, SHORT, PAGE = "all", "short", "page"

@@ -29,9 +29,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.app.cli.demonstrations import add_noise_options, demonstration_options
-from dpmpc.app.cli.options import option_of
-from dpmpc.app.cli.parsing import Parser
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
@@ -39,6 +36,7 @@ from dpmpc.models.papers.coinpress.coinpress_estimators import CoinPress
 from dpmpc.parties.network.meter import RunStatistics
 from dpmpc.parties.networked import run
 from dpmpc.privacy.task import Task
+from dpmpc.protocols._by_hand import add_noise_options, by_hand, parse_options
 from dpmpc.release.release import Release
 
 MODELS = ("mean", "covariance", "regression")
@@ -59,7 +57,7 @@ class Networked:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Estimate from generated Gaussian people, and print what was found, what it cost and what is promised."""
-    chosen = demonstration_options(__doc__, arguments, _more, clients=10_000, epsilon=None, delta=1e-6)
+    chosen = parse_options(__doc__, arguments, _more, clients=10_000, epsilon=None, delta=1e-6)
     if min(chosen.clients, chosen.features) < 1:
         raise InputError(f"clients, features: {chosen.clients}, {chosen.features} given, at least 1 expected")
     rng = np.random.default_rng(0)
@@ -97,12 +95,12 @@ def demonstrate(arguments: Sequence[str]) -> None:
     _print(chosen, fitted, network, result, time.perf_counter() - began)
 
 
-def _more(parser: Parser) -> None:
+def _more(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", choices=MODELS, default="mean", help="what is estimated (default %(default)s)")
     parser.add_argument("--features", type=int, default=10, help="(default %(default)s)")
     parser.add_argument("--rho", type=float, default=0.5, help="budget of all rounds, in zCDP (default %(default)s)")
     parser.add_argument("--rounds", type=int, help="rounds of each mean or covariance (default: the estimator's)")
-    parser.add_argument("--corrupt-clients", **option_of("corrupt_clients"))
+    parser.add_argument("--corrupt-clients", type=int, default=0, help="most clients that may tell their noise")
     add_noise_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object in place of the text")
 
@@ -133,6 +131,4 @@ def _print(
 
 
 if __name__ == "__main__":
-    from dpmpc.app.cli.main import by_hand
-
     by_hand(demonstrate)

@@ -42,7 +42,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import tempfile
-import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
@@ -76,6 +75,7 @@ from dpmpc.parties.network.frames import Kind
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.network.settings import PartySettings, read_source
 from dpmpc.privacy.task import Task
+from dpmpc.protocols._by_hand import by_hand, parse_options, print_servers
 from dpmpc.release.analyst import open_sums
 from dpmpc.release.release import Release
 
@@ -225,17 +225,12 @@ def _agreed_plan(settings: PartySettings) -> OwnersPlan:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Divide generated people among owners, have them fit a logistic regression, and print what was found."""
-    from dpmpc.app.cli.demonstrations import demonstration_options
-    from dpmpc.app.cli.output import print_result
-    from dpmpc.app.render.guarantee_prose import guarantee_text
-    from dpmpc.app.render.released import rounds_text
-    from dpmpc.app.render.servers import servers_table
     from dpmpc.data import Table, write_csv
     from dpmpc.models.rounds import SavedReleases
     from dpmpc.models.rounds.fit import AUTO, rounds_of
-    from dpmpc.protocols.logistic_regression import patients, with_truth
+    from dpmpc.protocols.logistic_regression import patients, print_sums, with_truth
 
-    chosen, began = demonstration_options(__doc__, arguments), time.perf_counter()
+    chosen = parse_options(__doc__, arguments)
     people = patients(chosen.clients)
     parts = np.array_split(people.rows, chosen.servers)
     plan = OwnersPlan(
@@ -254,21 +249,10 @@ def demonstrate(arguments: Sequence[str]) -> None:
             write_csv(source.data, Table(people.schema.names, part))
         done = run(public_arguments(plan), sources)
     model = LogisticFit(rounds=plan.rounds).fit_rounds(SavedReleases(done.releases, plan.epsilon))
-    found = model.odds_ratios()
-    print_result(
-        [
-            rounds_text(done.releases),
-            "",
-            with_truth(found, people),
-            "",
-            guarantee_text(model.guarantee_),
-            servers_table(done.owners),
-            f"wall time: everything {time.perf_counter() - began:.1f} s",
-        ]
-    )
+    print_sums(done.releases)
+    print(with_truth(model.odds_ratios(), people), model.guarantee_, sep="\n\n")
+    print_servers(done.owners)
 
 
 if __name__ == "__main__":
-    from dpmpc.app.cli.main import by_hand
-
     by_hand(demonstrate)

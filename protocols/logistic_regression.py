@@ -27,23 +27,26 @@ On a file of your own: ``dpmpc fit FILE --model logistic --target COLUMN -M3 ...
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.app.cli.parsing import Parser
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema
 from dpmpc.linear.contributions.scores import sigmoid
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.regression.in_rounds import LogisticFit, PoissonFit
+from dpmpc.models.rounds.fit import AUTO
+from dpmpc.parties.network.meter import together
 from dpmpc.parties.networked import Rounds
 from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.protocols._by_hand import add_noise_options, by_hand, parse_options, print_servers
+from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable
 
 FEATURES = (Column("age", 18, 90), Column("smoker", 0, 1), Column("dose", 0, 3))
@@ -78,21 +81,23 @@ def demonstrate(
     population: Callable[[int], People],
     estimator: Callable[[int | str], LogisticFit | PoissonFit],
 ) -> None:
-    """Fit generated people, and print what was found, what is promised and what each server spent."""
-    from dpmpc.app.cli.demonstrations import add_noise_options, demonstration_options
-    from dpmpc.app.cli.options import rounds_option
-    from dpmpc.app.render.about import About
-    from dpmpc.app.render.released import report_of
-    from dpmpc.app.render.servers import RunCost, with_run
+    """Fit generated people, and print what was found, what is promised and what each server spent.
 
-    def more(parser: Parser) -> None:
-        parser.add_argument(
-            "--rounds", type=rounds_option, default="auto", help="rounds of scores (default %(default)s)"
-        )
+    Parameters
+    ----------
+    arguments, doc
+        The command line and the docstring of the program.
+    population : callable
+        Returns so many people.
+    estimator : callable
+        Returns a model of so many rounds, or of "auto".
+    """
+
+    def more(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--rounds", type=int, help="rounds of scores (default: by the number of people)")
         add_noise_options(parser)
 
-    chosen = demonstration_options(doc, arguments, more, clients=50_000, delta=1e-6)
-    began = time.perf_counter()
+    chosen = parse_options(doc, arguments, more, clients=50_000, delta=1e-6)
     people = population(chosen.clients)
     spec = ReleaseSpec.of(
         people.schema,
@@ -104,12 +109,24 @@ def demonstrate(
         simulation_seed=chosen.simulation_seed,
     )
     network = Rounds(people.rows, stream=stream_for(chosen.simulation_seed))  # the clients, the servers and their links
-    model = estimator(chosen.rounds).fit_rounds(Releases(spec, network))  # steps 1 to 4 of the analyst
-    result, spent = model.result(), time.perf_counter() - began
-    result = dataclasses.replace(result, tables=[with_truth(table, people) for table in result.tables])
-    about = About.of_release(model.releases_[0])
-    report = report_of(model.releases_, result, about, in_rounds=True, guarantee=model.guarantee_)
-    print(with_run(report, RunCost.of_rounds(network.runs, spent, spent), said=[], command=None))
+    model = estimator(AUTO if chosen.rounds is None else chosen.rounds).fit_rounds(
+        Releases(spec, network)
+    )  # steps 1 to 4 of the analyst
+    print_sums(model.releases_)
+    for table in model.result().tables:
+        print(with_truth(table, people), end="\n\n")
+    print(model.guarantee_)
+    print_servers(map(together, zip(*(run.servers for run in network.runs), strict=True)))
+
+
+def print_sums(releases: Sequence[Release]) -> None:
+    """Print what was released: the second moments, then the scores of each round."""
+    for number, release in enumerate(releases):
+        task = release.task
+        name = f"round {number}" if number else "second moments"
+        noise = math.sqrt(float(release.noise_variance[0]))
+        print(f"{name}: {task.statistic.name} of {task.clients:,} people, standard deviation of the noise {noise:.4g}")
+    print()
 
 
 def with_truth(found: NumberTable, people: People) -> NumberTable:
@@ -121,6 +138,4 @@ def with_truth(found: NumberTable, people: People) -> NumberTable:
 
 
 if __name__ == "__main__":
-    from dpmpc.app.cli.main import by_hand
-
     by_hand(lambda arguments: demonstrate(arguments, __doc__, patients, lambda rounds: LogisticFit(rounds=rounds)))

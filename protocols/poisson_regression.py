@@ -22,6 +22,7 @@ import numpy as np
 
 from dpmpc.data import Column, Schema
 from dpmpc.models.regression.in_rounds import PoissonFit
+from dpmpc.protocols._by_hand import by_hand
 from dpmpc.protocols.logistic_regression import FEATURES, People, demonstrate, features
 
 MOST = 20
@@ -36,8 +37,6 @@ def visitors(clients: int) -> People:
 
 
 if __name__ == "__main__":
-    from dpmpc.app.cli.main import by_hand
-
     by_hand(
         lambda arguments: demonstrate(arguments, __doc__, visitors, lambda rounds: PoissonFit(rounds=rounds, most=MOST))
     )

@@ -28,6 +28,7 @@ Three servers and an analyst, each a process of this machine, and generated peop
 
 from __future__ import annotations
 
+import argparse
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -51,11 +52,13 @@ from dpmpc.parties.network.frames import ContentType, Kind
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.networked import REFUSED, Placement, clients, run_servers, share_file, stored_reports
 from dpmpc.privacy.task import Task
+from dpmpc.protocols._by_hand import by_hand, parse_options, print_servers
 from dpmpc.release.client import Client
 from dpmpc.release.proved_reports import circuit_of
 
 if TYPE_CHECKING:
-    from dpmpc.app.cli.parsing import Parser
+    from dpmpc.models.regression.ridge import Comparison
+    from dpmpc.release.release import Release
 
 _AT_ONCE = 1 << 12  # clients that are played together
 
@@ -252,49 +255,48 @@ def random_shares(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp])
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Fit incomes of the generated population with and without proofs, and print what was refused and what it cost."""
-    from dpmpc.app.cli.demonstrations import demonstration, demonstration_options, print_run
-    from dpmpc.app.cli.output import print_result
-    from dpmpc.app.render.servers import proofs_text, servers_table
+    from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+    from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+    from dpmpc.models import RidgeRegression
     from dpmpc.privacy.specification import ReleaseSpec
     from dpmpc.release.planning import design
 
-    def more(parser: Parser) -> None:
-        parser.add_argument("--liars", type=float, default=0.01, metavar="SHARE", help="of the clients (default .01)")
+    def more(parser: argparse.ArgumentParser) -> None:
+        parser.add_argument("--liars", type=float, default=0.01, metavar="SHARE", help="of the clients (default 0.01)")
 
-    chosen = demonstration_options(__doc__, arguments, more, clients=10_000)
-    told = liars_among(chosen.clients, chosen.liars)
-    shown = demonstration("ridge", chosen.clients)
-    choices = {"sketch": "sum", "radius": shown.choices["radius"], "noise_by": "servers", "servers": chosen.servers}
+    chosen = parse_options(__doc__, arguments, more, clients=10_000)
+    lie_of = liars_among(chosen.clients, chosen.liars)
+    rows = demo_population(chosen.clients).table.values
+    choices = {"sketch": "sum", "radius": DEMO_RADIUS, "noise_by": "servers", "servers": chosen.servers}
 
     def task_of(*, proved: bool) -> Task:
-        spec = ReleaseSpec.of(shown.schema, chosen.clients, chosen.epsilon, chosen.delta, **choices, proved=proved)
+        spec = ReleaseSpec.of(DEMO_BOUNDS, chosen.clients, chosen.epsilon, chosen.delta, **choices, proved=proved)
         return design(spec)
 
-    def phi(release: Any) -> tuple[float, float]:
-        shown.analysis.fit(release)
-        compared = shown.analysis.estimator.compare(shown.table.values[told < 0])
-        return compared.approximation_factor, compared.trivial_factor
+    def compare(release: Release) -> Comparison:
+        return RidgeRegression(1.0).fit_release(release, DEMO_TARGET).compare(rows[lie_of < 0])
 
-    rows, task, plain = shown.table.values, task_of(proved=True), task_of(proved=False)
-    done = run_servers(task, stored_reports(task, reports(task, rows, told)))
-    spoiled = run_servers(plain, random_shares(plain, rows, told))
+    task, plain = task_of(proved=True), task_of(proved=False)
+    done = run_servers(task, stored_reports(task, reports(task, rows, lie_of)))
+    spoiled = run_servers(plain, random_shares(plain, rows, lie_of))
     assert done.refused is not None
-    with_proofs, trivial = phi(done.release)
+    with_proofs = compare(done.release)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # that nothing can be learned from it is what is shown
-        without, _ = phi(spoiled.release)
-    lies = ", ".join(f"{int((told == number).sum()):,} {lie}" for number, lie in enumerate(LIES))
-    found = [
-        f"{chosen.clients:,} clients, {int((told >= 0).sum()):,} of whom lie: {lies}",
-        proofs_text(done.release.clients, done.refused),
-        f"cost / optimal cost (phi) for the honest rows: {with_proofs:.5g} with proofs, {without:.4g} without, where "
-        f"each liar shares random words; trivial predictor {trivial:.4g}",
-    ]
-    print_run(found, done.release.task, done.release.guarantee, done)
-    print_result(["Without proofs:", servers_table(spoiled.servers)])
+        without = compare(spoiled.release)
+    lies = ", ".join(f"{int((lie_of == number).sum()):,} {lie}" for number, lie in enumerate(LIES))
+    causes = ", ".join(f"{count:,} refused ({cause})" for cause, count in sorted(done.refused.items()))
+    print(f"{chosen.clients:,} clients, {int((lie_of >= 0).sum()):,} of whom lie: {lies}")
+    print(f"Proofs: {done.release.clients:,} of {chosen.clients:,} reports accepted, {causes or 'none refused'}")
+    print(
+        f"cost / optimal cost (phi) for the honest rows: {with_proofs.approximation_factor:.5g} with proofs, "
+        f"{without.approximation_factor:.4g} without, where each liar shares random words; trivial predictor "
+        f"{with_proofs.trivial_factor:.4g}\n\n{done.release.guarantee}\n\nWith proofs:"
+    )
+    print_servers(done.servers)
+    print("Without proofs:")
+    print_servers(spoiled.servers)
 
 
 if __name__ == "__main__":
-    from dpmpc.app.cli.main import by_hand
-
     by_hand(demonstrate)

@@ -70,6 +70,7 @@ from dpmpc.parties.network.conversation import confirm, reveal, together, toss
 from dpmpc.parties.network.frames import Kind
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.network.settings import PartySettings, read_source
+from dpmpc.protocols._by_hand import by_hand, parse_options
 
 PAPER = "Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022)"
 
@@ -178,16 +179,12 @@ def provenance(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Divide the generated population's columns among parties, release them, and regress income on the others."""
-    from rich.markup import escape
-
-    from dpmpc.app.cli.demonstrations import demonstration_options
-    from dpmpc.app.cli.output import print_result
     from dpmpc.data.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
     from dpmpc.data.datasets.demo import DEMO_TARGET
     from dpmpc.owners.columns import RMGM
     from dpmpc.release.results import NumberTable
 
-    chosen = demonstration_options(__doc__, arguments)
+    chosen = parse_options(__doc__, arguments)
     population = demo_population(chosen.clients)
     table = population.table
     if not 2 <= chosen.servers <= len(table.names):
@@ -209,10 +206,8 @@ def demonstrate(arguments: Sequence[str]) -> None:
         "private": list(fitted.coef_),
     }
     coefficients = NumberTable("Coefficients", found, fitted.feature_names_)
-    print_result([repr(release), "", coefficients, escape(str(release.guarantee))])
+    print(repr(release), coefficients, release.guarantee, sep="\n\n")
 
 
 if __name__ == "__main__":
-    from dpmpc.app.cli.main import by_hand
-
     by_hand(demonstrate)

@@ -130,7 +130,7 @@ def test_models_in_rounds_among_three_servers(program, ratio):
         "second moments",
         "round 1",
         "(3, 1e-06)-differential privacy for each of 6,000",
-        "sent, MB",
+        "s of CPU, sent ",
     ):
         assert words in done.stdout
     _, truth, found, error = next(line.split() for line in done.stdout.splitlines() if "smoker" in line)[:4]
@@ -140,7 +140,7 @@ def test_models_in_rounds_among_three_servers(program, ratio):
 def test_data_owners_fit_their_rows_together():
     done = start("data_owners", "-M3", "--clients", 6000, "--epsilon", 5, "--delta", 1e-6)
     assert done.returncode == 0, done.stderr
-    for words in ("truth", "odds ratio", "(5, 1e-06)-differential privacy for each of 6,000", "sent, MB"):
+    for words in ("truth", "odds ratio", "(5, 1e-06)-differential privacy for each of 6,000", "s of CPU, sent "):
         assert words in done.stdout
 
 

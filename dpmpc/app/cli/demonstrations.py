@@ -2,29 +2,23 @@
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from rich.console import RenderableType
 from rich.markup import escape
 
 from dpmpc.app.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, NotPrivate, RidgeFitModel
-from dpmpc.app.cli.options import add_simulation_seed, option_of
-from dpmpc.app.cli.output import print_result
-from dpmpc.app.cli.parsing import Parser
 from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.released import byte_fields, release_text
 from dpmpc.app.render.servers import servers_table
-from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
 from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
 from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.models import FrequencyMoment, LowRankApproximation, RidgeRegression
-from dpmpc.parties.networked import NetworkedRun, Run
-from dpmpc.privacy import Guarantee
+from dpmpc.parties.networked import NetworkedRun
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
@@ -178,53 +172,3 @@ def _comparison(runs: Mapping[str, DemonstratedRelease]) -> RenderableType:
 def _ridge(run: DemonstratedRelease) -> RidgeFitModel:
     assert isinstance(run.shown.analysis, RidgeFitModel)
     return run.shown.analysis
-
-
-_BY_HAND = ("-I", "--index", "-P", "-C", "--config", "-T", "--threshold", "-B", "--base-port", "--ssl")
-
-
-def refuse_options_of_mpyc(arguments: Sequence[str]) -> None:
-    """Say how parties are started by hand, where an option of MPyC's launcher asks for it.
-
-    ``-M`` means here what it means there; the other options belong to a launcher that these programs do not use.
-    """
-    for argument in arguments:
-        name = argument.partition("=")[0]
-        if name in _BY_HAND or (argument[:2] in ("-I", "-P", "-T", "-B") and argument[2:3].isalnum()):
-            raise InputError(
-                f"{name}: given, -M and the options of --help expected: this program starts its parties itself. "
-                "protocols/linear_transform.py takes all options of MPyC (docs/how-to/mpyc.md)"
-            )
-
-
-def demonstration_options(
-    doc: str,
-    arguments: Sequence[str],
-    more: Callable[[Parser], None] | None = None,
-    *,
-    clients: int = 100_000,
-    epsilon: float | None = 1.0,  # None for a program that has another budget
-    delta: float = 1e-7,
-) -> argparse.Namespace:
-    """Read the arguments of a program that is started by hand."""
-    refuse_options_of_mpyc(arguments)
-    parser = Parser(description=doc.splitlines()[0])
-    parser.add_argument("-M", "--servers", **option_of("servers"))
-    parser.add_argument("--clients", type=int, default=clients, help="how many people (default %(default)s)")
-    if epsilon is not None:
-        parser.add_argument("--epsilon", **option_of("epsilon", default=epsilon))
-    parser.add_argument("--delta", **option_of("delta", default=delta))
-    if more is not None:
-        more(parser)
-    return parser.parse_args(arguments)
-
-
-def add_noise_options(parser: Parser) -> None:
-    """Add who makes the noise, and the seed of a simulation."""
-    parser.add_argument("--noise-by", **option_of("noise_by"))
-    add_simulation_seed(parser)
-
-
-def print_run(found: Sequence[RenderableType | NumberTable], task: Task, guarantee: Guarantee, done: Run) -> None:
-    """Print what was released, what was found, what is promised, and what each server spent."""
-    print_result([release_text(task), "", *found, "", guarantee_text(guarantee), servers_table(done.servers)])

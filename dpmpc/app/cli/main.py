@@ -16,8 +16,8 @@ import signal
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
-from typing import NoReturn, TextIO
+from collections.abc import Iterator, Sequence
+from typing import TextIO
 
 import dpmpc
 from dpmpc.app.cli import (
@@ -42,7 +42,8 @@ from dpmpc.app.cli import (
 )
 from dpmpc.app.cli.parsing import TopParser
 from dpmpc.app.cli.waiting import told_while_waiting
-from dpmpc.base.errors import DpmpcError, InputError, UtilityWarning
+from dpmpc.base.errors import UtilityWarning
+from dpmpc.base.exits import exit_status
 from dpmpc.base.untrusted import harmless
 
 
@@ -64,33 +65,6 @@ def _announce_simulation(options: argparse.Namespace) -> None:
         from dpmpc.privacy.guarantee import REPEATABLE
 
         print(f"dpmpc {options.command}: SIMULATION: --simulation-seed {seed}: {REPEATABLE}", file=sys.stderr)
-
-
-def exit_status(job: Callable[[], None]) -> int:
-    """Run a job and report its errors on standard error; return the exit status."""
-    try:
-        job()
-        sys.stdout.flush()
-    except DpmpcError as error:
-        print(f"dpmpc: {type(error).__name__}: {harmless(str(error))}", file=sys.stderr)
-        return error.exit_status
-    except BrokenPipeError:  # whoever read our output has seen enough
-        _discard_what_cannot_be_written()
-        return 141
-    except OSError as error:  # a disk that is full, a folder that may not be written
-        _discard_what_cannot_be_written()
-        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
-        print(f"dpmpc: {where}{error.strerror or error}", file=sys.stderr)
-        return InputError.exit_status
-    except KeyboardInterrupt:
-        print("dpmpc: interrupted", file=sys.stderr)
-        return 130
-    return 0
-
-
-def by_hand(program: Callable[[Sequence[str]], None]) -> NoReturn:
-    """Run a program of `protocols/` that was started by hand, and end the process."""
-    sys.exit(exit_status(lambda: program(sys.argv[1:])))
 
 
 @contextlib.contextmanager
@@ -141,14 +115,6 @@ def _prepare_streams() -> None:
     sys.stderr = sys.stderr or open(os.devnull, "w")  # noqa: SIM115
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="backslashreplace")
-
-
-def _discard_what_cannot_be_written() -> None:
-    """Discard what standard output still holds if writing fails: the interpreter would try again at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def parser() -> TopParser:

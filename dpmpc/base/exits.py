@@ -1,0 +1,40 @@
+"""How a program ends: its exit status, and errors as one line on standard error."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+
+from dpmpc.base.errors import DpmpcError, InputError
+from dpmpc.base.untrusted import harmless
+
+
+def exit_status(job: Callable[[], None]) -> int:
+    """Run a job and report its errors on standard error; return the exit status."""
+    try:
+        job()
+        sys.stdout.flush()
+    except DpmpcError as error:
+        print(f"dpmpc: {type(error).__name__}: {harmless(str(error))}", file=sys.stderr)
+        return error.exit_status
+    except BrokenPipeError:  # the reader of the output has closed it
+        _discard_what_cannot_be_written()
+        return 141
+    except OSError as error:  # a disk that is full, a folder that may not be written
+        _discard_what_cannot_be_written()
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        print(f"dpmpc: {where}{error.strerror or error}", file=sys.stderr)
+        return InputError.exit_status
+    except KeyboardInterrupt:
+        print("dpmpc: interrupted", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _discard_what_cannot_be_written() -> None:
+    """Discard what standard output still holds if writing fails: the interpreter would try again at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
