@@ -417,7 +417,7 @@ API void report_share_keys(const struct report_plan *plan, const uint8_t *keys, 
     }
 }
 
-/* Shrink z to norm `radius`, and so much more that rounding cannot exceed it (`dpmpc.data.clip_ball`). */
+/* Shrink z to norm `radius`, and so much more that rounding cannot exceed it (`dpmpc.data.schemas.clip_ball`). */
 static void shrink(double *z, size_t columns, double radius)
 {
     const double reach = radius * (1 - (double)(columns + 4) * 0x1p-52);

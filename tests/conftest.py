@@ -13,13 +13,26 @@ settings.load_profile("dpmpc")
 
 #: Files that take longest, in this order: a worker that began one of them last would keep all others waiting.
 FIRST = (
-    *("collection/test_release.py", "test_docs.py", "bench/test_bench.py", "sketching/test_sketching.py"),
-    *("mutual_information/test_mutual_information.py", "audit/test_audit.py", "collection/test_dealing_release.py"),
-    *("rounds/test_rounds.py", "collection/test_hostile_servers.py", "bench/test_experiments.py", "cli/test_cli.py"),
-    *("network/test_runtime.py", "cli/test_what_may_be_published.py", "data_release/test_data_release.py"),
-    *("data_release/test_random_mixing.py", "protocols/test_protocols.py", "collection/test_proved_release.py"),
-    *("collection/test_service.py", "protocols/test_mpyc_programs.py"),
-    *("coinpress/test_coinpress.py",),
+    "collect/test_release.py",
+    "test_docs.py",
+    "bench/test_bench.py",
+    "linear/test_sketching.py",
+    "models/test_mutual_information.py",
+    "audit/test_audit.py",
+    "collect/test_dealing_release.py",
+    "models/test_rounds.py",
+    "collect/test_hostile_servers.py",
+    "bench/test_experiments.py",
+    "app/test_cli.py",
+    "parties/test_runtime.py",
+    "app/test_what_may_be_published.py",
+    "owners/test_data_release.py",
+    "owners/test_random_mixing.py",
+    "protocols/test_protocols.py",
+    "collect/test_proved_release.py",
+    "collect/test_service.py",
+    "protocols/test_mpyc_programs.py",
+    "models/test_coinpress.py",
 )
 
 

@@ -38,6 +38,12 @@ def test_every_fault_can_be_made():
     check_each(check_fault, FAULTS.mutations, name=lambda one: f"{one.file}: {one.new.strip()}")
 
 
+def test_every_suite_is_that_of_a_fault():
+    """A prefix that fits no file, as after a move, would leave its faults to other tests."""
+    prefixes = {prefix for prefix in FAULTS.suites if any(one.file.startswith(prefix) for one in FAULTS.mutations)}
+    assert prefixes == FAULTS.suites.keys()
+
+
 def test_no_fault_is_listed_twice_and_every_part_has_some():
     assert len(set(FAULTS.mutations)) == len(FAULTS.mutations) >= 150
     parts = collections.Counter(Path(one.file).parent.name for one in FAULTS.mutations)

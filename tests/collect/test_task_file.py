@@ -380,7 +380,7 @@ def test_a_text_for_people_that_cannot_be_shown_is_refused(entries, what, text):
 
 
 def test_known_answers():
-    """A record decodes alike everywhere; tests/reference_reports.py computes the vectors another way."""
+    """A record decodes alike everywhere; tests/references/reports.py computes the vectors another way."""
     vectors = json.loads((Path(__file__).parents[1] / "vectors" / "reports.json").read_text())
     collection = Collection.from_dict(vectors["collection"])
     assert collection.digest.hex() == vectors["digest"]

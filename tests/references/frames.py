@@ -1,7 +1,7 @@
 """The frame layout of dpmpc/parties/network/frames.py, written down once more, slowly: the source of
 tests/vectors/frames.json.
 
-Run ``python tests/reference_frames.py`` to write the vectors anew.
+Run ``python tests/references/frames.py`` to write the vectors anew.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The sketch's derivation, slowly, in plain integers; ``python tests/reference_sketch.py`` writes the vectors.
+"""The sketch's derivation, slowly, in plain integers; ``python tests/references/sketch.py`` writes the vectors.
 
 Follows "Derivation" in dpmpc/linear/sketching/__init__.py and shares no code with it: HKDF from hmac, Philox word by
 word, one client at a time, sums as integers modulo 2^64 or 2^61 - 1.

@@ -167,7 +167,7 @@ class NoNoise(Noise):
 
     name = "none"
     parameters = ()
-    accountant = "none"  # there is none: `dpmpc.Task.guarantee` says so
+    accountant = "none"  # there is none: `dpmpc.privacy.task.Task.guarantee` says so
     simulation_only = True
 
     @property

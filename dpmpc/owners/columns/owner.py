@@ -37,8 +37,8 @@ def mixing_of(task: MixingTask, seed: bytes | int) -> BernoulliMixing | None:
     task : MixingTask
         The public facts.
     seed : bytes or int
-        32 bytes that one party drew before anybody looked at the data (`dpmpc.privacy.specification.public_seed`); or
-        a number, in simulations.
+        32 bytes that one party drew before anybody looked at the data
+        (`dpmpc.release.planning.designing.public_seed`); or a number, in simulations.
     """
     return None if task.rows is None else BernoulliMixing(task.rows, task.subjects, seed)
 

@@ -161,7 +161,7 @@ class UtilityMetric(abc.ABC):
     Attributes
     ----------
     purpose : str
-        As in `dpmpc.privacy.specification.design`.
+        As in `dpmpc.release.design`.
     symbol : str
         Name of the measure.
     optimum : float
