@@ -1,13 +1,10 @@
 """Who is lost in the worst case that a guarantee still covers: clients who are corrupt, and clients who are missing.
 
-A guarantee says in its own words what may be missing. This module reads those words and looks for the set of clients
-that is worst for somebody among all sets that the words allow:
+The preconditions of a guarantee state what `missing` counts. This module looks for the set of clients that is worst for
+somebody among all sets that this allows: so many clients, wherever they stand in the public matrix; or, for any other
+code than `MISSING_CLIENTS`, so many contributions to *every* row of the sketch, which may be very many clients.
 
-- "... clients in all": so many clients, wherever they stand in the public matrix;
-- anything else: so many contributions to *every* row of the sketch, which may be very many clients together.
-
-The strictest reading is taken where the words leave it open: a promise that does not say "in all" is not taken to mean
-it. Small tasks are searched completely, larger ones greedily from the worst-placed clients; so what is found is a set
+Small tasks are searched completely, larger ones greedily from the worst-placed clients; so what is found is a set
 that is allowed, and perhaps not the worst one.
 """
 
@@ -16,7 +13,6 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-import re
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -24,6 +20,7 @@ from numpy.typing import NDArray
 
 from dpmpc.audit.views import signs_of, view_of
 from dpmpc.privacy import Guarantee
+from dpmpc.privacy.guarantee import MISSING_CLIENTS
 from dpmpc.privacy.task import Task
 
 Indices = NDArray[np.int64]
@@ -48,7 +45,7 @@ class Lost:
 
 def missing_in_each_row(guarantee: Guarantee) -> bool:
     """Return whether a guarantee lets every row of the sketch lack as many contributions as it names."""
-    return guarantee.dropouts > 0 and re.search(r"\bclients? in all\b", str(guarantee)) is None
+    return guarantee.dropouts > 0 and guarantee.preconditions.missing_means != MISSING_CLIENTS
 
 
 def worst_lost(task: Task, *, in_each_row: bool | None = None) -> Lost:

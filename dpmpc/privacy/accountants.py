@@ -69,9 +69,9 @@ class Accountant(abc.ABC):
     Attributes
     ----------
     sources : tuple of str
-        Where that is proven.
+        Codes of where that is proven.
     assumptions : tuple of str
-        What it rests on, beyond what every release does.
+        Codes of what it rests on, beyond what every release does.
     pure : bool
         Whether its epsilon is the same at delta = 0.
     """
@@ -165,7 +165,7 @@ class SearchedAccountant(Accountant):
 
 
 class _GaussianAccountant(SearchedAccountant):
-    sources: tuple[str, ...] = ("Balle and Wang 2018, Theorem 8 (tight Gaussian curve)",)
+    sources: tuple[str, ...] = ("gaussian-curve",)
 
     def mu(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
         return _mu_above(sensitivity.l2, exposure.leverage, Fraction(_sigma(noise)) ** 2)
@@ -195,7 +195,7 @@ class _GaussianAccountant(SearchedAccountant):
 class _DiscreteGaussianAccountant(_GaussianAccountant):
     sources: tuple[str, ...] = (
         *_GaussianAccountant.sources,
-        "Kairouz, Liu and Steinke 2021 (sums of discrete Gaussians); smoothing bounds of dpmpc.privacy.exposure",
+        "discrete-gaussian-sums",
     )
 
     def mu(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity) -> float:
@@ -236,8 +236,8 @@ def epsilon_of_renyi(divergence: Callable[[float], float], delta: float) -> floa
 
 class _SkellamAccountant(SearchedAccountant):
     sources: tuple[str, ...] = (
-        "Agarwal, Kairouz and Liu 2021, Theorem 3.5 (Renyi divergence of the Skellam mechanism)",
-        "Canonne, Kamath and Steinke 2020, Proposition 12 (conversion to epsilon)",
+        "skellam",
+        "renyi-conversion",
     )
 
     def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
@@ -261,19 +261,13 @@ class _SkellamAccountant(SearchedAccountant):
 class _LaplaceAccountant(Accountant):
     """Pure epsilon from m = min_r m_r shares of scale b = s Delta_1 / epsilon (docs/mathematics.md, section 1.3)."""
 
-    sources: tuple[str, ...] = (
-        "Burkhardt et al. 2025, Theorem 4.8 and Corollary 4.10 (Laplace noise in shares), with s rows of each client "
-        "in place of all k; delta = 0, whatever was asked for",
-    )
+    sources: tuple[str, ...] = ("laplace-shares",)
     pure = True
 
     def __init__(self, family: type[Any]):
         super().__init__(family)
         if family is DiscreteLaplace:
-            self.assumptions = (
-                "nobody notices the tails that the sampler cuts off: total variation distance below 2^-183 for each "
-                "released number and each m = shares contributions to it",
-            )
+            self.assumptions = ("laplace-tails",)
 
     def epsilon(self, noise: Noise, exposure: EffectiveNoise, sensitivity: Sensitivity, delta: float) -> float:
         """Return s Delta_1 / b: a client moves s rows, each by at most Delta_1."""

@@ -25,10 +25,9 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from dpmpc.base.errors import BudgetExceeded, GuaranteeError, InputError
-from dpmpc.base.notebook import facts_html
 from dpmpc.base.storage import Record
 from dpmpc.base.storage.files import locked, whole
-from dpmpc.base.untrusted import ReadError, read_bytes, read_json
+from dpmpc.base.untrusted import ReadError, printable, read_bytes, read_json
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.guarantee import Guarantee
@@ -233,16 +232,13 @@ class BudgetLedger:
             )
         return ledger
 
-    def _repr_html_(self) -> str:
-        facts = [
-            (
-                entry.what,
-                f"epsilon = {composed_epsilon([entry.cost], self.delta):.6g} alone"
-                + (", SIMULATION" if entry.simulation else ""),
-            )
-            for entry in self.entries
-        ]
-        return facts_html(repr(self).strip("<>"), facts)
+    def __str__(self) -> str:
+        """Return what is spent, and what each release costs alone."""
+        lines = [repr(self).strip("<>")]
+        for entry in self.entries:
+            alone = composed_epsilon([entry.cost], self.delta)
+            lines.append(f"  {printable(entry.what)}: epsilon = {alone:.6g} alone{', SIMULATION' * entry.simulation}")
+        return "\n".join(lines)
 
     def __repr__(self) -> str:
         simulation = ", SIMULATION" if any(entry.simulation for entry in self.entries) else ""

@@ -61,25 +61,10 @@ from dpmpc.linear.sketching import PublicMatrix
 from dpmpc.privacy import gaussian
 from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import EffectiveNoise, IndependentRowNoise
-from dpmpc.privacy.guarantee import CHECKERS, CUT_OFF_DELTA, MISSING_CLIENTS, NOISE_DEALT, Guarantee, Preconditions
+from dpmpc.privacy.guarantee import CUT_OFF_DELTA, MISSING_CLIENTS, NOISE_DEALT, Guarantee, Preconditions
 from dpmpc.privacy.one_copy import OneCopyNoise
-from dpmpc.privacy.specification import CALIBRATIONS, MATRICES, NOISED_BY, TrustModel
-
-SEMI_HONEST = "the servers follow the protocol (semi-honest)"
-# Where clients noise what they send.
-TRUSTED_COMPUTATION = "Burkhardt et al. 2025, Definition 4.1, Lemma 4.3 and Algorithm 1 (linear-transformation model)"
-ONE_RELEASE = (
-    "each report enters one release only: its noise was drawn once, and two openings of the same reports do not compose"
-)
-CRYPTOGRAPHY = (
-    "computational security: AES-128 in counter mode is a pseudorandom generator, HKDF-SHA256 a pseudorandom function, "
-    "and what carries the shares keeps them secret: TLS 1.3, or X25519 (with ML-KEM-768, either of the two) where "
-    "reports are sealed"
-)
-PUBLIC_DRAW = (
-    "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most "
-    f"{MATRICES} of them were drawn, all of them paid for in delta, and no run was broken off to draw others"
-)
+from dpmpc.privacy.specification import CALIBRATIONS, NOISED_BY, TrustModel
+from dpmpc.privacy.statements import CHECKERS
 
 CUT_OFF = 2.0**-128
 """Probability that any draw of noise that is dealt in one release lies beyond its range."""
@@ -175,21 +160,11 @@ class NoisePlacement(msgspec.Struct, frozen=True):
         drawn = np.full(sketch.rows, adding if self.by_servers(sketch) else 0, np.int64)
         return drawn if self.by == "servers" else drawn + sketch.occupancy()
 
-    def describe(self, sketch: PublicMatrix) -> str:
-        """Say whose noise it is."""
-        if self.dealt:
-            return f"in every sum from each of {self.dealers} servers, dealt in shares"
-        if self.by == "servers":
-            return "from each server in every sum"
-        if self.reaches_several_rows(sketch):
-            return "from each client in its one copy, and from each server in every sum"
-        return "from each client" + (f" in each of its {sketch.sparsity} copies" if sketch.sparsity > 1 else "")
-
     def counted_on(self, sketch: PublicMatrix) -> str:
-        """Say whose noise a guarantee counts on: a value of `dpmpc.privacy.guarantee.NOISE_MAKERS`."""
+        """Return whose noise a guarantee counts on: a value of `dpmpc.privacy.guarantee.NOISE_MAKERS`."""
         if self.by == "servers":
             return NOISE_DEALT if self.dealt else "servers"
-        return "clients and servers" if self.reaches_several_rows(sketch) else "clients"
+        return "clients-and-servers" if self.reaches_several_rows(sketch) else "clients"
 
     def exposure(self, sketch: PublicMatrix, trust: TrustModel) -> EffectiveNoise:
         """Measure how much noise covers the worst-placed client."""
@@ -283,15 +258,15 @@ class Calibration:
         if not accountant.suffices(noise, self.exposure, self.sensitivity, self.epsilon, spendable):
             self.guarantee(noise)
 
-    def guarantee(self, noise: Noise, conduct: str = SEMI_HONEST) -> Guarantee:
-        """Say what noise guarantees, recomputed from public facts alone.
+    def guarantee(self, noise: Noise, conduct: str = "semi-honest") -> Guarantee:
+        """Return what noise guarantees, recomputed from public facts alone.
 
         Parameters
         ----------
         noise : Noise
             In integer units.
         conduct : str
-            What is assumed of the servers' conduct, as the secret sharing scheme says it.
+            Code of what is assumed of the servers' conduct, as the secret sharing scheme has it.
 
         Raises
         ------
@@ -305,7 +280,7 @@ class Calibration:
         if achieved > self.epsilon:
             raise GuaranteeError(
                 f"epsilon: {self.epsilon:g} promised, but {noise.name} noise of variance {noise.variance:g} "
-                f"{noising.describe(sketch)} gives epsilon = {achieved:.6g} at delta = {self.delta:g}"
+                f"by {noising.by} gives epsilon = {achieved:.6g} at delta = {self.delta:g}"
             )
         mu = accountant.mu(noise, exposure, self.sensitivity)
         by_clients = noising.by == "clients"
@@ -313,8 +288,8 @@ class Calibration:
             epsilon=self.epsilon,
             delta=self.delta,
             achieved_epsilon=achieved,
-            mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
-            "counted in the integers that are shared, " + noising.describe(sketch),
+            noise=noise.name,
+            noise_sd=math.sqrt(noise.variance),
             clients=sketch.columns,
             servers=trust.servers,
             corrupt_servers=trust.colluding_servers,
@@ -328,16 +303,19 @@ class Calibration:
             leverage=float(exposure.leverage),
             least_variance=float(exposure.fewest),
             calibration=self.rule,
+            copies=noising.copies_for(sketch),
+            dealers=0 if noising.dealers is msgspec.UNSET else noising.dealers,
             assumptions=(
                 conduct,
-                trust.assumption(),
-                exposure.assumption() + (f" after {trust.lost} are taken away" if trust.lost and by_clients else ""),
-                *([_strangers(trust, sketch.columns), ONE_RELEASE] if by_clients else []),
-                CRYPTOGRAPHY,
-                *([PUBLIC_DRAW] if by_clients and trust.failure else []),
+                "honest-servers",
+                exposure.assumption,
+                *(["strangers", "one-release"] if by_clients else []),
+                "pseudorandomness",
+                "secret-links",
+                *(["public-draw"] if by_clients and trust.failure else []),
                 *accountant.assumptions,
             ),
-            sources=(TRUSTED_COMPUTATION, *accountant.sources),
+            sources=("secure-sketching", *accountant.sources),
             simulation=self.simulation or noise.simulation_only,
             preconditions=self._preconditions,
         )
@@ -351,7 +329,7 @@ class Calibration:
             missing=self.trust.dropouts,
             missing_means=MISSING_CLIENTS,
             noise_by=self.noising.counted_on(self.sketch),
-            verified_by=CHECKERS,
+            verified_by=tuple(CHECKERS),
         )
 
     def _spendable(self, *, pure: bool) -> float:
@@ -408,11 +386,3 @@ def calibrate(
     """
     trust, noising = trust or TrustModel(), noising or NoisePlacement()
     return Calibration(sketch, sensitivity, epsilon, delta, trust, noising, calibration).least(noise)
-
-
-def _strangers(trust: TrustModel, clients: int) -> str:
-    """Say what t has to bound where clients make the noise."""
-    return (
-        f"at most {trust.corrupt_clients:,} of exactly these {clients:,} clients tell their noise or add none, whoever "
-        "chose them: a server can deny reports (selective dropping), and then those that remain may be mostly strangers"
-    )

@@ -126,9 +126,10 @@ class EffectiveNoise(abc.ABC):
         """Return what to calibrate to, so that another machine's arithmetic agrees that the noise suffices."""
         return self
 
+    @property
     @abc.abstractmethod
     def assumption(self) -> str:
-        """Say what has to be true of a run."""
+        """Code of what has to be true of a run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
@@ -211,13 +212,9 @@ class IndependentRowNoise(EffectiveNoise):
         per_entry += smoothing_slack(ROUNDING_WIDTH)
         return self.sparsity * columns * per_entry
 
+    @property
     def assumption(self) -> str:
-        """Say whose noise is counted on."""
+        """Code of whose noise is counted on."""
         if self.dealt:
-            return (
-                f"at least {self.fewest} of the servers that deal noise draw it as agreed and keep it to themselves; "
-                "that the noise of a server lies in its range is proved, and nothing of how it was drawn"
-            )
-        if self.by_servers:
-            return f"at least {self.fewest} of the servers add their noise, as agreed, before they open anything"
-        return f"every released sum keeps the noise of at least {self.fewest:,} honest contributions"
+            return "noise-of-dealers"
+        return "noise-of-servers" if self.by_servers else "noise-of-clients"

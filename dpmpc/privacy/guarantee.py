@@ -1,4 +1,4 @@
-"""What is promised, to whom, against whom, and why: a `Guarantee` says it in words and in numbers.
+"""What is promised, to whom, against whom, and why, in numbers and codes (`dpmpc.privacy.statements` has sentences).
 
 A `Guarantee` is built from `Preconditions` alone, which are checked when they are made: that the number of clients is
 public, how many clients in all may have something missing, whose noise is counted on, and who has verified the task.
@@ -7,20 +7,29 @@ public, how many clients in all may have something missing, whose noise is count
 from __future__ import annotations
 
 import math
-from typing import ClassVar
+from typing import ClassVar, Self
+
+import msgspec
 
 from dpmpc.base.arguments import require_choice, require_whole
 from dpmpc.base.errors import GuaranteeError
-from dpmpc.base.notebook import statement_html
 from dpmpc.base.storage import Record
 from dpmpc.privacy.specification import MATRICES, STATIC_FAILURE
+from dpmpc.privacy.statements import (
+    CHECKERS,
+    NEIGHBOURING,
+    assumptions,
+    drawn,
+    honest_servers,
+    with_ground,
+    wrong_shares,
+)
 
 REPLACE_ONE = "replace-one"
-REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."
 
 
 class Promise:
-    """Base of every guarantee: a record of plain facts that can put itself into words."""
+    """Base of every guarantee: a record of numbers and codes."""
 
     __slots__ = ()
     assumptions: tuple[str, ...]
@@ -33,23 +42,24 @@ class Promise:
         """The fields of the `dpmpc.privacy.composition.Cost` by which it composes with others; None if it does not."""
         return None
 
-    def _repr_html_(self) -> str:
-        return statement_html(str(self))
+    def over(self, links: str) -> Self:
+        """Return the same guarantee where shares travel over other links than encrypted ones.
 
-    def _text(self, lines: list[str], warning: str = REPEATABLE) -> str:
-        """Return the lines with what they rest on below them and, in a simulation, the warning above them."""
-        warnings = [f"SIMULATION: {warning}"] if self.simulation else []
-        assumptions = [f"  assumes: {assumption}" for assumption in self.assumptions]
-        return "\n".join([*warnings, *lines, *assumptions, *(f"  source: {source}" for source in self.sources)])
+        Parameters
+        ----------
+        links : str
+            Code of what is assumed of the links in place of "secret-links".
+        """
+        assumed = tuple(links if code == "secret-links" else code for code in self.assumptions)
+        return msgspec.structs.replace(self, assumptions=assumed)  # type: ignore[type-var]
 
 
-MISSING_CLIENTS = "clients in all"  # the one sense of "missing" that every proof here covers
-NOISE_DEALT = "servers that deal it"
-NOISE_MAKERS = ("clients", "servers", "clients and servers", "a curator", NOISE_DEALT)
-FRESH_EACH_TIME = frozenset({"servers", "a curator", NOISE_DEALT})  # these draw noise for each release anew
+MISSING_CLIENTS = "clients-in-all"  # the one sense of "missing" that every proof here covers
+NOISE_DEALT = "dealers"
+NOISE_MAKERS = ("clients", "servers", "clients-and-servers", "curator", NOISE_DEALT)
+FRESH_EACH_TIME = frozenset({"servers", "curator", NOISE_DEALT})  # these draw noise for each release anew
 CUT_OFF_DELTA = 2.0**-60
 """What delta pays where servers deal noise, which ends at its range (`dpmpc.privacy.calibration`)."""
-CHECKERS = ("each honest client", "each honest server", "whoever computes this guarantee")
 
 
 class Preconditions(Record, frozen=True):
@@ -64,8 +74,8 @@ class Preconditions(Record, frozen=True):
     missing : int
         How many clients, beyond the corrupt ones, may have something missing.
     missing_means : str
-        What `missing` counts: "clients in all".
-    noise_by : {"clients", "servers", "clients and servers", "a curator", "servers that deal it"}
+        What `missing` counts: "clients-in-all".
+    noise_by : {"clients", "servers", "clients-and-servers", "curator", "dealers"}
         Whose noise is counted on: honest clients', one honest server's, both together, that of one trusted party, or
         that of several honest servers who deal theirs in shares.
     verified_by : tuple of str
@@ -100,27 +110,24 @@ class Preconditions(Record, frozen=True):
         require_choice("noise_by", self.noise_by, NOISE_MAKERS)
         if self.missing >= self.clients and self.noise_by not in FRESH_EACH_TIME:
             raise GuaranteeError(f"missing: {self.missing} given of {self.clients} clients, fewer expected")
-        if not self.verified_by or not set(self.verified_by) <= set(CHECKERS):
+        if not self.verified_by or not set(self.verified_by) <= CHECKERS.keys():
             raise GuaranteeError(
                 f"verified_by: {self.verified_by!r} given, some of {', '.join(CHECKERS)} expected: a task that nobody "
                 "has verified promises nothing"
             )
 
-    def __str__(self) -> str:
-        return self.said_of("clients")
-
-    def said_of(self, counted: str) -> str:
+    def statement(self, counted: str = "clients") -> str:
         """Return them in words; of "rows", where a few owners are both the clients and the servers."""
-        checkers = self.verified_by if counted == "clients" else map(_of_owners, self.verified_by)
+        checkers = [CHECKERS[code] for code in self.verified_by]
+        if counted != "clients":
+            checkers = [who.replace("client", "owner").replace("server", "owner") for who in checkers]
         return (
             f"n = {self.clients:,} is public whatever the data; what the task promises is recomputed by "
             f"{', '.join(dict.fromkeys(checkers))}"
         )
 
 
-def _of_owners(who: str) -> str:
-    """Name data owners, each of whom has the part of a client and of a server."""
-    return who.replace("client", "owner").replace("server", "owner")
+NO_NOISE = "no noise was added, so nobody is protected."
 
 
 class NoGuarantee(Promise, Record, frozen=True):
@@ -153,7 +160,7 @@ class NoGuarantee(Promise, Record, frozen=True):
         return f"guarantee: none, for any of {self.clients:,} clients"
 
     def __str__(self) -> str:
-        return self._text([self.headline], "no noise was added, so nobody is protected.")
+        return with_ground([self.headline], (), (), simulation=self.simulation, warning=NO_NOISE)
 
 
 class Guarantee(Promise, Record, frozen=True, kw_only=True):
@@ -165,8 +172,10 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
         What is promised; delta = 0 is pure epsilon-differential privacy.
     achieved_epsilon : float
         What the noise gives at this delta; at most `epsilon`.
-    mechanism : str
-        The noise, in words.
+    noise : str
+        Family of the noise.
+    noise_sd : float
+        Standard deviation of one draw, in the integers that are shared.
     clients : int
         Number of clients in the release, public.
     servers : int
@@ -188,11 +197,17 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     leverage, least_variance : float or None
         What mu rests on, rounded to the safe side: the noise's variance times the largest s_i^T C^-1 s_i over the
         clients, for the covariance C of the noise that is counted on, and the smallest eigenvalue of C, divided by that
-        variance (`dpmpc.privacy.EffectiveNoise`).
+        variance (`dpmpc.privacy.EffectiveNoise`). Of several sums, those of the one with the fewest clients.
+    copies : int
+        Noisy copies that a client sends.
+    dealers : int
+        How many servers deal noise in shares; 0 where none does.
+    sums : int
+        How many sums, each with fresh noise, are released together.
     calibration : str
         "joint" (one mechanism over all columns and copies) or "paper" (the paper's printed composition).
     assumptions, sources : tuple of str
-        What the promise rests on, and where it is proven.
+        Codes of what the promise rests on, and of where it is proven (`dpmpc.privacy.statements`).
     simulation : bool
         True if seeded or floating-point noise was used: then nobody is protected.
     preconditions : Preconditions
@@ -208,7 +223,8 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     epsilon: float
     delta: float
     achieved_epsilon: float
-    mechanism: str
+    noise: str
+    noise_sd: float
     clients: int
     servers: int
     corrupt_servers: int
@@ -221,6 +237,9 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     slack: float = 0.0
     leverage: float | None = None
     least_variance: float | None = None
+    copies: int = 1
+    dealers: int = 0
+    sums: int = 1
     calibration: str = "joint"
     assumptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -262,61 +281,80 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     @property
     def headline(self) -> str:
         """What is promised to how many, in a few words."""
-        return self._headline("clients")
-
-    def _headline(self, counted: str) -> str:
         budget = f"({self.epsilon:g}, {self.delta:g})" if self.delta else f"pure {self.epsilon:g}"
-        return f"{budget}-differential privacy for each of {self.clients:,} {counted}"
-
-    @property
-    def relation(self) -> str:
-        """The neighbouring relation, in words."""
-        return _NEIGHBOURING[self.neighbouring]
-
-    def relation_of(self, counted: str) -> str:
-        """Return the neighbouring relation in words; of "rows", where clients are no more than these."""
-        return self.relation if counted == "clients" else self.relation.replace(_CLIENTS_ROW, "row")
+        return f"{budget}-differential privacy for each of {self.clients:,} clients"
 
     def __repr__(self) -> str:
         return f"<Guarantee: {self.headline}, {self.neighbouring}{', SIMULATION' if self.simulation else ''}>"
 
     def __str__(self) -> str:
-        return self.said_of("clients")
+        return self.statement()
 
-    def said_of(self, counted: str) -> str:
+    def statement(self, counted: str = "clients") -> str:
         """Return the guarantee in words; of "rows", where clients are no more than rows of a few owners."""
+        parameters = ""
+        if self.mu is not None and self.rho is not None:
+            parameters = f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})"
+        static = ", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else ""
         lines = [
-            self._headline(counted),
-            f"  neighbouring: {self.relation_of(counted)}",
-            f"  noise: {self.mechanism}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
-            + (f" (mu = {self.mu:.6g}, rho = {self.rho:.6g})" if self.mu is not None and self.rho is not None else ""),
-            f"  holds even if {self._coalition(counted)} pool all they see"
-            + (", those clients being fixed before the public matrix is drawn" if self.coalition == "static" else "")
-            + (f", and anything from at most {self.missing} is missing" if self.dropouts else ""),
-            f"  given: {self.preconditions.said_of(counted)}",
+            self.headline.replace("clients", counted),
+            f"  neighbouring: {self.relation(counted)}",
+            f"  noise: {self.noise_text}; at delta = {self.delta:g} it gives epsilon = {self.achieved_epsilon:.6g}"
+            + parameters,
+            f"  holds even if {self._coalition(counted)} pool all they see{static}"
+            + (f", and anything from at most {self.missing_text} is missing" if self.dropouts else ""),
+            f"  given: {self.preconditions.statement(counted)}",
         ]
-        return self._text(lines)
+        return with_ground(lines, self.assumption_texts, self.sources, simulation=self.simulation)
 
     @property
-    def missing(self) -> str:
-        """From whom anything may be missing, in words."""
+    def assumption_texts(self) -> list[str]:
+        """What the promise rests on, in sentences."""
+        lost = self.dropouts + (self.corrupt_clients if "clients" in self.noise_by else 0)
+        shamir = "shamir" in self.assumptions
+        return assumptions(
+            self.assumptions,
+            {
+                **{name: getattr(self, name) for name in self.__struct_fields__},
+                "honest": honest_servers(self.servers - self.corrupt_servers),
+                "lost": f" after {lost:,} are taken away" if lost else "",
+                "wrong_shares": wrong_shares(self.servers, self.corrupt_servers) if shamir else "",
+            },
+        )
+
+    @property
+    def noise_text(self) -> str:
+        """What the noise is and who adds it."""
+        if self.sums > 1:
+            return f"{self.sums} sums with fresh {self.noise} noise each"
+        copies = f" in each of its {self.copies} copies" if self.copies > 1 else ""
+        added = {
+            "clients": f"from each client{copies}",
+            "clients-and-servers": "from each client in its one copy, and from each server in every sum",
+            "servers": "from each server in every sum",
+            NOISE_DEALT: f"in every sum from each of {self.dealers} servers, dealt in shares",
+            "curator": "from the curator",
+        }
+        return f"{drawn(self.noise, self.noise_sd)}, {added[self.noise_by]}"
+
+    def relation(self, counted: str = "clients") -> str:
+        """Return the neighbouring relation in words."""
+        text = NEIGHBOURING[self.neighbouring]
+        return text if counted == "clients" else text.replace("client's whole row", "row")
+
+    @property
+    def missing_text(self) -> str:
+        """From whom anything may be missing."""
         return f"{self.dropouts:,} client{'s' if self.dropouts > 1 else ''} in all"
 
     def parties(self, counted: str) -> str:
-        """Return what those who hold shares are called; of "rows" they are the owners of these."""
-        return "servers" if counted == "clients" else _of_owners("servers")
+        """Return what those who hold shares are called: the owners of rows, where rows are counted."""
+        return "servers" if counted == "clients" else "owners"
 
     def _coalition(self, counted: str) -> str:
-        """Say who may collude."""
+        """Return who may collude."""
         servers, t = f"{self.corrupt_servers} of the {self.servers} {self.parties(counted)}", self.corrupt_clients
         if not t:
             return f"the analyst and {servers}"
         others = f"{t:,} client{'s' if t > 1 else ''}" if counted == "clients" else f"whoever knows {t:,} {counted}"
         return f"the analyst, {servers} and {others}"
-
-
-_CLIENTS_ROW = "client's whole row"
-_NEIGHBOURING = {
-    REPLACE_ONE: f"one {_CLIENTS_ROW} is replaced by any other row within the public bounds",
-    "zero-out": "one client's whole contribution is replaced by zeros, or zeros by one within the public bounds",
-}

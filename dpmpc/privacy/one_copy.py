@@ -92,12 +92,10 @@ class OneCopyNoise(EffectiveNoise):
         excess = math.exp(min(math.log(4 * self.clients) - 2 * math.pi**2 * sigma**2 / (1 + self.sparsity), 0.0))
         return -columns * math.log1p(-excess) if excess < 1 else math.inf
 
+    @property
     def assumption(self) -> str:
-        """Say whose noise is counted on."""
-        return (
-            "at least one honest server adds its noise, as agreed, before it opens anything, and the honest clients "
-            f"noise their one copy: no client has a leverage above {self.leverage:.4g} in the public matrix"
-        )
+        """Code of whose noise is counted on."""
+        return "noise-of-one-copy"
 
 
 @functools.lru_cache(maxsize=16)

@@ -132,12 +132,6 @@ class TrustModel(msgspec.Struct, frozen=True):
         """Servers that follow the protocol and keep what they see to themselves."""
         return self.servers - self.colluding_servers
 
-    def assumption(self) -> str:
-        """Say how many servers are counted on."""
-        if self.honest_servers == 1:
-            return "at least one of the servers keeps its shares to itself"
-        return f"at least {self.honest_servers} of the servers keep their shares to themselves"
-
     @property
     def lost(self) -> int:
         """Clients without whose noise the guarantee has to do, at most: corrupt ones and dropouts."""

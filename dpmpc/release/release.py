@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.errors import InputError
-from dpmpc.base.notebook import facts_html
 from dpmpc.base.storage.files import whole
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import Rows, SecondMoments
@@ -227,18 +226,6 @@ class Release(GramSource):
             f"{self.task.statistic.name}, epsilon={guarantee.epsilon:g}, delta={guarantee.delta:g}"
             f"{', SIMULATION' if guarantee.simulation else ''}>"
         )
-
-    def _repr_html_(self) -> str:
-        rows, width = self.sums.shape
-        sketch = self.task.sketch
-        facts = [
-            ("columns", ", ".join(self.columns)),
-            ("statistic", self.task.statistic.name),
-            ("public matrix", f"{sketch.family}, k = {sketch.rows}, s = {sketch.sparsity}"),
-            ("released", f"{rows:,} x {width:,} numbers"),
-            ("standard deviation of the noise", f"{math.sqrt(self.noise_variance.max()):.6g} in normalised units"),
-        ]
-        return facts_html(f"Release of {self.clients:,} clients", facts, self.guarantee._repr_html_())
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

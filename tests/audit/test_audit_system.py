@@ -6,6 +6,7 @@ What it computes is compared with enumeration. Nothing here fails by chance unle
 import dataclasses
 import itertools
 import math
+import types
 
 import msgspec
 import numpy as np
@@ -27,6 +28,7 @@ from dpmpc.data import Schema
 from dpmpc.linear.noise import Noise
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.gaussian import epsilon_of_mu
+from dpmpc.privacy.guarantee import MISSING_CLIENTS
 from dpmpc.privacy.specification import ReleaseSpec, TrustModel
 from dpmpc.release.planning import design
 
@@ -134,22 +136,15 @@ def test_no_row_lacks_more_than_is_allowed():
     assert (len(few.corrupt), len(few.missing)) == (2, 3)
 
 
-def test_words_that_do_not_say_in_all_are_read_strictly():
-    class Words:
-        dropouts = 4
+def test_a_guarantee_that_does_not_count_clients_in_all_is_read_strictly():
+    def guarantee(missing_means, dropouts=4):
+        return types.SimpleNamespace(
+            dropouts=dropouts, preconditions=types.SimpleNamespace(missing_means=missing_means)
+        )
 
-        def __init__(self, text):
-            self.text = text
-
-        def __str__(self):
-            return self.text
-
-    assert missing_in_each_row(Words("holds even if 4 contributions to a row are missing"))
-    assert missing_in_each_row(Words("holds even if 4 clients are missing; all is well in all rows"))
-    assert not missing_in_each_row(Words("holds even if anything from at most 4 clients in all is missing"))
-    nobody = Words("")
-    nobody.dropouts = 0
-    assert not missing_in_each_row(nobody)
+    assert missing_in_each_row(guarantee("contributions-to-a-row"))
+    assert not missing_in_each_row(guarantee(MISSING_CLIENTS))
+    assert not missing_in_each_row(guarantee("contributions-to-a-row", dropouts=0))
 
 
 def worst_epsilon(task, *, in_each_row):

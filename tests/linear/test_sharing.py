@@ -168,23 +168,6 @@ def test_shares_are_linear(scheme):
     assert (scheme.combine(sums) == ring.add(ring.scale(x, -3), y)).all()
 
 
-def test_conduct_is_said_in_plain_words():
-    assert "semi-honest" in AdditiveSharing(3).conduct
-    assert "unnoticed, and all 3 are needed" in AdditiveSharing(3).conduct
-    words = ShamirSharing(7, 2).conduct
-    assert "semi-honest" not in words
-    for said in (
-        "at most 2 of the 7",
-        "noticed (up to 4)",
-        "or corrected and named (up to 2), unless",
-        "be missing (up to 4)",
-    ):
-        assert said in words
-    assert "noticed (up to 1), but not corrected, and nobody is named" in ShamirSharing(3, 1).conduct
-    assert "noticed (up to 2), but not corrected, and nobody is named" in ShamirSharing(5, 2).conduct
-    assert "goes unnoticed, and all are needed" in ShamirSharing(3, 2).conduct
-
-
 @pytest.mark.parametrize(("servers", "threshold"), [(3, 1), (5, 2), (7, 3)])
 def test_shamir_shares_are_those_of_mpyc(monkeypatch, servers, threshold):
     monkeypatch.setattr(sys, "argv", sys.argv[:1])  # MPyC parses the command line when it is imported

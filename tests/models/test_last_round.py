@@ -10,8 +10,9 @@ from bench.secure_sketching.simulation import exact_sums, noiseless, opened
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.linear.contributions.scores import Scores
+from dpmpc.models.common.linear_algebra import contrast_variances
 from dpmpc.models.common.releases import Releases
-from dpmpc.models.rounds.last_round import Estimate, last_rounds, read_last_rounds, variances
+from dpmpc.models.rounds.last_round import Estimate, last_rounds, read_last_rounds
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel
 from dpmpc.privacy.specification import ReleaseSpec
 
@@ -207,10 +208,8 @@ def test_what_cannot_be_told_apart_is_named_and_the_rest_holds(link, scale):
         errors = contrasts @ found.coefficients - scale * np.array([1.2, 0.8, 0.4, 2.0, -0.5])
         told = found.identified(contrasts)
         shown.append(told)
-        held.append(
-            told
-            & (np.abs(errors) < 1.96 * np.sqrt(variances(contrasts, found.covariance, found.hidden, found.left)[0]))
-        )
+        variance, _ = contrast_variances(contrasts, found.covariance, found.hidden, found.left)
+        held.append(told & (np.abs(errors) < 1.96 * np.sqrt(variance)))
         if told.tolist() == [False, False, False, True, True]:
             (weak,) = found.weak
             assert abs(weak[1] + weak[2]) < 0.1 * abs(weak[1]) > 10 * abs(weak[3]) * 0.1
@@ -234,7 +233,7 @@ def test_what_a_link_leaves_of_a_contrast_is_what_corners_of_the_box_can_add():
     left, corners = rng.normal(size=(4, 4)), np.array(list(itertools.product([-1.0, 1.0], repeat=4)))
     contrasts = np.vstack([np.eye(4), rng.normal(size=(50, 4))])
     hidden = 4 * left @ left.T
-    variance, bound = variances(contrasts, np.eye(4) + hidden, hidden, left)
+    variance, bound = contrast_variances(contrasts, np.eye(4) + hidden, hidden, left)
     assert bound == pytest.approx(np.max(np.abs(contrasts @ left @ corners.T), axis=1) ** 2)
     assert variance - bound == pytest.approx(np.sum(contrasts**2, axis=1))
     assert (bound <= np.einsum("mi,ij,mj->m", contrasts, hidden, contrasts) + 1e-9).all()

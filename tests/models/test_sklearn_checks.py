@@ -321,7 +321,7 @@ def test_the_example_of_the_documentation_runs(capsys):
     exec(compile(code, "docs/scikit-learn.md", "exec"), scope)
     assert scope["model"].score(scope["X"], scope["y"]) > 0.5
     assert 0.5 < scope["ledger"].epsilon < 1
-    assert "by 2 releases>" in capsys.readouterr().out
+    assert "by 2 releases\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

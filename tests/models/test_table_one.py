@@ -113,7 +113,7 @@ def test_it_is_read_again_from_a_file(fitted, tmp_path):
 
 
 def test_a_file_of_the_first_version_with_cells_says_what_it_said():
-    """A released file cannot be made again: its strategies, its guarantee and its table stay what they were."""
+    """A released file cannot be made again: its strategies and its table stay what they were."""
     vectors = Path(__file__).parent.parent / "vectors"
     published = json.loads((vectors / "cells_release.json").read_text())
     found = TableOneFit().fit_release(Release.load(vectors / "cells_release.dpmpc")).result().data

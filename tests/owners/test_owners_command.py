@@ -64,7 +64,7 @@ def test_owners_on_one_machine(files, capsys):
     assert "the noise in a sum has 2 times the variance that protects a row" in text
     assert "not for a person with several rows" in text
     assert "if the analyst, 1 of the 2 owners and whoever knows 2,999 rows pool all they see" in text
-    assert "recomputed by each honest owner, whoever computes this guarantee" in text
+    assert "recomputed by each honest owner, each reader who checks it" in text
     assert "recorded only where an owner names one ledger for all fits (--ledger)" in text
     assert "dpmpc fit and describe keep no" not in text
 

@@ -372,15 +372,15 @@ def test_a_ledger_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeyp
     assert [entry.name for entry in tmp_path.iterdir()] == ["ledger.json"]
 
 
-def test_notebooks_show_what_each_release_costs(population):
+def test_a_ledger_prints_what_each_release_costs(population):
     ledger = BudgetLedger(3.0, 1e-5)
-    ledger.spend((0.25, 1e-8), "a <mean>")
+    ledger.spend((0.25, 1e-8), "a mean\n")
     ledger.spend(RidgeRegression(rounds=0, simulation_seed=1).fit(*population).release_, "a model")
-    shown = ledger._repr_html_()
-    assert "a &lt;mean&gt;" in shown
-    assert "epsilon = 0.25 alone<" in shown
-    assert "alone, SIMULATION" in shown
-    assert "by 2 releases" in shown
+    total, first, second = str(ledger).splitlines()
+    assert total.endswith("by 2 releases, SIMULATION")
+    assert first == "  a mean\\n: epsilon = 0.25 alone"
+    assert second.startswith("  a model: epsilon = ")
+    assert second.endswith(" alone, SIMULATION")
 
 
 def test_spending_that_a_ledger_has_not_read_is_not_overwritten(tmp_path):

@@ -75,11 +75,11 @@ def test_the_guarantee_says_whose_noise_it_counts_on_and_what_is_proved_of_it():
 
 
 def test_preconditions_know_this_maker_of_noise():
-    fields = {"count_is_public": True, "missing_means": MISSING_CLIENTS, "verified_by": ("each honest client",)}
+    fields = {"count_is_public": True, "missing_means": MISSING_CLIENTS, "verified_by": ("clients",)}
     given = Preconditions(clients=4, missing=4, noise_by=NOISE_DEALT, **fields)
     assert Preconditions.from_dict(given.to_dict()) == given
-    with pytest.raises(InputError, match="noise_by: 'dealers' given"):
-        Preconditions(clients=4, missing=0, noise_by="dealers", **fields)
+    with pytest.raises(InputError, match="noise_by: 'nobody' given"):
+        Preconditions(clients=4, missing=0, noise_by="nobody", **fields)
 
 
 def test_the_range_costs_a_part_of_delta_that_is_set_aside():

@@ -24,6 +24,7 @@ from dpmpc.privacy.composition import Cost
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.guarantee import Preconditions
 from dpmpc.privacy.specification import MATRICES, STATIC_FAILURE, Budget, ReleaseSpec, TrustModel, taken
+from dpmpc.privacy.statements import ASSUMPTIONS
 from dpmpc.release.analyst import open_sums
 from dpmpc.release.client import share_batch
 from dpmpc.release.planning import design
@@ -110,9 +111,9 @@ def preconditions(**changes):
         "clients": 10,
         "count_is_public": True,
         "missing": 2,
-        "missing_means": "clients in all",
+        "missing_means": "clients-in-all",
         "noise_by": "clients",
-        "verified_by": ("each honest client",),
+        "verified_by": ("clients",),
     }
     return Preconditions(**(given | changes))
 
@@ -151,10 +152,36 @@ def test_a_guarantee_needs_preconditions_of_its_own():
     assert Guarantee.from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
 
 
+def test_every_sentence_is_filled_from_the_fields_of_a_guarantee():
+    promise = task_of(dropouts=2).guarantee
+    codes = [code for code in ASSUMPTIONS if code != "public-floor"]  # of mutual information, which has that number
+    said = msgspec.structs.replace(promise, assumptions=tuple(codes)).assumption_texts
+    assert len(said) == len(codes)
+    assert not [sentence for sentence in said if "{" in sentence or "None" in sentence]
+
+
+@pytest.mark.parametrize(
+    ("servers", "threshold", "words"),
+    [
+        (7, 2, ["at most 2 of the 7", "(up to 4)", "or corrected and named (up to 2), unless", "be missing (up to 4)"]),
+        (3, 1, ["noticed (up to 1), but not corrected, and nobody is named"]),
+        (5, 2, ["noticed (up to 2), but not corrected, and nobody is named"]),
+        (3, 2, ["goes unnoticed, and all are needed"]),
+    ],
+)
+def test_what_becomes_of_wrong_shares_is_stated(servers, threshold, words):
+    promise = msgspec.structs.replace(
+        task_of().guarantee, servers=servers, corrupt_servers=threshold, assumptions=("shamir",)
+    )
+    [sentence] = promise.assumption_texts
+    assert [text for text in words if text not in sentence] == []
+    assert "semi-honest" not in sentence
+
+
 @pytest.mark.parametrize(
     ("options", "noise_by", "composes"),
     [
-        ({"copies": "one"}, "clients and servers", False),
+        ({"copies": "one"}, "clients-and-servers", False),
         ({"copies": "each"}, "clients", False),
         ({"noise_by": "servers"}, "servers", True),
     ],
@@ -163,7 +190,7 @@ def test_a_guarantee_says_what_it_is_given(options, noise_by, composes):
     promise = task_of(**options).guarantee
     assert (promise.noise_by, promise.composes) == (noise_by, composes)
     assert "given: n = 120 is public whatever the data" in str(promise)
-    assert "recomputed by each honest client, each honest server, whoever computes this guarantee" in str(promise)
+    assert "recomputed by each honest client, each honest server, each reader who checks it" in str(promise)
     assert ("selective dropping" in str(promise)) is not composes
     assert ("each report enters one release only" in str(promise)) is not composes
     assert "computational security: AES-128" in str(promise)

@@ -17,6 +17,7 @@ from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.parties.mpyc.share_folders import ShareFolder, write_share_folders, write_task
 from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.statements import ASSUMPTIONS
 from dpmpc.release import simulation as model
 from dpmpc.release.client import Client, share_batch
 from dpmpc.release.planning import design
@@ -123,6 +124,8 @@ def test_played_clients_toss_for_the_matrix(tmp_path):
         assert done.stdout.startswith("links: MPyC 0.11, 3 parties on this machine, not encrypted")
         assert "opened: 16 x 10 numbers of 1,998 clients" in done.stdout
         assert "(1, 1e-07)-differential privacy for each of 1,998 clients" in done.stdout
+        assert ASSUMPTIONS["trusted-network"] in done.stdout
+        assert "TLS 1.3" not in done.stdout
         assert "4 agree 1 input 1 open" in done.stdout
         assert (
             "opened by all parties: a party that opens it is a server, and counts among the 2 of 3 that may pool"

@@ -62,7 +62,7 @@ def _announce_simulation(options: argparse.Namespace) -> None:
     """Say before anything else that nobody is protected; an audit releases nothing, whatever its seed."""
     seed = getattr(options, "simulation_seed", None)
     if seed is not None and options.command != "audit":
-        from dpmpc.privacy.guarantee import REPEATABLE
+        from dpmpc.privacy.statements import REPEATABLE
 
         print(f"dpmpc {options.command}: SIMULATION: --simulation-seed {seed}: {REPEATABLE}", file=sys.stderr)
 

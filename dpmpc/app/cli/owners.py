@@ -116,7 +116,12 @@ def _prepare(options: argparse.Namespace) -> None:
     plan = _plan(options, options.rows)
     arguments = public_arguments(plan, threads=options.threads)
     write_folders(options, agreement_of(arguments, deadline=options.deadline), OWNER, "owners")
-    print(f"{plan.price()}\n{plan.require_possible().said_of('rows')}")
+    print(_promised(plan))
+
+
+def _promised(plan: OwnersPlan) -> str:
+    """Return what a plan costs and what it promises for each row."""
+    return f"{plan.price()}\n{plan.require_possible().statement('rows')}"
 
 
 def _owner(options: argparse.Namespace) -> None:
@@ -139,7 +144,7 @@ def _owner(options: argparse.Namespace) -> None:
     source = OwnerSource(str(Path(options.data).resolve()), ledger)
     own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
     print(f"{options.data}: answers for {plan.answered}", file=sys.stderr)
-    print(f"{plan.price()}\n{plan.require_possible().said_of('rows')}", file=sys.stderr)
+    print(_promised(plan), file=sys.stderr)
     outcome = take_part(options, options.owner, PROGRAM, source, has_sent)
     spent = () if outcome is None or outcome.statistics is None else (outcome.statistics,)
     with ResultFolder(out) as kept:

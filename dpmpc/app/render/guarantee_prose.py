@@ -6,6 +6,7 @@ from dpmpc.collect.terms.series import Series
 from dpmpc.linear.contributions import Rows, SecondMoments
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.privacy import Guarantee, bound_in_words
+from dpmpc.privacy.statements import sources
 from dpmpc.privacy.task import Task
 from dpmpc.release.results.drawing import figures
 
@@ -49,19 +50,19 @@ def guarantee_items(
         f"{'; '.join(pooled)}."
     ]
     if guarantee.dropouts:
-        against.append(f"It holds even if anything from at most {guarantee.missing} is missing.")
+        against.append(f"It holds even if anything from at most {guarantee.missing_text} is missing.")
     return [
         (
             "Who is protected",
             [f"Each of the {guarantee.clients:,} {counted}{' with its whole row' * (counted == 'clients')}."],
         ),
-        ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation_of(counted)}."]),
+        ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation(counted)}."]),
         ("Budget", [*total, f"{alone}ε = {figures(guarantee.epsilon)}, δ = {figures(guarantee.delta)}. {achieved}"]),
         ("Against whom", against),
-        ("Noise", [sentence(f"{guarantee.mechanism}; calibration: {guarantee.calibration}")]),
-        ("Given", [sentence(guarantee.preconditions.said_of(counted))]),
-        ("Assumes", [sentence(assumption) for assumption in guarantee.assumptions]),
-        ("Proven in", [sentence(source) for source in guarantee.sources]),
+        ("Noise", [sentence(f"{guarantee.noise_text}; calibration: {guarantee.calibration}")]),
+        ("Given", [sentence(guarantee.preconditions.statement(counted))]),
+        ("Assumes", [sentence(assumption) for assumption in guarantee.assumption_texts]),
+        ("Proven in", [sentence(source) for source in sources(guarantee.sources)]),
     ]
 
 

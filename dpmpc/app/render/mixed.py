@@ -16,7 +16,7 @@ from dpmpc.owners.columns.fits import BGMFit, DGMFit, MixingFit, MixingOutlook, 
 from dpmpc.owners.columns.mixed_release import MixedRelease
 from dpmpc.owners.columns.mixing_guarantee import MixingGuarantee
 from dpmpc.privacy import bound_in_words
-from dpmpc.privacy.guarantee import REPEATABLE
+from dpmpc.privacy.statements import REPEATABLE, assumptions, sources
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.drawing import figures
 from dpmpc.release.results.number_tables import finite_or_none
@@ -154,9 +154,9 @@ def _guarantee_items(guarantee: MixingGuarantee) -> list[tuple[str, list[str]]]:
             ],
         ),
         ("Neighbouring relation", [f"{guarantee.neighbouring}: {guarantee.relation}."]),
-        ("Noise", [sentence(guarantee.mechanism)]),
-        ("Assumes", [sentence(assumption) for assumption in guarantee.assumptions]),
-        ("Proven in", [sentence(source) for source in guarantee.sources]),
+        ("Noise", [sentence(guarantee.noise_text)]),
+        ("Assumes", [sentence(assumption) for assumption in assumptions(guarantee.assumptions, {})]),
+        ("Proven in", [sentence(source) for source in sources(guarantee.sources)]),
     ]
 
 

@@ -23,7 +23,7 @@ from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
-from dpmpc.privacy.guarantee import REPEATABLE
+from dpmpc.privacy.statements import REPEATABLE
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning.cost import WORD_BYTES, Workload
 from dpmpc.release.release import Release
@@ -82,7 +82,7 @@ def report_of(
     else:
         code = reading_code(files[0])
     features = len(releases[-1].columns) if result.features is None else result.features
-    said = promised.said_of("rows" if about.counted == "rows" else "clients")
+    said = promised.statement("rows" if about.counted == "rows" else "clients")
     return Report(
         title=about.title,
         about=about.facts,
@@ -137,7 +137,7 @@ def task_fields(task: Task, features: int, promised: Guarantee | None = None) ->
             "corrupt_servers": guarantee.corrupt_servers,
             "dropouts": guarantee.dropouts,
             "noise_by": guarantee.noise_by,
-            "mechanism": guarantee.mechanism,
+            "mechanism": guarantee.noise_text,
             "calibration": guarantee.calibration,
             "simulation": guarantee.simulation,
         },

@@ -36,11 +36,8 @@ class AdditiveSharing:
 
     @property
     def conduct(self) -> str:
-        """What is assumed of the servers' conduct, in words."""
-        return (
-            "the servers follow the protocol (semi-honest): an altered share goes unnoticed, and all "
-            f"{self.servers} are needed"
-        )
+        """Code of what is assumed of the servers' conduct (`dpmpc.privacy.statements`)."""
+        return "additive"
 
     def split(
         self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None

@@ -157,18 +157,8 @@ class ShamirSharing:
 
     @property
     def conduct(self) -> str:
-        """What is assumed of the servers' conduct, and what becomes of those who lie or are missing, in words."""
-        assumed = f"at most {self.threshold} of the {self.servers} servers depart from the protocol"
-        spare = self.servers - self.threshold - 1
-        if spare == 0:
-            return f"{assumed}: an altered share goes unnoticed, and all are needed"
-        most = self.corrected(self.servers)
-        corrected = f"or corrected and named (up to {most}), unless a server finds its own among them"
-        return (
-            f"{assumed}: wrong shares are noticed (up to {spare}), "
-            + (corrected if most else "but not corrected, and nobody is named")
-            + f"; servers may be missing (up to {spare}), each for one wrong share less that is noticed"
-        )
+        """Code of what is assumed of the servers' conduct (`dpmpc.privacy.statements`)."""
+        return "shamir"
 
     def corrected(self, present: int) -> int:
         """Return how many wrong shares are corrected, and their parties named, where m parties are present.
@@ -189,20 +179,13 @@ class ShamirSharing:
 
     @property
     def unopened_conduct(self) -> str:
-        """What is assumed of the servers' conduct where products of shares are checked before they are opened."""
-        return (
-            f"all {self.servers} servers are present, and at most {self.threshold} of them depart from the protocol: "
-            "products are checked before they are opened, so a wrong share is noticed, in a product too (but for a "
-            "probability of 2^-59), and ends the run; it is not corrected"
-        )
+        """Code of what is assumed where products of shares are checked before they are opened."""
+        return "checked-products"
 
     @property
     def passive_conduct(self) -> str:
-        """What is assumed of the servers' conduct where MPyC multiplies shares and nothing is checked, in words."""
-        return (
-            f"all {self.servers} servers are present and follow the protocol (semi-honest): MPyC multiplies with "
-            f"passive security, so an altered share goes unnoticed; at most {self.threshold} of them pool what they see"
-        )
+        """Code of what is assumed where MPyC multiplies shares and nothing is checked."""
+        return "passive-products"
 
     def split(
         self, x: Words, stream: Stream | None = None, threads: int = 1, out: Sequence[Words] | None = None

@@ -22,7 +22,6 @@ from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.data import Schema
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.privacy import Guarantee
-from dpmpc.privacy.calibration import ONE_RELEASE
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.specification import Budget, ReleaseSpec, Sketch
@@ -35,10 +34,6 @@ Present: TypeAlias = Callable[[int], int]
 
 FRACTIONAL_BITS = 24
 ROUNDING = 1e-9  # relative part of the budget that is left for the rounding of searches
-FRESH = "every round draws fresh noise; n, and who takes part, are the same in all rounds"
-ABSENT = "every round draws fresh noise; who takes part in a round is public, and does not depend on anybody's row"
-CORRUPT = "corrupt clients are counted over all rounds together"
-SOURCE = "Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition of Gaussian mechanisms)"
 NOISE = "discrete-gaussian"
 
 
@@ -162,22 +157,20 @@ class Releases:
         last = min(tasks, key=lambda task: task.clients).guarantee  # the one that counts on the fewest
         absent = any(task.clients < self.clients for task in tasks)
         mu = math.sqrt(math.fsum(float(task.guarantee.mu or 0.0) ** 2 for task in tasks))
-        kept = tuple(text for text in last.assumptions if text != ONE_RELEASE)
+        kept = tuple(code for code in last.assumptions if code != "one-release")
         return msgspec.structs.replace(
             last,
             epsilon=self._spec.budget.epsilon,
             delta=self._spec.budget.delta,
             achieved_epsilon=self._require_within_budget(tasks),
-            mechanism=f"{len(tasks)} sums with fresh {NOISE} noise each" if len(tasks) > 1 else last.mechanism,
+            sums=len(tasks),
             mu=mu,
             rho=mu**2 / 2,
             slack=math.fsum(task.guarantee.slack for task in tasks),
-            leverage=None,
-            least_variance=None,
             clients=self.clients,
             preconditions=msgspec.structs.replace(last.preconditions, clients=self.clients),
-            assumptions=(*kept, ABSENT if absent else FRESH, CORRUPT),
-            sources=(*last.sources, SOURCE),
+            assumptions=(*kept, "absent" if absent else "fresh-rounds", "corrupt-over-rounds"),
+            sources=(*last.sources, "adaptive-gaussians"),
         )
 
     def require_within_budget(self, task: Task) -> None:

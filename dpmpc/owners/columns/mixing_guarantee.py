@@ -37,6 +37,7 @@ from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.exposure import IndependentRowNoise
 from dpmpc.privacy.guarantee import REPLACE_ONE, Promise
 from dpmpc.privacy.specification import MIXING_CALIBRATIONS, MIXING_PROTECTS
+from dpmpc.privacy.statements import assumptions, drawn, with_ground
 
 FRACTIONAL_BITS = 16
 PARTY_NOISES: dict[str, type[DiscreteGaussian] | type[Gaussian]] = {
@@ -57,14 +58,15 @@ class MixingGuarantee(Promise, Record, frozen=True):
     subject_epsilon: float
     party_mu: float  # the Gaussian-DP parameters; the second is sqrt((d + 1)/d_max) times the first
     subject_mu: float
-    mechanism: str  # the noise, in words
+    noise: str  # its family
+    noise_sd: float  # standard deviation of a draw, in the integers that are shared
     subjects: int  # n, public
     columns: tuple[int, ...]  # d_j of each party, public
     slack: float  # pure epsilon paid for integer noise for a whole row, already inside both epsilons
     calibration: str  # how the noise was chosen
     # "replace-one": a subject's row becomes any other within the public bounds, at one party or at all
     neighbouring: str = REPLACE_ONE
-    assumptions: tuple[str, ...] = ()  # what the promise rests on, and where it is proven
+    assumptions: tuple[str, ...] = ()  # codes of what the promise rests on, and of where it is proven
     sources: tuple[str, ...] = ()
     simulation: bool = False  # true if seeded or floating-point noise was used: then nobody is protected
 
@@ -75,8 +77,13 @@ class MixingGuarantee(Promise, Record, frozen=True):
 
     @property
     def relation(self) -> str:
-        """What neighbouring data differs in, in words."""
+        """What neighbouring data differs in."""
         return _NEIGHBOURING[self.protects]
+
+    @property
+    def noise_text(self) -> str:
+        """What the noise is and who adds it."""
+        return f"{drawn(self.noise, self.noise_sd)}, from each party in every entry that it releases"
 
     def __repr__(self) -> str:
         return (
@@ -93,7 +100,7 @@ class MixingGuarantee(Promise, Record, frozen=True):
         lines = [
             f"({self.epsilon:g}, {self.delta:g})-differential privacy for {what[self.protects]}",
             f"  neighbouring: {self.relation}",
-            f"  noise: {self.mechanism}",
+            f"  noise: {self.noise_text}",
             f"  one party's columns (at most {max(self.columns)}): {at} {self.party_epsilon:.6g} (mu = "
             f"{self.party_mu:.6g})",
             f"  a subject's row at all {len(self.columns)} parties ({sum(self.columns)} columns): {at} "
@@ -101,7 +108,7 @@ class MixingGuarantee(Promise, Record, frozen=True):
             "  the first holds even if the public and all other parties pool all they see; the second against the "
             "public, and against parties as far as columns are not their own",
         ]
-        return self._text(lines)
+        return with_ground(lines, assumptions(self.assumptions, {}), self.sources, simulation=self.simulation)
 
 
 _WITHIN = "replaced by any other within the public bounds"
@@ -144,7 +151,7 @@ class PartyCalibration:
         return accountant_of(noise).least(_exposure(self.rows), sensitivity, self.epsilon, self.delta)
 
     def guarantee(self, noise: Noise, subjects: int, *, simulation: bool = False) -> MixingGuarantee:
-        """Say what noise guarantees to so many subjects, recomputed from public facts; too little is refused."""
+        """Return what noise guarantees to so many subjects, recomputed from public facts; too little is refused."""
         gaussian.check_budget(self.epsilon, self.delta)
         require_choice("noise", noise.name, PARTY_NOISES)
         accountant, exposure = accountant_of(noise.name), _exposure(self.rows)
@@ -166,32 +173,21 @@ class PartyCalibration:
             subject_epsilon=achieved["subject"],
             party_mu=mu["party"],
             subject_mu=mu["subject"],
-            mechanism=f"{noise.name} of standard deviation {math.sqrt(noise.variance):.6g}, "
-            "counted in the integers that are shared, from each party in "
-            "every entry that it releases",
+            noise=noise.name,
+            noise_sd=math.sqrt(noise.variance),
             subjects=subjects,
             columns=tuple(self.columns),
             slack=accountant.slack(noise, exposure, self._sensitivity("subject")),
             calibration=self.rule,
             assumptions=(
-                *(
-                    ["the signs do not depend on the columns that are protected; they may be known"]
-                    if self.rows > 1
-                    else []
-                ),
-                "the parties whose columns are protected follow the protocol and keep columns, noise and folder to "
-                "themselves; the other parties may break it",
-                "each agreement on the same columns makes a release with noise of its own, and the budgets of all add "
-                "up; a repetition in the same folder sends the same bytes and spends nothing",
-                "ids are not protected by the noise: a comparison tells whether all parties have the same, one bit "
-                "each time",
-                "AES-128 in counter mode is a pseudorandom generator",
+                *(["independent-signs"] if self.rows > 1 else []),
+                "protected-parties",
+                "fresh-mixing",
+                "compared-ids",
+                "pseudorandomness",
                 *accountant.assumptions,
             ),
-            sources=(
-                "Wu et al. 2022, sections 4.1 and 4.2 (the releases); docs/mathematics.md, section 8.2 (whole rows)",
-                *accountant.sources,
-            ),
+            sources=("data-release", *accountant.sources),
             simulation=simulation or noise.simulation_only,
         )
 

@@ -62,6 +62,8 @@ class WholeNumbers:
 class MpycLinks:
     """The links of the program that runs in this process, on MPyC's runtime."""
 
+    assumption = "trusted-network"
+
     def __init__(self, mpc: Any):
         global _current
         self._mpc = mpc

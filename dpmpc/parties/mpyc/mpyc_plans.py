@@ -44,6 +44,12 @@ class MpycRun(AgreedRun):
     links: MpycLinks | NetworkLinks | None = None
     spent: list[PartyCost] = dataclasses.field(default_factory=list)
 
+    @property
+    def assumed_links(self) -> str:
+        """Code of what the guarantee assumes of the links."""
+        assert self.links is not None
+        return self.links.assumption
+
     def once(self, y: Any) -> Any:
         """Mark the folder of shares as used."""
         if self.folder is not None:
@@ -81,7 +87,7 @@ class MpycRun(AgreedRun):
 class NetworkLinks:
     """The links of `dpmpc.parties.network`, in a program that `dpmpc run` has started."""
 
-    carry_shares = True
+    carry_shares, assumption = True, "secret-links"
 
     def __str__(self) -> str:
         return f"links: dpmpc.parties.network, {len(mpc.parties)} parties, mutually authenticated TLS"

@@ -24,13 +24,11 @@ from dpmpc.base.randomness import stream_for
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.linear.noise import DiscreteGaussian
 from dpmpc.linear.sketching.sparse import Sum
-from dpmpc.models.common.releases import CORRUPT, FRESH
 from dpmpc.models.papers.coinpress.steps import Averaged, Reals, Round
 from dpmpc.privacy import Guarantee, ZCDPBudget
-from dpmpc.privacy.calibration import ONE_RELEASE, Calibration
+from dpmpc.privacy.calibration import Calibration
 from dpmpc.privacy.composition import epsilon_of_rho, rho_of_sum
 from dpmpc.privacy.gaussian import check_budget, epsilon_of_mu
-from dpmpc.privacy.guarantee import CHECKERS
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release import simulation
@@ -39,14 +37,6 @@ from dpmpc.release.release import Release
 
 FRACTIONAL_BITS = 24
 ROUNDING = 1e-9  # relative part of a round's share that is left for the rounding of epsilon's search
-SOURCES = (
-    "Biswas, Dong, Kamath and Ullman 2020 (CoinPress: clipping to a ball that earlier rounds have found)",
-    "Bun and Steinke 2016, Lemma 2.3; Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition)",
-)
-CURATOR_SOURCES = (
-    "Canonne, Kamath and Steinke 2020, Theorem 4 (zCDP of the discrete Gaussian)",
-    "Balle and Wang 2018, Theorem 8 (tight Gaussian curve); rounding bound of dpmpc.privacy.exposure",
-)
 
 Runner = Callable[..., Release]
 
@@ -68,7 +58,7 @@ class Summation(abc.ABC):
 
     @abc.abstractmethod
     def _trusted(self, last: Guarantee) -> Guarantee:
-        """Say who is trusted, in the guarantee of the last round."""
+        """Return the guarantee of the last round with who is trusted."""
 
     def guarantee(self) -> Guarantee:
         """Return what all rounds together promise: mu^2 and rho add up, epsilon is read from mu at delta."""
@@ -80,13 +70,11 @@ class Summation(abc.ABC):
             epsilon=epsilon_of_rho(self.ledger.budget, self.delta),
             delta=self.delta,
             achieved_epsilon=epsilon_of_mu(mu, self.delta * math.exp(-slack)) + 2 * slack,
-            mechanism=f"{len(self._released)} rounds of discrete-gaussian sums, {self.ledger.budget:g}-zCDP in all",
+            sums=len(self._released),
             mu=mu,
             rho=self.ledger.spent,
             slack=slack,
-            leverage=None,
-            least_variance=None,
-            sources=(*trusted.sources, *SOURCES),
+            sources=(*trusted.sources, "coinpress", "zcdp-composition"),
             simulation=self.simulation_seed is not None,
         )
 
@@ -130,10 +118,10 @@ class Curator(Summation):
             servers=1,
             corrupt_servers=0,
             corrupt_clients=self._clients - 1,
-            assumptions=("the curator, who sees every row, is trusted with them", FRESH),
-            sources=CURATOR_SOURCES,
+            assumptions=("curator", "fresh-rounds"),
+            sources=("zcdp-of-noise", "gaussian-curve", "rounding"),
             preconditions=msgspec.structs.replace(
-                last.preconditions, clients=self._clients, noise_by="a curator", verified_by=CHECKERS[-1:]
+                last.preconditions, clients=self._clients, noise_by="curator", verified_by=("readers",)
             ),
         )
 
@@ -190,5 +178,5 @@ class Servers(Summation):
         return Averaged(np.asarray(release.sketch[0] / clients), deviation, clients)
 
     def _trusted(self, last: Guarantee) -> Guarantee:
-        kept = tuple(text for text in last.assumptions if text != ONE_RELEASE)
-        return msgspec.structs.replace(last, assumptions=(*kept, FRESH, CORRUPT))
+        kept = tuple(code for code in last.assumptions if code != "one-release")
+        return msgspec.structs.replace(last, assumptions=(*kept, "fresh-rounds", "corrupt-over-rounds"))

@@ -42,8 +42,10 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
 from dpmpc.privacy.gaussian import last
 from dpmpc.privacy.guarantee import Promise
+from dpmpc.privacy.statements import assumptions, with_ground
 
 ONE_ENTRY = "one-entry"
+FLOATING = "the noise is floating-point, so nobody is protected by it."
 
 
 class MutualInformationGuarantee(Promise, Record, frozen=True):
@@ -53,8 +55,8 @@ class MutualInformationGuarantee(Promise, Record, frozen=True):
     ----------
     leakage_bits : float
         I(X_ij; release | all other entries) is at most this. A claim of its source only, unless `proven`.
-    mechanism : str
-        The noise, in words. A standard deviation that depends on the data is not named.
+    noise_sd : float or None
+        Standard deviation of the Gaussian noise on every entry; None where it depends on the data and stays secret.
     calibration : str
         "sound", or "paper" for the noise as printed.
     proven : bool
@@ -63,18 +65,24 @@ class MutualInformationGuarantee(Promise, Record, frozen=True):
         Number of rows that are released, n or n'.
     neighbouring : str
         The relation: "one-entry" changes a single number of X within its bounds.
+    projected : bool
+        Whether SX is released, not X.
+    floor : float
+        Variance behind which the data are known to hide every entry when mixed.
     assumptions, sources : tuple of str
-        What the promise rests on, and where it is proven or claimed.
+        Codes of what the promise rests on, and of where it is proven or claimed (`dpmpc.privacy.statements`).
     simulation : bool
         True: floating-point noise protects nobody, from a seed or not.
     """
 
     called: ClassVar[str] = "guarantee"
     leakage_bits: float
-    mechanism: str
+    noise_sd: float | None
     calibration: str
     proven: bool
     rows: int
+    projected: bool = False
+    floor: float = 0.0
     neighbouring: str = ONE_ENTRY
     assumptions: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
@@ -96,9 +104,18 @@ class MutualInformationGuarantee(Promise, Record, frozen=True):
             f"the release {verb} {self.leakage_bits:g} bits about one entry of X"
             + (f" (hence (0, {self.delta:.4g})-differential privacy)" if self.proven else ""),
             f"  neighbouring: {_NEIGHBOURING[self.neighbouring]}",
-            f"  noise: {self.mechanism}; {self.rows:,} rows are released",
+            f"  noise: {self.noise_text}; {self.rows:,} rows are released",
         ]
-        return self._text(lines, "the noise is floating-point, so nobody is protected by it.")
+        assumed = assumptions(self.assumptions, {"floor": self.floor})
+        return with_ground(lines, assumed, self.sources, simulation=self.simulation, warning=FLOATING)
+
+    @property
+    def noise_text(self) -> str:
+        """What the noise is."""
+        entries = "on every entry of SX" if self.projected else "on every entry"
+        if self.noise_sd is None:
+            return f"Gaussian {entries}, with a standard deviation that depends on the data and stays secret"
+        return f"Gaussian of standard deviation {self.noise_sd:.6g} {entries}"
 
 
 _NEIGHBOURING = {ONE_ENTRY: "one entry of X becomes any other number within its bounds; a whole row may tell far more"}

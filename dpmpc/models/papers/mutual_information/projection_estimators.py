@@ -36,9 +36,6 @@ from dpmpc.models.papers.mutual_information.information import (
     sound_variance,
 )
 
-_PAPER = "Showkatbakhsh, Karakus and Diggavi 2018"
-_Y_KNOWN = "y is not a secret: it is released without noise of its own, and counts as known"
-
 Matrix = NDArray[np.float64]
 
 
@@ -120,12 +117,12 @@ class AdditiveNoise(NoisyRegression):
         self.sigma_ = math.sqrt(additive_variance(self.leakage_bits))
         self.guarantee_ = MutualInformationGuarantee(
             self.leakage_bits,
-            f"Gaussian of standard deviation {self.sigma_:.6g} on every entry",
+            self.sigma_,
             "sound",
             proven=True,
             rows=len(X),
-            assumptions=(_Y_KNOWN,),
-            sources=(f"{_PAPER}, Lemma 1",),
+            assumptions=("known-target",),
+            sources=("additive-bits",),
         )
         return X + Gaussian(self.sigma_).sample(X.shape, stream=stream), y
 
@@ -214,24 +211,23 @@ class RandomProjection(NoisyRegression):
         return variance
 
     def _guarantee(self, floor: float | Literal["data"]) -> MutualInformationGuarantee:
-        assumptions = [_Y_KNOWN, "S stays secret and is used once"]
-        noise = f"Gaussian of standard deviation {self.sigma_:.6g} on every entry of SX"
+        assumptions = ["known-target", "secret-projection"]
         if floor == "data":
-            noise = "Gaussian on every entry of SX, with a standard deviation that depends on the data and stays secret"
-            assumptions.append("sigma tells nothing, though it depends on the data (unproven)")
+            assumptions.append("uninformative-sigma")
         elif floor > 0:
-            assumptions.append(f"the data are known to hide every entry behind a variance of {floor:g} when mixed")
+            assumptions.append("public-floor")
+        source = "fixed-sigma-bits" if floor == "data" else "projected-bits"
         if self.calibration == "paper" and floor != 0:
-            assumptions.append("columns of the release are conditionally independent (false: they share S)")
-            source = f"{_PAPER}, Lemma 2, which is false: docs/mathematics.md, section 9.2"
-        else:
-            source = "docs/mathematics.md, section 9.3" + (", for a sigma fixed beforehand" if floor == "data" else "")
+            assumptions.append("independent-columns")
+            source = "printed-bits"
         return MutualInformationGuarantee(
             self.leakage_bits,
-            noise,
+            None if floor == "data" else self.sigma_,
             self.calibration,
             proven=floor == 0 or (floor != "data" and self.calibration == "sound"),
             rows=self.rows,
+            projected=True,
+            floor=0.0 if floor == "data" else floor,
             assumptions=tuple(assumptions),
             sources=(source,),
         )
