@@ -146,6 +146,16 @@ def test_programs_use_neither_bench_nor_command():
     check_each(lambda path: check_imports_none_of(path, ("bench", "protocols", "dpmpc.app")), programs)
 
 
+MARKUP = ("jinja2", "markupsafe", "matplotlib", "rich")  # for people: rooms below the application return numbers
+
+
+def test_markup_is_made_in_the_application():
+    """The door of a collection has pages of its own (`front_page`)."""
+    below = [module for module in MODULES if module.count(".") and room_of(module) not in ("app", "__main__")]
+    apart = [module for module in below if module != "dpmpc.collect.intake.front_page"]
+    check_each(lambda module: check_imports_none_of(MODULES[module], MARKUP), apart)
+
+
 def test_every_place_is_taken():
     assert set(PLACE) == {room_of(module) for module in MODULES if module != "dpmpc"}
 

@@ -7,9 +7,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import dpmpc.release.results.page
+import dpmpc.app.render.page
 from dpmpc.app.cli.main import main
 from dpmpc.app.cli.output import new_path
+from dpmpc.app.render.drawing import figures
+from dpmpc.app.render.plots import spread
 from dpmpc.base.errors import InputError
 from dpmpc.collect.opening import release_process
 from dpmpc.collect.terms import verifying
@@ -19,8 +21,6 @@ from dpmpc.models.regression.ridge import RidgeFit
 from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
 from dpmpc.models.tables.table_one_fit import TableOneFit
 from dpmpc.release.release import Release
-from dpmpc.release.results.drawing import figures
-from dpmpc.release.results.plots import spread
 from support.command_inputs import run
 
 BUDGET = ["--epsilon", "8", "--delta", "1e-6"]
@@ -86,7 +86,7 @@ def loaded(folder):
 def test_releases_are_kept_when_the_drawing_of_the_page_fails(files, capsys, monkeypatch, name):
     command, _, opened = COMMANDS[name]
     monkeypatch.chdir(files)
-    monkeypatch.setattr(dpmpc.release.results.page, "page", broken)
+    monkeypatch.setattr(dpmpc.app.render.page, "page", broken)
     with pytest.raises(RuntimeError, match="a drawing that fails"):
         main([*command, "--out", "result"])
     told = capsys.readouterr()

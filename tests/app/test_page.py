@@ -11,7 +11,9 @@ import pytest
 
 from dpmpc.app.cli.main import main
 from dpmpc.app.render.about import About
+from dpmpc.app.render.drawing import COLOURS, figures
 from dpmpc.app.render.guarantee_prose import PUBLISH
+from dpmpc.app.render.page import command_line, page, write_page
 from dpmpc.app.render.released import report_of, signal_of
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table, write_csv
@@ -23,9 +25,8 @@ from dpmpc.release import simulation as model
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.drawing import COLOURS, figures, short
-from dpmpc.release.results.page import command_line, page, write_page
-from dpmpc.release.results.plots import Effects
+from dpmpc.release.results.number_tables import short
+from dpmpc.release.results.plot_data import Effects, PlotData
 from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"
@@ -252,7 +253,8 @@ def test_many_columns_are_in_the_table_and_the_largest_in_the_plot():
     values = {f"x{number}": float(number) for number in range(60)}
     table = NumberTable("Regression of y", {"coefficient": list(values.values())}, list(values))
     effects = Effects("y", dict.fromkeys(values, 2.0), values, {}, 0.95)
-    result = Result(model="ridge", title="Many", tables=[table], plots={"coefficients": effects.plot})
+    plotted = PlotData("effects", {"found": effects})
+    result = Result(model="ridge", title="Many", tables=[table], plots={"coefficients": lambda: plotted})
     found = Page(written(release, result))
     assert set(values.values()) <= set(found.numbers)
     assert "The 25 largest of 60 are shown" in found.text
@@ -325,7 +327,7 @@ def test_long_names_are_cut_for_plots():
 
 def themes():
     """Variables of the light and of the dark style."""
-    style = (importlib.resources.files("dpmpc.release.results") / "templates" / "style.css").read_text()
+    style = (importlib.resources.files("dpmpc.app.render") / "templates" / "style.css").read_text()
     blocks = re.findall(r":root \{([^}]*)\}", style)
     return [dict(re.findall(r"--([\w-]+): (#[0-9a-f]{6})", block)) for block in blocks]
 

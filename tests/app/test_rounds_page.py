@@ -7,9 +7,9 @@ import pytest
 
 from dpmpc import LogisticRegression, PoissonRegression
 from dpmpc.app.render.about import About
+from dpmpc.app.render.page import page
 from dpmpc.app.render.released import release_file, report_of, rounds_text
 from dpmpc.data import Column, Schema
-from dpmpc.release.results.page import page
 from support.html_page import Page
 
 HOSTILE = "<script>alert(1)</script>"

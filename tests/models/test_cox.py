@@ -8,6 +8,7 @@ import pytest
 
 from bench.system.survival_coverage import Setting, measure
 from dpmpc import CoxRegression
+from dpmpc.app.render.plots import draw
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
@@ -147,7 +148,7 @@ def test_fit_takes_features_times_and_events_or_one_table():
     assert one.params_ == other.params_
     assert one.hazard_ratios_["stage = iii"] == pytest.approx(math.exp(0.7), rel=0.3)
     assert one.result().data["features"] == ["new", "stage"]
-    assert "<svg" in str(next(iter(one.result().plots.values()))().svg)
+    assert "<svg" in str(draw(next(iter(one.result().plots.values()))()).svg)
 
 
 def test_what_the_noise_hides_has_no_result():

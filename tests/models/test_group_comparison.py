@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupComparison, Release
+from dpmpc.app.render.plots import draw
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.codebook import Weight
@@ -233,7 +234,7 @@ def test_fit_makes_one_release_that_says_the_same_when_it_is_read(tmp_path):
     again = GroupComparisonFit(**model.parameters).fit_release(Release.load(tmp_path / "trial.dpmpc"), "y")
     assert again.result().data == model.result().data
     assert str(again.result()) == str(model.result())
-    drawn = model.result().plots["differences"]()
+    drawn = draw(model.result().plots["differences"]())
     assert "old" in drawn.svg
     assert "95" in drawn.caption
     alone = GroupComparison(ARMS, bounds={"y": (0, 100)}, simulation_seed=1).fit(

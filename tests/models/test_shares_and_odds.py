@@ -12,6 +12,7 @@ import scipy.stats
 from scipy.stats.contingency import association, odds_ratio
 from statsmodels.stats.proportion import proportion_confint
 
+from dpmpc.app.render.plots import draw
 from dpmpc.base.errors import InputError
 from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.models.tables.independence import Departure, Independence
@@ -139,10 +140,10 @@ def test_a_result_says_how_the_variables_depend_on_each_other():
     assert 0.3 < data["cramers_v"] < 0.45
     assert any(note.startswith("Odds of column = c0 rather than c1, where row = r0") for note in result.notes)
     assert [table.title for table in result.tables][-1] == "row by column: more or fewer than if independent"
-    drawn = str(result.plots["departure"]().svg)
+    drawn = str(draw(result.plots["departure"]()).svg)
     assert "r0, c0" in drawn
     faint = table_of([[350, 350], [300, 310]], 50.0).result()
-    assert "No cell is beyond 2 standard errors" in str(faint.plots["departure"]().svg)
+    assert "No cell is beyond 2 standard errors" in str(draw(faint.plots["departure"]()).svg)
     hidden = table_of([[12, 10], [9, 11]], 400.0).result()
     assert (hidden.data["departure"], hidden.data["cramers_v"], hidden.data["odds_ratio"]) == (None, None, None)
     assert not hidden.plots

@@ -12,6 +12,8 @@ from scipy import stats
 
 from bench.system.survival_coverage import Setting, measure
 from dpmpc import KaplanMeier
+from dpmpc.app.render.page import layout
+from dpmpc.app.render.plots import _at_risk, draw
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
@@ -28,8 +30,7 @@ from dpmpc.models.survival.kaplan_meier_fit import (
 from dpmpc.models.survival.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema
 from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.release.results import NumberTable
-from dpmpc.release.results.page import layout
-from dpmpc.release.results.plots import Steps, _at_risk
+from dpmpc.release.results.plot_data import Steps
 
 ARMS = ("a", "b")
 TIME = Variable("t", 0, 40, cells=20)
@@ -199,7 +200,7 @@ def test_beyond_the_end_of_a_curve_the_page_tells_nothing():
     table = NumberTable("t", {"from": [23.0], "to": [math.inf]}, ["a"], intervals={"interval": ("from", "to")})
     assert [part.text for part in layout(table).rows[0][1][0]] == ["23", "or more"]
     for plot in found.result().plots.values():
-        assert "where the curve ends" in str(plot().svg)
+        assert "where the curve ends" in str(draw(plot()).svg)
 
 
 def test_too_few_people_are_a_verdict():

@@ -14,6 +14,7 @@ import pytest
 from scipy import stats
 
 from dpmpc import InputError, ReleaseSpec, Schema, TableOne, design, simulate
+from dpmpc.app.render.plots import draw
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Codebook
 from dpmpc.data.variables import Variable
@@ -176,7 +177,7 @@ def test_unlisted_values_are_refused_with_their_place():
 
 
 def test_plots_are_drawn_of_every_variable(fitted):
-    drawn = {name: draw() for name, draw in fitted.result().plots.items()}
+    drawn = {name: draw(plot()) for name, plot in fitted.result().plots.items()}
     assert list(drawn) == [f"distribution of {name}" for name in ("age", "crp", "seen", "ward")]
     assert all("<svg" in str(plot.svg) for plot in drawn.values())
     assert math.isfinite(fitted.quantile("age", 0.5).value)

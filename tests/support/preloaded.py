@@ -39,4 +39,4 @@ for room in (
     package = importlib.import_module(f"{dpmpc.__name__}.{room}")
     for module in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         importlib.import_module(module.name)
-importlib.import_module("dpmpc.release.results.page").template("release_page.html")  # compiled once
+importlib.import_module("dpmpc.app.render.page").template("release_page.html")  # compiled once

@@ -13,6 +13,7 @@ from dpmpc.app.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, 
 from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.released import byte_fields, release_text
+from dpmpc.app.render.report import Report
 from dpmpc.app.render.servers import servers_table
 from dpmpc.data import Schema, Table
 from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
@@ -23,7 +24,6 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
 from dpmpc.release.results import NumberTable
-from dpmpc.release.results.result import Report
 
 ITEM_COLUMN = "schooling_years"  # whole numbers
 _COMPONENTS = 2

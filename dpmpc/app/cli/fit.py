@@ -24,10 +24,10 @@ from dpmpc.base.errors import InputError
 if TYPE_CHECKING:
     from dpmpc.app.cli.fit_models import FitModel, NotPrivate
     from dpmpc.app.cli.fit_rounds import RoundsFitModel
+    from dpmpc.app.render.report import Report
     from dpmpc.data import Schema, Table
     from dpmpc.parties.networked import NetworkedRun
     from dpmpc.privacy.task import Task
-    from dpmpc.release.results.result import Report
 
 MODELS = ("ridge", "compare", "survival", "low-rank", "moment", "logistic", "poisson")
 
@@ -231,7 +231,7 @@ def hand_out(
 
 def _command(options: argparse.Namespace) -> str:
     """Return the command as it was given, but for the places of files."""
-    from dpmpc.release.results.page import command_line
+    from dpmpc.app.render.page import command_line
 
     return command_line(options.arguments, [*options.data, options.bounds, options.out])
 

@@ -163,8 +163,8 @@ def _bounds(paths: Sequence[str] | None) -> Schema | None:
 def _save(out: Path, release: MixedRelease) -> None:
     """Write the public file, and then the report on it beside it."""
     from dpmpc.app.render.mixed import mixed_report
+    from dpmpc.app.render.page import write_page
     from dpmpc.release.results import Result
-    from dpmpc.release.results.page import write_page
 
     release.save(out)
     print(f"{out}: what was released, kept", file=sys.stderr)

@@ -15,8 +15,8 @@ from dpmpc.app.cli import waiting
 from dpmpc.base.errors import InputError
 
 if TYPE_CHECKING:
+    from dpmpc.app.render.report import Report
     from dpmpc.release.release import Release
-    from dpmpc.release.results.result import Report
 
 #: The files of a result, in the order in which they are to be read; releases come after them.
 OUTPUTS = ("report.html", "report.txt", "result.json")
@@ -86,7 +86,7 @@ class ResultFolder:
 
     def write(self, report: Report, not_private: Mapping[str, object] | None = None) -> list[Path]:
         """Write all else into the directory of `--out`, the page last, for it has drawings; return where it all is."""
-        from dpmpc.release.results.page import page
+        from dpmpc.app.render.page import page
 
         if self.out is None:
             return []

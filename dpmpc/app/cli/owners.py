@@ -231,10 +231,10 @@ def _tell(
     from dpmpc.app.cli.fit import hand_out
     from dpmpc.app.render.about import About
     from dpmpc.app.render.guarantee_prose import owners_spent_text
+    from dpmpc.app.render.page import command_line
     from dpmpc.app.render.released import release_file, report_of
     from dpmpc.app.render.servers import RunCost, with_run
     from dpmpc.models.rounds import SavedReleases
-    from dpmpc.release.results.page import command_line
 
     in_rounds = plan.cells is None
     for number, release in enumerate(releases):

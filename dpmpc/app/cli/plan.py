@@ -229,7 +229,7 @@ def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
 
 def _plot_file(text: str) -> Path:
     """Return the file of the plan's plot, or refuse before anything is computed for it."""
-    from dpmpc.release.results.drawing import check_plot_file
+    from dpmpc.app.render.drawing import check_plot_file
 
     check_plot_file(Path(text))
     return Path(text)

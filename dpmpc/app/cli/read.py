@@ -78,9 +78,9 @@ def _read(options: argparse.Namespace) -> None:
     if options.synthetic is not None:
         _draw(options)
         return
+    from dpmpc.app.render.page import page
     from dpmpc.app.render.reading import ReadOptions, read
     from dpmpc.privacy.task import LONGEST_CHECK
-    from dpmpc.release.results.page import page
 
     report = read(
         options.file,

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dpmpc.app.render.drawing import figures
 from dpmpc.collect.terms.series import Series
 from dpmpc.linear.contributions import Rows, SecondMoments
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.privacy import Guarantee, bound_in_words
 from dpmpc.privacy.statements import sources
 from dpmpc.privacy.task import Task
-from dpmpc.release.results.drawing import figures
 
 PUBLISH = (
     "Every file that dpmpc fit and dpmpc owners write may be published, but for not_private.json, which only --compare "

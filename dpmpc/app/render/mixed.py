@@ -9,7 +9,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from dpmpc.app.render.about import About
+from dpmpc.app.render.drawing import figures
 from dpmpc.app.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
+from dpmpc.app.render.plots import Signal
+from dpmpc.app.render.report import Fact, GuaranteeInWords, Report
 from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import printable
 from dpmpc.owners.columns.fits import BGMFit, DGMFit, MixingFit, MixingOutlook, RMGMFit
@@ -18,10 +21,8 @@ from dpmpc.owners.columns.mixing_guarantee import MixingGuarantee
 from dpmpc.privacy import bound_in_words
 from dpmpc.privacy.statements import REPEATABLE, assumptions, sources
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.drawing import figures
 from dpmpc.release.results.number_tables import finite_or_none
-from dpmpc.release.results.plots import Signal, noise
-from dpmpc.release.results.result import Fact, GuaranteeInWords, Report
+from dpmpc.release.results.plot_data import PlotData
 
 _RIDGE = 1e-5
 _UNBIASED = (
@@ -36,6 +37,7 @@ def mixed_report(release: MixedRelease, result: Result, *, file: str) -> Report:
     """Return the report of a file, around what was read from it."""
     task, promised, about, found = release.task, release.guarantee, About.of_mixed(release), _signal(release)
     kind = "mixed rows" if task.rows is not None else "noisy rows, one for each person"
+    plotted = PlotData("noise", {"found": found})
     return Report(
         title=about.title,
         about=about.facts,
@@ -54,7 +56,7 @@ def mixed_report(release: MixedRelease, result: Result, *, file: str) -> Report:
             Fact("δ", promised.delta, "at most"),
         ],
         noise=found.table,
-        noise_plots={} if result.verdict is not None else {"noise against signal": lambda: noise(found)},
+        noise_plots={} if result.verdict is not None else {"noise against signal": lambda: plotted},
         free=_without_further_cost(release),
         paid=[
             "Any further release of the same people's columns, by any of the parties: budgets add up.",

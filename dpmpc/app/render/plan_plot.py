@@ -14,10 +14,10 @@ from typing import Any
 
 import numpy as np
 
+from dpmpc.app.render.drawing import COLOURS, figure, figures, save
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning.advice import Forecast, ReleaseOption
 from dpmpc.release.planning.prediction import Population, Scenario, UtilityMetric, error_of
-from dpmpc.release.results.drawing import COLOURS, figure, figures, save
 
 POINTS = 61
 _SPAN = 30.0  # epsilon is drawn from a thirtieth to thirty times the plan's

@@ -20,6 +20,7 @@ from dpmpc.app.render.about import About
 from dpmpc.app.render.fit_folder import FitFolder
 from dpmpc.app.render.mixed import hint, mixed_report, mixed_result
 from dpmpc.app.render.released import report_of
+from dpmpc.app.render.report import Report
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.base.storage.records import MALFORMED
 from dpmpc.base.untrusted import printable, read_json
@@ -46,7 +47,6 @@ from dpmpc.privacy.task import LONGEST_CHECK
 from dpmpc.release.release import Release
 from dpmpc.release.release_file import LARGEST_PUBLIC, PUBLIC_MEMBER, open_members
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.result import Report
 
 
 @dataclasses.dataclass(frozen=True)

@@ -14,7 +14,9 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
+from dpmpc.app.render.drawing import figures
 from dpmpc.app.render.guarantee_prose import guarantee_items, promise
+from dpmpc.app.render.page import layout, template
 from dpmpc.app.render.reading import ReadOptions, result_of
 from dpmpc.base.errors import VerificationFailed
 from dpmpc.base.untrusted import printable
@@ -40,8 +42,6 @@ from dpmpc.models.tables.table_one_fit import TableOneFit
 from dpmpc.parties.network.identity import fingerprint
 from dpmpc.privacy import Guarantee
 from dpmpc.release.release import Release
-from dpmpc.release.results.drawing import figures
-from dpmpc.release.results.page import layout, template
 
 _LONGEST = 400  # characters of a text of somebody else
 _NORMAL_95 = 1.959964  # standard errors on either side of an estimate

@@ -16,6 +16,8 @@ import numpy as np
 
 from dpmpc.app.render.about import About
 from dpmpc.app.render.guarantee_prose import guarantee_items, promise, what_costs_more, without_further_cost
+from dpmpc.app.render.plots import Signal
+from dpmpc.app.render.report import Fact, GuaranteeInWords, Report
 from dpmpc.linear.contributions import Rows, SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
@@ -28,8 +30,7 @@ from dpmpc.privacy.task import Task
 from dpmpc.release.planning.cost import WORD_BYTES, Workload
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.plots import Signal, noise
-from dpmpc.release.results.result import Fact, GuaranteeInWords, Report
+from dpmpc.release.results.plot_data import PlotData
 
 ONE_RELEASE = "release.dpmpc"
 START = "second moments"
@@ -98,7 +99,7 @@ def report_of(
         noise=_sums_table(releases, promised) if signal is None else signal.table,
         noise_plots={}
         if signal is None or result.verdict is not None
-        else {"noise against signal": lambda: noise(signal)},
+        else {"noise against signal": lambda: PlotData("noise", {"found": signal})},
         noise_in_text=in_rounds,
         costs=[_byte_table(tasks)],
         free=without_further_cost(tasks[-1], compared=result.model is not None),

@@ -22,8 +22,8 @@ from dpmpc.models.common.release_parts import column_index
 from dpmpc.models.common.scikit import OfRelease, name_features
 from dpmpc.release.release import GramRelease, Release
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.drawing import short
-from dpmpc.release.results.plots import components, estimate
+from dpmpc.release.results.number_tables import short
+from dpmpc.release.results.plot_data import PlotData
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -64,7 +64,7 @@ class LowRankFit(OfRelease):
                     notes=["Entries of directions of length 1, in normalised columns: no unit."],
                 )
             ],
-            plots={"components": lambda: components(rows)},
+            plots={"components": lambda: PlotData("components", {"rows": rows})},
             data={
                 "components": rows,
                 "origin": dict(zip(self.feature_names_, self.origin_.tolist(), strict=True)),
@@ -153,7 +153,7 @@ class MomentFit(OfRelease):
             model=self.kind,
             title=f"Sum of squared counts of {self.column_}" if items else f"Sum of {self.column_}{power}",
             tables=[table],
-            plots={"estimate": lambda: estimate(value, error, unit)},
+            plots={"estimate": lambda: PlotData("estimate", {"value": value, "error": error, "unit": unit})},
             data={
                 "column": self.column_,
                 "of": self.of,

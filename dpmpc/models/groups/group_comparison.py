@@ -36,7 +36,7 @@ from dpmpc.models.common.scikit import OfRelease
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
-from dpmpc.release.results.plots import Plot, intervals
+from dpmpc.release.results.plot_data import PlotData
 
 Reals = NDArray[np.float64]
 _DOUBTFUL = 1e-3  # a p-value of a difference before the treatment that chance hardly explains
@@ -373,12 +373,16 @@ class GroupComparisonFit(OfRelease):
             ]
         return tuple(found)
 
-    def _plot(self, shown: Mapping[str, Effect], level: float, *, adjusted: bool) -> Plot:
-        return intervals(
-            f"{self.target_}: difference from {self.control_}",
-            f"In units of {self.target_}{', adjusted for ' + ', '.join(self.before_) if adjusted else ''}.",
-            {group: (one.estimate, one.low, one.high) for group, one in shown.items()},
-            level,
+    def _plot(self, shown: Mapping[str, Effect], level: float, *, adjusted: bool) -> PlotData:
+        held = f", adjusted for {', '.join(self.before_)}" if adjusted else ""
+        return PlotData(
+            "intervals",
+            {
+                "title": f"{self.target_}: difference from {self.control_}",
+                "caption": f"In units of {self.target_}{held}.",
+                "found": {group: (one.estimate, one.low, one.high) for group, one in shown.items()},
+                "level": level,
+            },
         )
 
 

@@ -42,7 +42,7 @@ from dpmpc.models.rounds.models import LogisticModel, PoissonModel, RoundModel
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
-from dpmpc.release.results.plots import Effects
+from dpmpc.release.results.plot_data import Effects, PlotData
 
 Reals = NDArray[np.float64]
 _MOST_LOG = 700.0  # the exponential of more is too large for a number
@@ -168,7 +168,7 @@ class FitInRounds(Fitted):
             if learned and approximation is None
             else [f"this is {approximation}" if learned else f"no coefficients can be trusted: {self.verdict_}"],
             verdict=None if learned else summary.verdict,
-            plots={"ratios": effects.plot} if learned else {},
+            plots={"ratios": lambda: PlotData("effects", {"found": effects})} if learned else {},
             data={
                 "target": self.target_,
                 "rounds": rounds,

@@ -40,7 +40,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
 from dpmpc.release.results import Result
 from dpmpc.release.results.number_tables import finite_or_none
-from dpmpc.release.results.plots import Effects
+from dpmpc.release.results.plot_data import Effects, PlotData
 
 Matrix = NDArray[np.float64]
 
@@ -299,7 +299,7 @@ class RidgeFit:
             notes=[] if hopeless else notes,
             warnings=warned,
             verdict=summary.verdict if hopeless else None,
-            plots={} if hopeless else {"coefficients": effects.plot},
+            plots={} if hopeless else {"coefficients": lambda: PlotData("effects", {"found": effects})},
             data=data,
             parameters=self.parameters,
             estimator=self.python_name,

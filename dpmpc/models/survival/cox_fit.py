@@ -8,7 +8,6 @@ that hazards are proportional.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import math
 from collections.abc import Sequence
@@ -24,7 +23,7 @@ from dpmpc.models.survival.kaplan_meier_fit import NARROWER, too_wide
 from dpmpc.models.survival.survival_cells import FIRST, LAST, Members, Reals, SurvivalCells, require_patterns
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.plots import Effects, Plot
+from dpmpc.release.results.plot_data import Effects, PlotData
 
 _STEPS, _LONGEST, _CLOSE = 50, 1.0, 1e-10  # of Newton's method: how many, how long in a coefficient, when it is done
 _FARTHEST = 5.0  # a log hazard ratio beyond is the noise's, or that of a category without an event
@@ -169,15 +168,13 @@ class CoxFit(OfRelease):
     def _names(self) -> tuple[str, ...]:
         return tuple(f"{name} = {value}" for name, value in self.terms_)
 
-    def _plot(self, level: float) -> Plot:
-        """Draw hazard ratios with their intervals."""
+    def _plot(self, level: float) -> PlotData:
+        """Return hazard ratios with their intervals."""
         event, values = self.cells_.event.name, self.params_
-        effects = Effects(event, dict.fromkeys(values, 1.0), values, self.intervals(level), level, ratio="hazard")
-        caption = (
-            f"By what factor the hazard of {event} differs from that of the first value of each feature. Bars: "
-            f"{100 * level:g}\u00a0% confidence intervals."
-        )
-        return dataclasses.replace(effects.plot(), caption=caption)
+        caption = f"By what factor the hazard of {event} differs from that of the first value of each feature."
+        spans = dict.fromkeys(values, 1.0)
+        found = Effects(event, spans, values, self.intervals(level), level, ratio="hazard", caption=caption)
+        return PlotData("effects", {"found": found})
 
     def _hidden(self) -> str | None:
         """Say which values have too few people for a result, if any."""

@@ -13,7 +13,7 @@ import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,7 +37,7 @@ from dpmpc.models.tables.quantiles import Interval, _rising
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none, number_text
-from dpmpc.release.results.plots import Steps, survival
+from dpmpc.release.results.plot_data import PlotData, Steps
 
 EVERYBODY = "all"
 _DRAWS, _SEED = 1000, 20_240_229  # of the widest deviation; the seed only makes a reading repeatable
@@ -543,8 +543,8 @@ class KaplanMeierFit(OfRelease):
             raise InputError(f"group: {group!r} given, one of {', '.join(self.groups_) or 'none'} expected")
         return self.curves_[EVERYBODY if group is None else group]
 
-    def _plot(self, level: float) -> Any:
-        """Draw all curves that can be told."""
+    def _plot(self, level: float) -> PlotData:
+        """Return all curves that can be told."""
         lines = []
         for name, curve in self.curves_.items():
             if curve.end:
@@ -559,4 +559,5 @@ class KaplanMeierFit(OfRelease):
                         float(errors.max()),
                     )
                 )
-        return survival(self.cells_.time.name, lines, (self.cells_.start, float(self.cells_.times[-1])), level)
+        ends = (self.cells_.start, float(self.cells_.times[-1]))
+        return PlotData("survival", {"name": self.cells_.time.name, "curves": lines, "ends": ends, "level": level})

@@ -26,7 +26,7 @@ from dpmpc.models.tables.two_way_counts import TwoWayCounts, transposed
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none, number_text
-from dpmpc.release.results.plots import heat_map
+from dpmpc.release.results.plot_data import PlotData
 
 Reals = NDArray[np.float64]
 _FEWEST = 1.0  # expected people in a cell of a table that is tested
@@ -274,13 +274,14 @@ class CrossTable:
             data["odds_ratio"] = {"estimate": odds.value, "confidence_interval": [odds.lower, odds.upper]}
         z = departure.in_errors
         title = f"{self.row} by {self.column}: more or fewer than if independent"
+        cells = {"title": title, "rows": joined.rows, "columns": joined.columns, "values": z.tolist()}
         table = joined._table(
             title, {"{}": z}, ["In standard errors of sampling and noise; beyond 2 is rare by chance."]
         )
         return Result(
             tables=[table],
             notes=notes,
-            plots={"departure": lambda: heat_map(title, joined.rows, joined.columns, z.tolist())},
+            plots={"departure": lambda: PlotData("heat-map", cells)},
             data=data | {"departure": joined._named(z), "cramers_v": v},
         )
 

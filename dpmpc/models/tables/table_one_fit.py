@@ -27,7 +27,7 @@ from dpmpc.models.tables.quantiles import Distribution, Interval, is_told, told_
 from dpmpc.models.tables.shares_and_odds import share_interval
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.plots import Plot, shares, spread
+from dpmpc.release.results.plot_data import PlotData
 
 ALL = "all"  # what the row of all groups together is called
 _BARS = 24  # of a picture
@@ -365,14 +365,14 @@ class TableOneFit(OfRelease):
         low, high = share_interval(people, size, noise, level)
         return [shown, error, 100 * min(max(part, 0.0), 1.0), 100 * off, 100 * low, 100 * high]
 
-    def _plots(self, level: float) -> dict[str, Callable[[], Plot]]:
-        found: dict[str, Callable[[], Plot]] = {}
+    def _plots(self, level: float) -> dict[str, Callable[[], PlotData]]:
+        found: dict[str, Callable[[], PlotData]] = {}
         for name, (_, variable) in list(self.variables_.items())[:_MOST_PLOTS]:
             draw = self._draw_shares if variable.categories else self._draw_spread
             found[f"distribution of {name}"] = functools.partial(draw, name, level)
         return found
 
-    def _draw_spread(self, name: str, level: float) -> Plot:
+    def _draw_spread(self, name: str, level: float) -> PlotData:
         """Draw the histogram of all people, and median and quartiles of each group."""
         rows: dict[str, Any] = {}
         for group in self._rows:
@@ -381,16 +381,17 @@ class TableOneFit(OfRelease):
             rows[self.label(group)] = (quartiles[0].value, quartiles[2].value, quartiles[1])
         ends, parts = self.distribution(name).bars(_BARS)
         logarithmic = self.variables_[name][1].transform == "log"
-        return spread(name, ends.tolist(), parts.tolist(), rows, level, logarithmic=logarithmic)
+        bars = {"ends": ends.tolist(), "parts": parts.tolist(), "rows": rows}
+        return PlotData("spread", {"name": name, **bars, "level": level, "logarithmic": logarithmic})
 
-    def _draw_shares(self, name: str, level: float) -> Plot:
+    def _draw_shares(self, name: str, level: float) -> PlotData:
         """Draw the percentages of each value in each group."""
         rows = {}
         for place, value in enumerate(self.variables_[name][1].categories):
             for group in self._rows:
                 _, _, part, _, low, high = self._share(name, place, group, level)
                 rows[value if self.by_ is None else f"{value}, {group or ALL}"] = (part, low, high)
-        return shares(name, rows, by=self.by_, level=level)
+        return PlotData("shares", {"name": name, "rows": rows, "by": self.by_, "level": level})
 
 
 def _summary(found: Distribution, level: float) -> dict[str, float]:

@@ -29,6 +29,7 @@ _LATEX = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
 }
+_LONGEST_NAME = 18  # letters beside a plot
 SPREADSHEET_FORMULA = re.compile(r"^[=+\-@\t\r]")
 
 
@@ -203,3 +204,10 @@ def _latex_number(value: float) -> str:
 
 def _one_line(text: str) -> str:
     return " ".join(harmless(text).split())
+
+
+def short(name: str) -> str:
+    """Shorten a column's name to its first and last letters, so that it fits beside a plot; tables have all of it."""
+    words = " ".join(name.split())
+    end = _LONGEST_NAME // 3
+    return words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 1 - end]}…{words[-end:]}"

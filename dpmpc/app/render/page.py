@@ -20,11 +20,12 @@ from typing import NamedTuple
 import jinja2
 from markupsafe import Markup
 
+from dpmpc.app.render.drawing import INSTALL, available, figures
+from dpmpc.app.render.plots import Plot, draw
+from dpmpc.app.render.report import Fact, Report
 from dpmpc.base.storage.files import whole
-from dpmpc.release.results.drawing import INSTALL, available, figures
 from dpmpc.release.results.number_tables import NumberTable, cell_text
-from dpmpc.release.results.plots import Plot
-from dpmpc.release.results.result import Fact, Plots, Report
+from dpmpc.release.results.result import Plots
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "mpyc", "cryptography")
 _DIGITS = 5
@@ -109,7 +110,7 @@ def _without_folders(argument: str, paths: Sequence[str]) -> str:
 
 
 def _drawn(plots: Plots) -> list[Plot]:
-    return [draw() for draw in plots.values()]
+    return [draw(data()) for data in plots.values()]
 
 
 def _fact(fact: Fact) -> Number:
@@ -151,7 +152,7 @@ def _cell(heading: str, value: float, before: str) -> Number:
 def template(name: str) -> jinja2.Template:
     """Load the template of a page; names in it are escaped."""
     environment = jinja2.Environment(
-        loader=jinja2.PackageLoader("dpmpc.release.results"),
+        loader=jinja2.PackageLoader("dpmpc.app.render"),
         autoescape=True,
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,

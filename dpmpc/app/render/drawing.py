@@ -40,7 +40,6 @@ COLOURS = {
 }
 FORMATS = (".svg", ".png")
 WIDTH = 3.9  # inches: at this width a plot's text is as large as the page's, on a phone too
-_LONGEST = 18
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
 _STYLE = {
@@ -131,13 +130,6 @@ def check_plot_file(path: Path) -> None:
         tempfile.TemporaryFile(dir=path.absolute().parent).close()
     except OSError as error:
         raise InputError(f"plot: {str(path)!r} cannot be written: {error.strerror}") from error
-
-
-def short(name: str) -> str:
-    """Shorten a column's name to its first and last letters, so that it fits beside a plot; tables have all of it."""
-    words = " ".join(name.split())
-    end = _LONGEST // 3
-    return words if len(words) <= _LONGEST else f"{words[: _LONGEST - 1 - end]}…{words[-end:]}"
 
 
 def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:

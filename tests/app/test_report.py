@@ -1,7 +1,7 @@
 """What a report says as text: a simulation first, a verdict before the guarantee, and no character that acts."""
 
+from dpmpc.app.render.report import GuaranteeInWords, Report
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.result import GuaranteeInWords, Report
 
 
 def report(simulation=None, **result):

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from markupsafe import Markup
 
-from dpmpc.release.results.drawing import COLOURS, figure, figures, inline, short
-from dpmpc.release.results.number_tables import NumberTable
+from dpmpc.app.render.drawing import COLOURS, figure, figures, inline
+from dpmpc.base.arguments import require_choice
+from dpmpc.release.results.number_tables import NumberTable, short
+from dpmpc.release.results.plot_data import Effects, PlotData, Steps
 
 MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3
@@ -36,69 +38,61 @@ class Plot:
     svg: Markup  # the drawing
 
 
-@dataclasses.dataclass(frozen=True)
-class Effects:
-    """Coefficients of a regression as a plot shows them: each across the public bounds of its column."""
-
-    target: str
-    spans: Mapping[str, float]  # column -> length of its public bounds
-    values: Mapping[str, float]  # column -> coefficient
-    intervals: Mapping[str, Sequence[float]]  # column -> lower and upper end; empty where there are none
-    level: float  # of the intervals
-    ratio: str | None = None  # what exp(coefficient) is the ratio of, where that is what is shown
-    unpenalised: bool = False  # whether a penalty was left out
-
-    def plot(self) -> Plot:
-        """Plot the effects of all features, with intervals where they are finite; ratios on a log scale."""
-        names = sorted(self.values, key=lambda name: -abs(self.values[name] * self.spans[name]))[:MOST_BARS]
-        unit = f"units of {short(self.target)}" if self.ratio is None else f"{self.ratio} ratio"
-        with figure(_MARGIN + _ROW * len(names)) as drawn:
-            axis = drawn.subplots()
-            axis.axvline(self._shown(0.0), color=COLOURS["muted"], linewidth=0.9)
-            if self.ratio is not None:
-                axis.set_xscale("log")
-            for row, name in enumerate(names):
-                if name in self.intervals:
-                    ends = [self._shown(end * self.spans[name]) for end in self.intervals[name]]
-                    axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
-                axis.plot(self._of(name), row, "o", color=COLOURS["blue"], markersize=5.5)
-            _name_rows(axis, names)
-            if self.ratio is None:
-                _label_values(axis, "")
-            else:
-                axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
-                axis.xaxis.set_minor_formatter(lambda value, _: "")
-                low, high = axis.get_xlim()
-                if high / low < _FEW_RATIOS:  # powers of ten alone would leave one mark or two
-                    axis.set_xticks([mark for mark in _RATIOS if low <= mark <= high])
-                axis.grid(axis="x")
-            drawn.supxlabel(unit if self.ratio is None else f"{unit}, log scale", fontsize=10)
-            said = "; ".join(f"{name} {figures(self._of(name))}" for name in names)
-            title = (
-                "Effects of the features" if self.ratio is None else f"{self.ratio.capitalize()} ratios of the features"
+def effects(found: Effects) -> Plot:
+    """Plot the effects of all features, with intervals where they are finite; ratios on a log scale."""
+    names = sorted(found.values, key=lambda name: -abs(found.values[name] * found.spans[name]))[:MOST_BARS]
+    shown = {name: _shown(found, found.values[name] * found.spans[name]) for name in names}
+    unit = f"units of {short(found.target)}" if found.ratio is None else f"{found.ratio} ratio"
+    with figure(_MARGIN + _ROW * len(names)) as drawn:
+        axis = drawn.subplots()
+        axis.axvline(_shown(found, 0.0), color=COLOURS["muted"], linewidth=0.9)
+        if found.ratio is not None:
+            axis.set_xscale("log")
+        for row, name in enumerate(names):
+            if name in found.intervals:
+                ends = [_shown(found, end * found.spans[name]) for end in found.intervals[name]]
+                axis.plot(ends, [row, row], color=COLOURS["blue"], linewidth=2.4, solid_capstyle="butt")
+            axis.plot(
+                _shown(found, found.values[name] * found.spans[name]), row, "o", color=COLOURS["blue"], markersize=5.5
             )
-            svg = inline(drawn, "effects", title, f"In {unit}: {said}." if self.ratio is None else f"{said}.")
-        bars = f" Bars: {100 * self.level:g}\u00a0% confidence intervals." if self.intervals else ""
-        rest = "" if len(names) == len(self.values) else f" The {len(names)} largest of {len(self.values)} are shown."
-        return Plot(f"Association with {self.target} (not causal)", f"{self._caption()}{bars}{rest}", svg)
-
-    def _caption(self) -> str:
-        if self.ratio is not None:
-            return (
-                f"By what factor the {self.ratio} of {self.target} change when one column goes from the lower to the "
-                "upper end of its public bounds."
-            )
-        penalty = " without penalty" if self.unpenalised else ""
-        return (
-            f"By how much the predicted {self.target} changes when one column goes from the lower to the upper end of "
-            f"its public bounds: its coefficient{penalty} times the length of the bounds, in units of {self.target}."
+        _name_rows(axis, names)
+        if found.ratio is None:
+            _label_values(axis, "")
+        else:
+            axis.xaxis.set_major_formatter(lambda value, _: figures(value, 2))
+            axis.xaxis.set_minor_formatter(lambda value, _: "")
+            low, high = axis.get_xlim()
+            if high / low < _FEW_RATIOS:  # powers of ten alone would leave one mark or two
+                axis.set_xticks([mark for mark in _RATIOS if low <= mark <= high])
+            axis.grid(axis="x")
+        drawn.supxlabel(unit if found.ratio is None else f"{unit}, log scale", fontsize=10)
+        said = "; ".join(f"{name} {figures(shown[name])}" for name in names)
+        title = (
+            "Effects of the features" if found.ratio is None else f"{found.ratio.capitalize()} ratios of the features"
         )
+        svg = inline(drawn, "effects", title, f"In {unit}: {said}." if found.ratio is None else f"{said}.")
+    bars = f" Bars: {100 * found.level:g}\u00a0% confidence intervals." if found.intervals else ""
+    rest = "" if len(names) == len(found.values) else f" The {len(names)} largest of {len(found.values)} are shown."
+    return Plot(f"Association with {found.target} (not causal)", f"{found.caption or _caption(found)}{bars}{rest}", svg)
 
-    def _of(self, name: str) -> float:
-        return self._shown(self.values[name] * self.spans[name])
 
-    def _shown(self, effect: float) -> float:
-        return effect if self.ratio is None else math.exp(min(max(effect, -_MOST_LOG), _MOST_LOG))
+def _caption(found: Effects) -> str:
+    """Return what the effects of a regression are."""
+    if found.ratio is not None:
+        return (
+            f"By what factor the {found.ratio} of {found.target} change when one column goes from the lower to the "
+            "upper end of its public bounds."
+        )
+    penalty = " without penalty" if found.unpenalised else ""
+    return (
+        f"By how much the predicted {found.target} changes when one column goes from the lower to the upper end of "
+        f"its public bounds: its coefficient{penalty} times the length of the bounds, in units of {found.target}."
+    )
+
+
+def _shown(found: Effects, effect: float) -> float:
+    """Return an effect, or the ratio that it is the logarithm of."""
+    return effect if found.ratio is None else math.exp(min(max(effect, -_MOST_LOG), _MOST_LOG))
 
 
 def components(rows: Sequence[Mapping[str, float]]) -> Plot:
@@ -239,18 +233,6 @@ def shares(name: str, rows: Mapping[str, tuple[float, float, float]], *, by: str
         f"confidence intervals. A row is empty where the noise hides it.{rest}",
         svg,
     )
-
-
-@dataclasses.dataclass(frozen=True)
-class Steps:
-    """A survival curve up to where it is told, and how many people are at risk from the start and from each step on."""
-
-    name: str
-    times: Sequence[float]
-    survival: Sequence[float]
-    band: Sequence[Sequence[float]]  # lower and upper ends
-    at_risk: Sequence[float]
-    error: float  # the largest standard error of these numbers
 
 
 def survival(name: str, curves: Sequence[Steps], ends: tuple[float, float], level: float) -> Plot:
@@ -477,3 +459,29 @@ def _label_values(axis: Any, unit: str, marks: int = 5) -> None:
     axis.xaxis.set_major_formatter(lambda value, _: figures(value, 6))
     axis.set_xlabel(unit)
     axis.grid(axis="x")
+
+
+#: The kinds of plots, by the names that `PlotData` has for them.
+KINDS: dict[str, Callable[..., Plot]] = {
+    "effects": effects,
+    "components": components,
+    "estimate": estimate,
+    "intervals": intervals,
+    "spread": spread,
+    "shares": shares,
+    "survival": survival,
+    "heat-map": heat_map,
+    "noise": noise,
+    "timeline": timeline,
+}
+
+
+def draw(data: PlotData) -> Plot:
+    """Draw the plot of some numbers.
+
+    Raises
+    ------
+    InputError
+        If its kind is none of `KINDS`.
+    """
+    return KINDS[require_choice("kind", data.kind, tuple(KINDS))](**data.arguments)
