@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
+
+from dpmpc.base.arrays import Reals
 
 
-def wishart_factor(rows: int, columns: int, generator: np.random.Generator) -> NDArray[np.float64]:
+def wishart_factor(rows: int, columns: int, generator: np.random.Generator) -> Reals:
     """Draw T for which T^T T has the law of Z^T Z, Z of `rows` x `columns` independent N(0, 1) entries.
 
     Bartlett's triangle, or Z itself where it has fewer rows than columns.

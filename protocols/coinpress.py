@@ -27,8 +27,8 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
@@ -48,7 +48,7 @@ class Networked:
     def __init__(self) -> None:
         self.servers: list[tuple[RunStatistics, ...]] = []
 
-    def __call__(self, task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None) -> Release:
+    def __call__(self, task: Task, rows: Reals, *, stream: Stream | None = None) -> Release:
         """Play all the clients, then run servers and analyst."""
         done = run(task, rows, stream=stream)
         self.servers.append(done.servers)

@@ -48,8 +48,8 @@ from typing import Annotated, Any
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InputError, MalformedFrame
 from dpmpc.base.randomness import stream_for
 from dpmpc.base.storage import canonical
@@ -138,7 +138,7 @@ async def one_round(
     task = await agree(party, number, asked, record, releases)
     shape = (task.sketch.rows, task.width)
 
-    def answer() -> NDArray[np.uint64]:
+    def answer() -> Words:
         with party.meter.phase("transform"):
             kept = record.shares(number, (party.servers, task.width))
             if kept is not None:

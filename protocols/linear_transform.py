@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.linear.encoding.ring import Words
+from dpmpc.base.arrays import Words
 from dpmpc.parties.mpyc.agreed_runs import AgreedRun
 from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
 from dpmpc.parties.mpyc.programs import options, planned

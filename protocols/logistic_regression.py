@@ -34,8 +34,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema
 from dpmpc.linear.contributions.scores import sigmoid
@@ -56,7 +56,7 @@ EFFECTS = (0.04, 0.8, -0.6)  # on the log odds, by unit of each column
 class People(NamedTuple):
     """Generated people, and what generated their outcome."""
 
-    rows: NDArray[np.float64]  # (n, d + 1): in the columns' units, the outcome last
+    rows: Reals  # (n, d + 1): in the columns' units, the outcome last
     schema: Schema  # names and public bounds
     effects: tuple[float, ...]  # the true coefficients
 
@@ -68,7 +68,7 @@ def patients(clients: int) -> People:
     return People(np.column_stack([X, ill]), Schema((*FEATURES, Column("ill", 0, 1))), EFFECTS)
 
 
-def features(clients: int) -> tuple[NDArray[np.float64], np.random.Generator]:
+def features(clients: int) -> tuple[Reals, np.random.Generator]:
     """Return the features of generated people, and the generator for their outcome: data, which need not be secret."""
     rng = np.random.default_rng(0)
     age, smoker = rng.uniform(18, 90, clients), rng.random(clients) < 0.25

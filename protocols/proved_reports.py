@@ -38,12 +38,12 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals, Words
 from dpmpc.base.errors import BatchMismatch, InputError, MalformedFrame, UtilityWarning
 from dpmpc.base.randomness import Stream
 from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.collect.opening.run_proofs import check_run, task_of
 from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving.circuit import FIELD, P, RowCircuit
 from dpmpc.linear.proving.joint import ID_BYTES
 from dpmpc.linear.proving.prove import ProvedShares
@@ -208,7 +208,7 @@ def liars_among(count: int, share: float) -> NDArray[np.intp]:
     return told
 
 
-def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Iterator[list[ProvedShares]]:
+def reports(task: Task, rows: Reals, told: NDArray[np.intp]) -> Iterator[list[ProvedShares]]:
     """Play (steps 1 and 2) clients, some of whom lie; yield blocks of what the servers get.
 
     Parameters
@@ -238,7 +238,7 @@ def reports(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> It
         yield shares
 
 
-def random_shares(task: Task, rows: NDArray[np.float64], told: NDArray[np.intp]) -> Placement:
+def random_shares(task: Task, rows: Reals, told: NDArray[np.intp]) -> Placement:
     """Play clients who prove nothing; the liars among them share random words."""
     honest = clients(task, rows)
 

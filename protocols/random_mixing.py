@@ -51,9 +51,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 import dpmpc
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError, SimulationOnly
 from dpmpc.base.randomness import SEED_BYTES, Label, derive, stream_for
 from dpmpc.data import Table, write_csv
@@ -105,7 +105,7 @@ async def take_part(party: Party) -> dict[str, Any]:
                 await together(party, record.begin_comparison)
                 order = await align(party, derive(tossed, Label.ALIGNMENT, length=SEED_BYTES), ids)
 
-        def release_own() -> NDArray[np.int64]:
+        def release_own() -> Integers:
             if kept is not None:
                 return kept
             with party.meter.phase("mix"):
@@ -134,7 +134,7 @@ def agreed_task(party: Party) -> MixingTask:
     return task.verify()
 
 
-def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], NDArray[np.float64]]:
+def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], Reals]:
     """Return ids and rows of a party, in the order of its file: the columns and the number that the task expects."""
     source = read_source(folder, PartySource)
     ids = read_labels(source.data, source.key)
@@ -154,7 +154,7 @@ async def all_have_released(party: Party, own: bool) -> bool:
     return all(one == b"\1" for one in said.values())
 
 
-async def join(party: Party, task: MixingTask, own: NDArray[np.int64], record: ReleaseRecord) -> MixedRelease:
+async def join(party: Party, task: MixingTask, own: Integers, record: ReleaseRecord) -> MixedRelease:
     """Step 5: exchange the releases and return all of them side by side, the same at every party."""
     shapes = {number: (task.released_rows, len(columns)) for number, columns in enumerate(task.parties)}
     shown = await reveal(

@@ -14,10 +14,9 @@ number in place of k. F_2 is estimated by ||z||^2 - k * noise variance (docs/mat
 import functools
 from typing import Any
 
-import numpy as np
 from mpyc.runtime import mpc
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
 from dpmpc.parties.mpyc.checked import checked_gram
 from dpmpc.parties.mpyc.closed_tasks import OpenedProducts, design_square, require_square
@@ -29,7 +28,7 @@ from dpmpc.release.results import NumberTable, Result
 COLUMN = "schooling_years"  # whole numbers
 
 
-def schooling(clients: int) -> NDArray[np.float64]:
+def schooling(clients: int) -> Reals:
     """Return generated rows (n, 1)."""
     return demo_population(clients).table.select([COLUMN]).values
 

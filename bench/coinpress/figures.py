@@ -23,12 +23,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.charts import Chart, Panel, finish, options_of
 from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.sum_ssp import difference
 from bench.secure_sketching.utility import TRIVIAL
+from dpmpc.base.arrays import Reals
 from dpmpc.models.papers.baselines import SSP, AdaSSP
 from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.models.papers.coinpress.steps import COVARIANCE_FAILURE, tail_bound
@@ -47,7 +47,6 @@ EXTENDED, EXACT = "CoinPress extension", "least squares"
 MIXED = "RMGM, wide label bound"
 LOSS = "population loss"
 
-Reals = NDArray[np.float64]
 Fit = Callable[[Reals, Reals, int], Reals]
 Error = Callable[[Reals, Reals], float]
 Rival = Callable[[Reals, Reals, float, int], Reals]

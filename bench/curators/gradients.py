@@ -7,7 +7,8 @@ import math
 
 import numpy as np
 
-from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal
+from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, normal
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.privacy.gaussian import mu_of_budget
 

@@ -11,11 +11,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.curators.moments import seed_of, specification
 from bench.curators.problem import Fits, Problem
 from bench.secure_sketching.simulation import exact_sums, opened
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.models.common.releases import Releases
@@ -43,7 +43,7 @@ def in_rounds(problem: Problem, epsilon: float, runs: int, stream: Stream, *, ro
 
 def answers(problem: Problem, stream: Stream) -> Callable[[Task], Release]:
     """Return who answers a task with a release of the problem's rows; second moments are summed once."""
-    moments: list[NDArray[np.int64]] = []
+    moments: list[Integers] = []
 
     def answer(task: Task) -> Release:
         if isinstance(task.statistic, ClippedScores):
@@ -55,7 +55,7 @@ def answers(problem: Problem, stream: Stream) -> Callable[[Task], Release]:
     return answer
 
 
-def steered(releases: Releases, rounds: int) -> NDArray[np.float64]:
+def steered(releases: Releases, rounds: int) -> Reals:
     """Make all releases of a fit of so many steering rounds; return its coefficients, (D,), in normalised units."""
     first = releases.make(FIRST_SHARE)
     gram = first.gram().matrix

@@ -32,7 +32,8 @@ from collections.abc import Callable
 import numpy as np
 from scipy.stats import norm
 
-from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal
+from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, normal
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.privacy.accountants import epsilon_of_renyi
 

@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, Reals, normal, symmetric
+from bench.curators.problem import DELTA, LARGEST_TARGET, Fits, Problem, normal, symmetric
 from bench.secure_sketching.simulation import exact_sums, opened
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UtilityWarning
 from dpmpc.base.randomness import Stream
 from dpmpc.models import RidgeRegression

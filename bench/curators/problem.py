@@ -20,17 +20,15 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.secure_sketching.real_data import elevation
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Column, Schema, Table, datasets
 from dpmpc.data.datasets import data_release as published
 from dpmpc.data.datasets.mutual_information import load_mnist_4_9
 from dpmpc.data.datasets.secure_sketching import ELEVATION_BOUNDS, ELEVATION_TARGET, POWER_BOUNDS, POWER_TARGET
 from dpmpc.linear.noise.floating import Gaussian
-
-Reals = NDArray[np.float64]
 
 DELTA = 1e-6
 LARGEST_TARGET = 1.0  # C

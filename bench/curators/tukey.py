@@ -31,7 +31,8 @@ import math
 
 import numpy as np
 
-from bench.curators.problem import DELTA, Fits, Problem, Reals, normal
+from bench.curators.problem import DELTA, Fits, Problem, normal
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 
 MODELS = (1000, 4000, 16000)

@@ -24,8 +24,8 @@ from typing import NamedTuple
 
 import numpy as np
 import scipy.stats
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions.contribution import moment_sensitivity
 from dpmpc.linear.sketching import BernoulliMixing
@@ -34,7 +34,6 @@ from dpmpc.models.papers.baselines.common import symmetric_noise
 from dpmpc.owners.columns.mixing_guarantee import PartyCalibration
 from dpmpc.owners.columns.rows import choose_rows
 
-Matrix = NDArray[np.float64]
 EPSILONS = (1.0, 0.3, 0.1)
 DELTA = 1e-5
 RIDGE = 1e-5  # added to every Hessian divided by n
@@ -50,18 +49,18 @@ COLOURS = {
 class Fit(NamedTuple):
     """A regression of the last column on the others."""
 
-    weights: Matrix  # (d,): in normalised units; there is no intercept
+    weights: Reals  # (d,): in normalised units; there is no intercept
     smallest: float  # smallest absolute eigenvalue of the Hessian in use
 
 
-def fit(hessian: Matrix) -> Fit:
+def fit(hessian: Reals) -> Fit:
     """Fit second moments of all columns, divided by n, (d + 1, d + 1)."""
     model = solve_ridge(np.pad(hessian, ((1, 0), (1, 0))), len(hessian) - 1, RIDGE, fit_intercept=False)
     features = hessian[:-1, :-1] + RIDGE * np.eye(len(hessian) - 1)
     return Fit(model.weights, float(np.abs(np.linalg.eigvalsh(features)).min()))
 
 
-def noisy_moments(moments: Matrix, subjects: int, sd: float, rng: np.random.Generator) -> Matrix:
+def noisy_moments(moments: Reals, subjects: int, sd: float, rng: np.random.Generator) -> Reals:
     """Draw (D + R)^T (D + R) / n."""
     width = len(moments)
     values, vectors = np.linalg.eigh(moments)
@@ -71,18 +70,18 @@ def noisy_moments(moments: Matrix, subjects: int, sd: float, rng: np.random.Gene
     return np.asarray((top.T @ top + rest) / subjects)
 
 
-def mixed(rows: Matrix, count: int, seed: int) -> Matrix:
+def mixed(rows: Reals, count: int, seed: int) -> Reals:
     """Return B D / sqrt(k), (k, p), with the signs of `dpmpc.owners.columns.owner.mixing_of`."""
     return BernoulliMixing(count, len(rows), seed) @ rows
 
 
-def mixed_moments(mixture: Matrix, subjects: int, sd: float, rng: np.random.Generator) -> Matrix:
+def mixed_moments(mixture: Reals, subjects: int, sd: float, rng: np.random.Generator) -> Reals:
     """Draw (B D / sqrt(k) + R)^T (B D / sqrt(k) + R) / n, given B D / sqrt(k)."""
     noisy = mixture + sd * rng.standard_normal(mixture.shape)
     return np.asarray(noisy.T @ noisy / subjects)
 
 
-def sum_moments(moments: Matrix, subjects: int, mu: float, seed: int) -> Matrix:
+def sum_moments(moments: Reals, subjects: int, mu: float, seed: int) -> Reals:
     """Draw what is read from a `Sum` of all z z^T, divided by n: the Gaussian mechanism of sensitivity sqrt(2) p."""
     sigma = moment_sensitivity(len(moments)) / mu
     return np.asarray((moments + symmetric_noise(len(moments), sigma, Stream.from_seed(seed))) / subjects)
@@ -109,8 +108,8 @@ def theory_rows(subjects: int, sizes: Sequence[int], sd: float) -> int:
 
 
 def releases(
-    moments: Matrix,  # (p, p)
-    mixtures: Mapping[str, Matrix],
+    moments: Reals,  # (p, p)
+    mixtures: Mapping[str, Reals],
     subjects: int,
     sd: float,
     rng: np.random.Generator,

@@ -18,10 +18,11 @@ from typing import Any
 import numpy as np
 
 from bench.charts import options_of, require_plots
-from bench.data_release.common import BGM, COLOURS, DELTA, DGM, RMGM, Matrix, fit, mixed, noise_sd, releases
+from bench.data_release.common import BGM, COLOURS, DELTA, DGM, RMGM, fit, mixed, noise_sd, releases
 from bench.data_release.population import experiment
 from bench.data_release.table1 import MEASURED, by_extremes
 from bench.harness import machine, markdown, write
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 
 NAME, TITLE = "mpr_figure3", "Data release, Figure 3: error against the smallest eigenvalue"
@@ -73,7 +74,7 @@ def synthetic(subjects: int, runs: int) -> Points:
     return {name: [(found[name][1], found[name][0]) for found in fits] for name in SERIES}
 
 
-def real(rows: Matrix, sd: float, runs: int) -> Points:
+def real(rows: Reals, sd: float, runs: int) -> Points:
     """Return the same of one population, released with noise of standard deviation tau."""
     moments = rows.T @ rows
     best = fit(moments / len(rows)).weights

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.data_release.common import (
     BGM,
@@ -23,6 +22,7 @@ from bench.data_release.common import (
     sum_moments,
     theory_rows,
 )
+from dpmpc.base.arrays import Reals
 
 FEATURES = 10
 PARTIES = (2, 2, 2, 2, 2, 1)
@@ -30,7 +30,7 @@ MOST_THEORY_ROWS = 1000  # where "theory" asks for more, no k is better than the
 SERIES = (OLS, DGM, BGM, RMGM, THEORY, SUM, ZERO)
 
 
-def population(subjects: int, rng: np.random.Generator) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def population(subjects: int, rng: np.random.Generator) -> tuple[Reals, Reals]:
     """Draw w* uniform on [-1/d, 1/d]^d and rows (x, w*^T x), x uniform on [-1, 1]^d; return rows and w*."""
     weights = rng.uniform(-1, 1, FEATURES) / FEATURES
     rows = np.empty((subjects, FEATURES + 1))

@@ -38,7 +38,6 @@ from bench.data_release.common import (
     SUM,
     THEORY,
     ZERO,
-    Matrix,
     fit,
     mixed,
     mixed_moments,
@@ -49,6 +48,7 @@ from bench.data_release.common import (
 )
 from bench.harness import machine, markdown, summary, write
 from bench.secure_sketching.simulation import exact_sums, opened
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Column, Schema, Table
 from dpmpc.data.datasets import data_release as published
 from dpmpc.data.datasets.dataset_files import data_folder
@@ -179,7 +179,7 @@ def train_size(subjects: int) -> int:
     return round(0.8 * subjects)
 
 
-def one_split(data: RealData, values: Matrix, counts: Sequence[int], seed: int) -> dict[float, Losses]:
+def one_split(data: RealData, values: Reals, counts: Sequence[int], seed: int) -> dict[float, Losses]:
     """Return budget -> competitor -> loss on the held-out fifth of the rows."""
     rng = np.random.default_rng(seed)
     order = rng.permutation(len(values))
@@ -208,7 +208,7 @@ def one_split(data: RealData, values: Matrix, counts: Sequence[int], seed: int) 
 
 
 def _bounded_losses(
-    data: RealData, train: Matrix, test: Matrix, epsilon: float, seed: int, rng: np.random.Generator
+    data: RealData, train: Reals, test: Reals, epsilon: float, seed: int, rng: np.random.Generator
 ) -> Losses:
     """Return losses of RMGM and the `Sum` release on rows that public bounds map to [-1, 1]."""
     sd = noise_sd(data.sizes, epsilon)
@@ -224,21 +224,21 @@ def _bounded_losses(
     }
 
 
-def _mixed_loss(data: RealData, train: Matrix, test: Matrix, sd: float, seed: int, rng: np.random.Generator) -> float:
+def _mixed_loss(data: RealData, train: Reals, test: Reals, sd: float, seed: int, rng: np.random.Generator) -> float:
     """Return the loss of RMGM with the k of theory."""
     mixture = mixed(train, theory_rows(len(train), data.sizes, sd), seed)
     model = fit(mixed_moments(mixture, len(train), sd, rng))
     return mean_square(test[:, :-1], model.weights, test[:, -1])
 
 
-def by_extremes(values: Matrix) -> tuple[Matrix, Matrix]:
+def by_extremes(values: Reals) -> tuple[Reals, Reals]:
     """Map columns to [0, 1] by their minima and maxima; return them, and the differences of the two."""
     lower, upper = values.min(axis=0), values.max(axis=0)
     width = np.where(upper > lower, upper - lower, 1.0)
     return (values - lower) / width, width
 
 
-def mean_square(features: Matrix, weights: Matrix, label: Matrix) -> float:
+def mean_square(features: Reals, weights: Reals, label: Reals) -> float:
     """Return the mean of (X w - y)^2."""
     return float(np.mean((features @ weights - label) ** 2))
 

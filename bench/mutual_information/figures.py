@@ -21,12 +21,12 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky, solve_triangular
 
 from bench.charts import Chart, Panel, finish, options_of
 from bench.secure_sketching.utility import TRIVIAL
 from bench.wishart import wishart_factor
+from dpmpc.base.arrays import Reals
 from dpmpc.data.datasets.mutual_information import load_mnist_4_9
 from dpmpc.models.papers.mutual_information.information import (
     additive_variance,
@@ -35,8 +35,7 @@ from dpmpc.models.papers.mutual_information.information import (
     smallest_spread,
 )
 
-Matrix = NDArray[np.float64]
-Measure = Callable[[Matrix], float]
+Measure = Callable[[Reals], float]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -99,32 +98,32 @@ def sizes_of(unit: int, k: float, n: int) -> dict[str, int]:
 class Data:
     """What mechanisms and errors read of the rows."""
 
-    factor: Matrix  # (d + 1, d + 1): R, upper triangular, of M = [X, y]: R^T R = M^T M
+    factor: Reals  # (d + 1, d + 1): R, upper triangular, of M = [X, y]: R^T R = M^T M
     rows: int  # n
     spread: float  # f^2 of X
     hidden: float | None = None  # v of the repaired bound at sigma = 0, where it was asked for
 
-    def eta(self, coef: Matrix) -> float:
+    def eta(self, coef: Reals) -> float:
         """Return ||X theta - y||^2 over its minimum (Equation 5), 1 + ||R_X (theta - theta*)||^2 / R_yy^2."""
         off = self.factor[:-1, :-1] @ coef - self.factor[:-1, -1]
         return 1 + float(off @ off) / float(self.factor[-1, -1]) ** 2
 
 
-def problem(size: Size, k: int, generator: np.random.Generator) -> tuple[Matrix, Matrix]:
+def problem(size: Size, k: int, generator: np.random.Generator) -> tuple[Reals, Reals]:
     """Draw X and y of the random data."""
     X = generator.uniform(-1, 1, (size.unit * k, size.features))
     theta = generator.standard_normal(size.features)
     return X, X @ (theta / np.linalg.norm(theta)) + RESIDUAL * generator.standard_normal(len(X))
 
 
-def data_of(X: Matrix, y: Matrix) -> Data:
+def data_of(X: Reals, y: Reals) -> Data:
     """Read rows of full rank once: their Gram matrix, f^2 and v."""
     columns = np.column_stack([X, y])
     factor = np.asarray(cholesky(columns.T @ columns))
     return Data(factor, len(X), smallest_spread(X), hidden_variance(X, y, 0.0))
 
 
-def additive(data: Data, epsilon: float, generator: np.random.Generator) -> Matrix:
+def additive(data: Data, epsilon: float, generator: np.random.Generator) -> Reals:
     """Return coefficients of additive noise (Equation 10), drawn by the law of its release."""
     columns = len(data.factor)
     features = columns - 1
@@ -135,7 +134,7 @@ def additive(data: Data, epsilon: float, generator: np.random.Generator) -> Matr
     return _solve(_triangle(top, np.pad(rest, ((0, 0), (0, 1)))))
 
 
-def projected(factor: Matrix, rows: int, variance: float, generator: np.random.Generator) -> Matrix:
+def projected(factor: Reals, rows: int, variance: float, generator: np.random.Generator) -> Reals:
     """Return coefficients of a random projection (Equation 14), drawn by the law of its release."""
     columns = len(factor)
     ridge = np.eye(columns - 1, columns) * math.sqrt(variance)
@@ -171,13 +170,13 @@ def random_data(size: Size, k: int, epsilons: Sequence[float], runs: int) -> dic
     return found
 
 
-def digits(images: Matrix, labels: Matrix, k: int, generator: np.random.Generator) -> dict[str, float]:
+def digits(images: Reals, labels: Reals, k: int, generator: np.random.Generator) -> dict[str, float]:
     """Measure the test error of every mechanism on one partition of the fours and nines."""
     order = generator.permutation(len(labels))
     cut = int(TRAINING * len(labels))
     train, test = order[:cut][: MNIST_UNIT * k], order[cut:]
 
-    def error(coef: Matrix) -> float:
+    def error(coef: Reals) -> float:
         scores = images[test] @ coef if coef.any() else np.full(len(test), labels[train].mean())
         return float((np.where(scores >= 0, 1.0, -1.0) != labels[test]).mean())
 
@@ -188,7 +187,7 @@ def digits(images: Matrix, labels: Matrix, k: int, generator: np.random.Generato
     return competitors(data, sizes, MNIST_EPSILON, error, generator)
 
 
-def brightest(images: Matrix) -> Matrix:
+def brightest(images: Reals) -> Reals:
     """Select the columns of most energy."""
     energy = np.square(images).sum(axis=0)
     return images[:, np.sort(np.argsort(energy)[-PIXELS:])]
@@ -238,12 +237,12 @@ def findings(panel: Panel) -> list[str]:
     return sentences
 
 
-def _triangle(top: Matrix, bottom: Matrix) -> Matrix:
+def _triangle(top: Reals, bottom: Reals) -> Reals:
     """Return R of QR, of one matrix above another."""
     return np.asarray(np.linalg.qr(np.vstack([top, bottom]), mode="r"))
 
 
-def _solve(factor: Matrix) -> Matrix:
+def _solve(factor: Reals) -> Reals:
     """Solve least squares of the last column on the others, from the triangular factor of the rows."""
     try:
         return np.asarray(solve_triangular(factor[:-1, :-1], factor[:-1, -1]))

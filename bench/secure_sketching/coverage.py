@@ -20,9 +20,9 @@ from concurrent.futures import ProcessPoolExecutor
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.data.schemas import clip_ball
@@ -39,8 +39,6 @@ RESIDUAL = 0.3  # half the width of the uniform residual
 INTERCEPT = 0.1
 _REFERENCE = 1 << 22  # people from whom the coefficients of clipped rows are computed
 _BLOCK = 1 << 19
-
-Matrix = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,7 +59,7 @@ class Setting:
     errors: str = "homoscedastic"  # as in `RidgeRegression.inference`
     real: bool = False  # whether clients add their own noise
 
-    def sample(self, generator: np.random.Generator, clients: int) -> Matrix:
+    def sample(self, generator: np.random.Generator, clients: int) -> Reals:
         """Draw people: features in [-1, 1], a target in [-1, 1] that is linear in them up to a uniform residual."""
         own = generator.uniform(-1, 1, (clients, self.features))
         shared = generator.uniform(-1, 1, (clients, 1))
@@ -72,13 +70,13 @@ class Setting:
         return np.column_stack([X, INTERCEPT + X @ self.weights + residual])
 
     @property
-    def weights(self) -> Matrix:
+    def weights(self) -> Reals:
         """The coefficients of rows that are not clipped to a ball; their absolute values add up to 0.5."""
         signs = np.where(np.arange(self.features) % 2 == 0, 1.0, -1.0)
         sizes = np.linspace(1.0, 0.2, self.features)
         return np.asarray(0.5 * signs * sizes / sizes.sum())
 
-    def truth(self) -> Matrix:
+    def truth(self) -> Reals:
         """Return intercept and coefficients of the population; of clipped rows from a large sample."""
         if self.radius is None:
             return np.append(INTERCEPT, self.weights)
@@ -132,20 +130,20 @@ SETTINGS = (
 )
 
 
-def _sums(task: Task, rows: Matrix) -> NDArray[np.int64]:
+def _sums(task: Task, rows: Reals) -> Integers:
     """Return the sums that servers would open without noise."""
     encoded = task.statistic.encode(task.schema.normalise(rows), task.encoding)
     return np.asarray(task.encoding.ring.lift(task.sketch.apply(task.encoding.ring.embed(encoded))))
 
 
-def release_by_parties(task: Task, rows: Matrix, stream: Stream) -> Release:
+def release_by_parties(task: Task, rows: Reals, stream: Stream) -> Release:
     """Release the true sums plus the noise that each party draws in a release, by the sampler that it draws with."""
     sums = _sums(task, rows)
     parties = int(task.noise_terms.max())
     return Release(task, sums + task.noise.sample((parties, *sums.shape), stream).sum(axis=0))
 
 
-def release_of_law(task: Task, rows: Matrix, generator: np.random.Generator) -> Release:
+def release_of_law(task: Task, rows: Reals, generator: np.random.Generator) -> Release:
     """Release the true sums plus rounded Gaussian noise of the released variance: no client draws any.
 
     Rows get independent noise, also where each client sends one copy (docs/mathematics.md, section 1.4).

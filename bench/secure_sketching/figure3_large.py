@@ -16,13 +16,13 @@ import dataclasses
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky
 
 from bench.charts import Chart, Panel, finish, options_of
 from bench.secure_sketching.printed import NoiseProducts, entries_name, entry_scale
 from bench.secure_sketching.synthetic import ALPHA, FEATURES, RADIUS, REGIMES, regression_rows
 from bench.secure_sketching.utility import DELTA, TRIVIAL, RidgeProblem
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
 from dpmpc.linear.contributions.contribution import moment_sensitivity
@@ -48,8 +48,8 @@ class Population:
     clients: int  # n
     # (d + 1, d + 1): of the rows, by which answers are judged, and of the rows in the public ball, to which noise is
     # added
-    exact: NDArray[np.float64]
-    clipped: NDArray[np.float64]
+    exact: Reals
+    clipped: Reals
 
 
 def populations(sizes: Sequence[int], features: int = FEATURES, seed: int = 0) -> Iterator[Population]:

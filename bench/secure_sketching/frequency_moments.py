@@ -17,9 +17,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, plus_minus, summary, write
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.models import FrequencyMoment
@@ -50,7 +50,7 @@ class Setting:
         choices: dict[str, Any] = {"epsilon": self.epsilon, "delta": DELTA, "bounds": BOUNDS[self.of]}
         return FrequencyMoment(order, of=self.of, rows=rows, servers=SERVERS, simulation_seed=seed, **choices)
 
-    def population(self) -> NDArray[np.float64]:
+    def population(self) -> Reals:
         """Draw the clients' numbers or items (n, 1)."""
         rng = np.random.default_rng(self.clients)
         if self.of == VALUES:

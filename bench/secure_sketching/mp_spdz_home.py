@@ -28,6 +28,7 @@ from numpy.typing import NDArray
 
 from bench.registry import HOME_VARIABLE
 from bench.system.ports import free_ports
+from dpmpc.base.arrays import Integers
 from dpmpc.base.errors import BenchFailed, InputError
 from dpmpc.linear.sharing.batch import Share
 
@@ -170,7 +171,7 @@ def version_of(home: Path) -> str:
     return (found[1] if found else "release unknown") + commit
 
 
-def sorted_by_row(places: NDArray[np.integer], signs: NDArray[np.integer], rows: int) -> NDArray[np.int64]:
+def sorted_by_row(places: NDArray[np.integer], signs: NDArray[np.integer], rows: int) -> Integers:
     """Sort the public matrix for the vectorised transform."""
     flat = np.asarray(places, np.int64).ravel()
     numbers = np.argsort(flat, kind="stable")
@@ -272,7 +273,7 @@ def parse(text: str, peak_rss_mb: float) -> PartyFigures:
     return PartyFigures(wall_s, timers[PHASES["open"]][1], peak_rss_mb)
 
 
-def require_sums(folder: Path, shape: Shape, expected: NDArray[np.int64]) -> None:
+def require_sums(folder: Path, shape: Shape, expected: Integers) -> None:
     """Check that both transforms opened the sums (k, d) that our servers opened from the same shares."""
     words = np.fromfile(folder / "Player-Data" / "Binary-Output-P0-0", "<i8")
     size = shape.rows * shape.columns

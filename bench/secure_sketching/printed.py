@@ -23,11 +23,11 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import cholesky
 
 from bench.secure_sketching.utility import DELTA, EXPONENTS, TRIVIAL, Problem, runs_at
 from bench.wishart import wishart_factor
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
 from dpmpc.privacy.gaussian import mu_of_budget
@@ -35,7 +35,7 @@ from dpmpc.privacy.gaussian import mu_of_budget
 LAPLACE_ENTRIES = "Laplace on every entry"
 CHUNK = 1 << 16  # rows of noise at once: memory does not grow with n
 
-Draw = Callable[[np.random.Generator, tuple[int, int]], NDArray[np.float64]]
+Draw = Callable[[np.random.Generator, tuple[int, int]], Reals]
 
 
 def entries_name(exponent: float) -> str:
@@ -52,11 +52,11 @@ class NoiseProducts:
     compared at the same noise, and no second n x p matrix is held.
     """
 
-    mixed: NDArray[np.float64]  # (p, p): X^T N + N^T X and N^T N
-    square: NDArray[np.float64]
+    mixed: Reals  # (p, p): X^T N + N^T X and N^T N
+    square: Reals
 
     @classmethod
-    def draw(cls, rows: NDArray[np.float64], draw: Draw, seed: int) -> NoiseProducts:
+    def draw(cls, rows: Reals, draw: Draw, seed: int) -> NoiseProducts:
         """Draw N for rows (n, p), chunk by chunk."""
         rng = np.random.default_rng(seed)
         columns = rows.shape[1]
@@ -69,7 +69,7 @@ class NoiseProducts:
         return cls(mixed + mixed.T, square)
 
     @classmethod
-    def of_gram(cls, exact: NDArray[np.float64], clients: int, seed: int) -> NoiseProducts:
+    def of_gram(cls, exact: Reals, clients: int, seed: int) -> NoiseProducts:
         """Draw them for N of N(0, 1) entries by their law, given the rows' second moments: at a cost free of n.
 
         With R^T R = X^T X and Q orthogonal, Q^T X = [R; 0], the matrix Q^T N has the law of N. Its first p rows N_1
@@ -83,7 +83,7 @@ class NoiseProducts:
         mixed = cholesky(exact).T @ top
         return cls(mixed + mixed.T, top.T @ top + rest.T @ rest)
 
-    def moments(self, exact: NDArray[np.float64], scale: float) -> NDArray[np.float64]:
+    def moments(self, exact: Reals, scale: float) -> Reals:
         """Return (X + c N)^T (X + c N), given X^T X."""
         return np.asarray(exact + scale * self.mixed + scale**2 * self.square)
 
@@ -92,7 +92,7 @@ class NoiseProducts:
 class Draws:
     """The noise of all runs on one table of rows."""
 
-    exact: NDArray[np.float64]  # (p, p): second moments of the clipped rows
+    exact: Reals  # (p, p): second moments of the clipped rows
     # one for each run; run r of both has the seed r, as has run r of every other competitor
     gauss: tuple[NoiseProducts, ...]
     laplace: tuple[NoiseProducts, ...]
@@ -109,7 +109,7 @@ class Draws:
         )
 
 
-def standard_normal(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+def standard_normal(rng: np.random.Generator, shape: tuple[int, int]) -> Reals:
     """Draw N(0, 1)."""
     return rng.standard_normal(shape)
 
@@ -117,7 +117,7 @@ def standard_normal(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray
 def laplace_share(clients: int) -> Draw:
     """Return the law of one of n shares of a Laplace variable of scale 1: Gamma(1/n, 1) - Gamma(1/n, 1)."""
 
-    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> NDArray[np.float64]:
+    def draw(rng: np.random.Generator, shape: tuple[int, int]) -> Reals:
         return np.asarray(rng.standard_gamma(1 / clients, shape) - rng.standard_gamma(1 / clients, shape))
 
     return draw

@@ -13,9 +13,6 @@ import math
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.charts import Panel
 from bench.secure_sketching.families import PRINTED, SKETCH, Families
 from bench.secure_sketching.printed import LAPLACE_ENTRIES, entries_name
@@ -30,6 +27,7 @@ from bench.secure_sketching.utility import (
     Problem,
     recommended,
 )
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema, Table, datasets
 from dpmpc.data.datasets.data_release import BIKE_BOUNDS, BIKE_TARGET, SGEMM_BOUNDS, SGEMM_TARGET, load_bike, load_sgemm
 from dpmpc.data.datasets.dataset_files import data_folder
@@ -75,7 +73,7 @@ class DataSet:
         """Whether the data folder holds the file that is needed."""
         return self.file is None or (data_folder() / self.file).exists()
 
-    def rows(self, most: int | None = None) -> NDArray[np.float64]:
+    def rows(self, most: int | None = None) -> Reals:
         """Return normalised rows (n, d + 1), the target last; the first `most` of them."""
         features = [name for name in self.bounds.names if name != self.target]
         names = [*features, self.target]
@@ -110,7 +108,7 @@ def table(
     name: str,
     title: str,
     arguments: Sequence[str],
-    problem_of: Callable[[DataSet, NDArray[np.float64]], Problem],
+    problem_of: Callable[[DataSet, Reals], Problem],
     central: str,
 ) -> None:
     """Measure all data sets at hand at all budgets, both families; print and write the table."""

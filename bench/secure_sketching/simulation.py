@@ -19,8 +19,8 @@ import math
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.noise import DiscreteGaussian, DiscreteLaplace, Noise
@@ -29,7 +29,7 @@ from dpmpc.release.client import BLOCK
 from dpmpc.release.release import Release
 
 
-def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+def exact_sums(task: Task, rows: Reals) -> Integers:
     """Return S q, int64 (k, width), for rows (n, p) in the units of the schema: what would be opened without noise."""
     ring = task.encoding.ring
     sums = task.sketch.zeros(task.width)
@@ -40,7 +40,7 @@ def exact_sums(task: Task, rows: NDArray[np.float64]) -> NDArray[np.int64]:
     return ring.lift(sums)
 
 
-def opened(task: Task, sums: NDArray[np.int64], seed: int) -> Release:
+def opened(task: Task, sums: Integers, seed: int) -> Release:
     """Add to the exact sums what the noise in them adds up to, drawn from a seed."""
     if task.noising.reaches_several_rows(task.sketch):
         raise InputError("copies: one for several rows given, one for each expected in a simulation")
@@ -52,12 +52,12 @@ def opened(task: Task, sums: NDArray[np.int64], seed: int) -> Release:
     return Release(msgspec.structs.replace(task, simulation=True), noisy)
 
 
-def noiseless(task: Task, sums: NDArray[np.int64]) -> Release:
+def noiseless(task: Task, sums: Integers) -> Release:
     """Return the sketch without noise as a release of a task; it is not private, whatever its task says."""
     return Release(msgspec.structs.replace(task, simulation=True), sums)
 
 
-def total_noise(noise: Noise, count: int, shape: tuple[int, ...], stream: Stream) -> NDArray[np.int64]:
+def total_noise(noise: Noise, count: int, shape: tuple[int, ...], stream: Stream) -> Integers:
     """Draw sums of `count` shares of a client's noise."""
     if isinstance(noise, DiscreteGaussian):
         return DiscreteGaussian(noise.sigma * math.sqrt(count)).sample(shape, stream=stream)

@@ -14,10 +14,8 @@ import statistics
 import sys
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.harness import machine, markdown, write
+from dpmpc.base.arrays import Reals
 from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
 from dpmpc.data.datasets.demo import DEMO_RADIUS
 from dpmpc.models import RidgeRegression
@@ -68,7 +66,7 @@ def main(arguments: Sequence[str]) -> None:
         write("sum_ssp", content, text)
 
 
-def _released(rows: NDArray[np.float64], sketch: str, radius: float | None) -> LinearModel:
+def _released(rows: Reals, sketch: str, radius: float | None) -> LinearModel:
     """Fit what three networked servers release."""
     task = design(ReleaseSpec.of(DEMO_BOUNDS, len(rows), EPSILON, DELTA, sketch=sketch, radius=radius))
     return RidgeRegression(ALPHA).fit_release(run(task, rows).release).model_

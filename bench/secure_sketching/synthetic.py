@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.secure_sketching.families import Families
 from bench.secure_sketching.utility import EXPONENTS, RUNS, LowRankProblem, Problem, RidgeProblem
+from dpmpc.base.arrays import Reals
 
 ROWS, SPARSITY = 64, 4  # k and s of every sketch
 RADIUS = 2.2
@@ -25,12 +25,12 @@ COLUMNS, COMPONENTS = 20, 3
 LARGE_SINGULAR, SMALL_SINGULAR = 1 / 1.2, 1 / 30
 
 
-def regression(clients: int, features: int = FEATURES, seed: int = 0) -> NDArray[np.float64]:
+def regression(clients: int, features: int = FEATURES, seed: int = 0) -> Reals:
     """Draw rows (n, d + 1): A uniform on [-1, 1], b = A x + residual scaled by its public bound of four deviations."""
     return regression_rows(np.random.default_rng([seed, clients]), clients, features, seed)
 
 
-def regression_rows(rng: np.random.Generator, clients: int, features: int, seed: int) -> NDArray[np.float64]:
+def regression_rows(rng: np.random.Generator, clients: int, features: int, seed: int) -> Reals:
     """Draw some rows of the population whose coefficients x have a seed."""
     A = rng.uniform(-1, 1, (clients, features))
     x = np.random.default_rng(seed).standard_normal(features)
@@ -39,7 +39,7 @@ def regression_rows(rng: np.random.Generator, clients: int, features: int, seed:
     return np.column_stack([A, np.clip(b / (4 * np.sqrt(2) * spread), -1, 1)])
 
 
-def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, seed: int = 0) -> NDArray[np.float64]:
+def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, seed: int = 0) -> Reals:
     """Draw rows (n, d) of U Sigma V^T: Gaussian, with the first r singular values made large, the others small."""
     rng = np.random.default_rng([seed, clients])
     left, _, right = np.linalg.svd(rng.standard_normal((clients, columns)), full_matrices=False)
@@ -47,12 +47,12 @@ def gapped(clients: int, columns: int = COLUMNS, components: int = COMPONENTS, s
     return np.asarray(np.clip(left * values @ right, -1, 1))
 
 
-def ridge_problem(rows: NDArray[np.float64], alpha: float = ALPHA) -> RidgeProblem:
+def ridge_problem(rows: Reals, alpha: float = ALPHA) -> RidgeProblem:
     """Return the problem of Figures 3 and 4."""
     return RidgeProblem(rows, alpha, radius=RADIUS)
 
 
-def low_rank_problem(rows: NDArray[np.float64]) -> LowRankProblem:
+def low_rank_problem(rows: Reals) -> LowRankProblem:
     """Return the problem of Figure 2."""
     return LowRankProblem(rows, COMPONENTS, radius=RADIUS)
 
@@ -62,8 +62,8 @@ def figure(
     title: str,
     note: str,
     measure: str,
-    population: Callable[[int], NDArray[np.float64]],
-    curves: Mapping[str, tuple[Callable[[NDArray[np.float64]], Problem], float]],
+    population: Callable[[int], Reals],
+    curves: Mapping[str, tuple[Callable[[Reals], Problem], float]],
     arguments: Sequence[str],
     *,
     sizes: Sequence[int] = SIZES,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.secure_sketching.real_data import DataSet, table
 from bench.secure_sketching.utility import LowRankProblem, Problem
+from dpmpc.base.arrays import Reals
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -17,6 +17,6 @@ def main(arguments: Sequence[str]) -> None:
     table("table7", title, arguments, problem, "central MOD-SULQ")
 
 
-def problem(data: DataSet, rows: NDArray[np.float64]) -> Problem:
+def problem(data: DataSet, rows: Reals) -> Problem:
     """Return the approximation of the features with the rank of Table 6."""
     return LowRankProblem(np.ascontiguousarray(rows[:, :-1]), data.components)

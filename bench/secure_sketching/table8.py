@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.secure_sketching.real_data import DataSet, table
 from bench.secure_sketching.utility import Problem, RidgeProblem
+from dpmpc.base.arrays import Reals
 
 ALPHA = 10.0  # lambda, lost from the text that we have
 
@@ -18,6 +16,6 @@ def main(arguments: Sequence[str]) -> None:
     table("table8", f"Table 8: ridge regression, real data, λ = {ALPHA:g}", arguments, problem, "central SSP")
 
 
-def problem(data: DataSet, rows: NDArray[np.float64]) -> Problem:
+def problem(data: DataSet, rows: Reals) -> Problem:
     """Return the prediction of the target from the features, without intercept."""
     return RidgeProblem(rows, ALPHA)

@@ -15,9 +15,9 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.secure_sketching.simulation import exact_sums, interpolated, noiseless, opened
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema
 from dpmpc.models import LowRankApproximation, RidgeRegression
 from dpmpc.models.common.linear_algebra import random_excess_risk, solve_ridge, top_components
@@ -44,7 +44,7 @@ class Problem(abc.ABC):
     purpose: str
     measure: str
 
-    def __init__(self, rows: NDArray[np.float64], *, radius: float | None = None):
+    def __init__(self, rows: Reals, *, radius: float | None = None):
         self.rows = rows
         self.radius = radius
         self.moments = rows.T @ rows
@@ -63,7 +63,7 @@ class Problem(abc.ABC):
         """Return the measure of what is read from a release."""
 
     @abc.abstractmethod
-    def judge_moments(self, moments: NDArray[np.float64]) -> float:
+    def judge_moments(self, moments: Reals) -> float:
         """Return the measure of what is read from the second moments (p, p) of noisy rows, uncorrected."""
 
     @abc.abstractmethod
@@ -85,23 +85,23 @@ class RidgeProblem(Problem):
     purpose = "ridge"
     measure = "excess cost φ - 1"
 
-    def __init__(self, rows: NDArray[np.float64], alpha: float, *, radius: float | None = None):
+    def __init__(self, rows: Reals, alpha: float, *, radius: float | None = None):
         super().__init__(rows, radius=radius)
         self.alpha = alpha
         self.least = self._cost(self._solve(self.moments))
 
-    def _solve(self, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _solve(self, moments: Reals) -> Reals:
         """Return the weights that are best for rows of these second moments."""
         gram = np.zeros((len(moments) + 1, len(moments) + 1))
         gram[1:, 1:] = moments
         return solve_ridge(gram, len(moments) - 1, self.alpha, fit_intercept=False).weights
 
-    def _cost(self, weights: NDArray[np.float64]) -> float:
+    def _cost(self, weights: Reals) -> float:
         """Return ||X w - y||^2 + lambda ||w||^2, from the second moments of (X, y)."""
         direction = np.append(weights, -1.0)
         return float(direction @ self.moments @ direction + self.alpha * weights @ weights)
 
-    def _excess(self, weights: NDArray[np.float64]) -> float:
+    def _excess(self, weights: Reals) -> float:
         return self._cost(weights) / self.least - 1
 
     def judge(self, release: Release) -> float:
@@ -109,7 +109,7 @@ class RidgeProblem(Problem):
         model = RidgeRegression(self.alpha, fit_intercept=False, debias="never")
         return self._excess(model.fit_release(release).model_.weights)
 
-    def judge_moments(self, moments: NDArray[np.float64]) -> float:
+    def judge_moments(self, moments: Reals) -> float:
         """Return phi - 1 of ridge regression on noisy rows: the noise's bias is left in, as it is printed."""
         return self._excess(self._solve(moments))
 
@@ -134,12 +134,12 @@ class LowRankProblem(Problem):
     purpose = "low-rank"
     measure = "excess risk ψ"
 
-    def __init__(self, rows: NDArray[np.float64], components: int, *, radius: float | None = None):
+    def __init__(self, rows: Reals, components: int, *, radius: float | None = None):
         super().__init__(rows, radius=radius)
         self.components = components
         self.most = float(np.linalg.eigvalsh(self.moments)[-components:].sum())
 
-    def _risk(self, components: NDArray[np.float64]) -> float:
+    def _risk(self, components: Reals) -> float:
         """Return (||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n, from the second moments."""
         kept = float(np.einsum("ij,jk,ik->", components, self.moments, components))
         return (self.most - kept) / len(self.rows)
@@ -148,7 +148,7 @@ class LowRankProblem(Problem):
         """Return psi of the sketch's top right singular vectors, or of the top eigenvectors of a sum."""
         return self._risk(LowRankApproximation(self.components).fit_release(release).components_)
 
-    def judge_moments(self, moments: NDArray[np.float64]) -> float:
+    def judge_moments(self, moments: Reals) -> float:
         """Return psi of the top right singular vectors of noisy rows."""
         return self._risk(top_components(moments, self.components))
 

@@ -21,10 +21,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import stats
 
 from bench.harness import machine, markdown, write
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
@@ -47,8 +47,6 @@ FLIGHTS = {
     "hour": (0, 24),
 }
 FLIGHTS_TAKEN, FLIGHTS_RUNS = 20_000, 3
-
-Reals = NDArray[np.float64]
 
 
 def _bell(shift: float = 0.0) -> Reals:

@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.system.false_reports import Draw, lies_about, not_zero, points, shifted, stated
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import SEED_BYTES
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
 from dpmpc.linear.proving.circuit import FIELD, P, RowCircuit
-from dpmpc.linear.proving.joint import ID_BYTES, PART_BYTES, Bytes
+from dpmpc.linear.proving.joint import ID_BYTES, PART_BYTES
 from dpmpc.linear.proving.prove import ProvedShares
 from dpmpc.linear.sharing import AdditiveSharing
 

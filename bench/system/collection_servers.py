@@ -12,10 +12,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.system.ports import HOST, free_ports
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InputError
 from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.server_folder import ServerFolder
@@ -159,7 +157,7 @@ class Servers:
         """Open what a server has stored, for reading."""
         return self.server_folder(server).open_spool(self.collection, server, writer=False)
 
-    def opened_sum(self) -> NDArray[np.uint64]:
+    def opened_sum(self) -> Words:
         """Combine the sums over all reports of what each server has stored: elements, (copies, width)."""
         ring, scheme = self.collection.plan.encoding.ring, self.collection.plan.scheme
         sums = []
@@ -171,7 +169,7 @@ class Servers:
                     for first in range(0, share.shape[0], _CHUNK)
                 ]
             sums.append(ring.sum_of(parts, name="parts"))
-        combined: NDArray[np.uint64] = scheme.combine(sums)
+        combined: Words = scheme.combine(sums)
         return combined
 
     def __enter__(self) -> Self:

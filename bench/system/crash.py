@@ -22,11 +22,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from bench.system.collection_servers import Servers
 from bench.system.released import expected_sums, release
+from dpmpc.base.arrays import Reals, Words
 from dpmpc.base.errors import InputError, ProtocolFailure
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.upload.sealing import id_of
@@ -46,9 +46,9 @@ _IDS_AT_ONCE = 1000
 class Remembering(Client):
     """A client that adds up what it sends."""
 
-    total: NDArray[np.uint64] | None = None
+    total: Words | None = None
 
-    def randomize(self, rows: NDArray[np.float64], *, first: int = 0, threads: int = 1) -> NDArray[np.uint64]:
+    def randomize(self, rows: Reals, *, first: int = 0, threads: int = 1) -> Words:
         """Randomize, and remember the sum."""
         noisy = super().randomize(rows, first=first, threads=threads)
         ring = self.task.encoding.ring

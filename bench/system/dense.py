@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from bench.harness import cpu_seconds, machine, markdown, summary, write
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.sketching.dense import Rademacher
 
 SETTINGS = ((1_000_000, 206, 11), (200_000, 1000, 10))  # n, k, d
 CACHED, STORED = 512, 50_000  # clients of the rivals' blocks: what stays in the cache, and what does not
 RUNS = 7
-Reals = NDArray[np.float64]
-Words = NDArray[np.uint64]
 
 
 def main(arguments: Sequence[str]) -> None:
@@ -90,7 +89,7 @@ def gemm(signs: Reals, X: Reals) -> Reals:
     return Y.T
 
 
-def gemm_limbs(signs: Reals, X: Words) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+def gemm_limbs(signs: Reals, X: Words) -> tuple[Integers, Integers]:
     """Sum the lower and the upper 32 bits apart: below 2^53 for up to 2^21 clients, hence exact."""
     width = X.shape[1]
     Y = np.zeros((2 * width, signs.shape[1]))

@@ -14,9 +14,9 @@ from collections.abc import Callable
 
 import numpy as np
 
+from dpmpc.base.arrays import Integers, Words
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions import SecondMoments
-from dpmpc.linear.encoding.ring import Integers, Words
 from dpmpc.linear.proving import proved
 from dpmpc.linear.proving.circuit import BASE, FIELD, P, RowCircuit, digits_of
 

@@ -18,12 +18,12 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import brentq
 from sklearn.linear_model import LogisticRegression
 
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema
 from dpmpc.data.datasets import load_power
 from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
@@ -37,8 +37,6 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
-
-Reals = NDArray[np.float64]
 
 EPSILONS, DELTA, FEATURES = (0.3, 1.0, 3.0), 1e-6, (5, 10, 20)
 RUNS = {10_000: 4, 100_000: 2, 1_000_000: 1}

@@ -32,12 +32,12 @@ from numpy.typing import NDArray
 from bench.harness import cpu_seconds, machine, markdown, summary, wall_seconds, write
 from dpmpc._kernels.dispatch import instruction_set
 from dpmpc._kernels.sketch import Stored
+from dpmpc.base.arrays import Words
 from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.sketching import OSNAP
 
 RUNS = 15
 TOUCH_WORDS = 2048  # of X, which stay in the first-level cache
-Words = NDArray[np.uint64]
 Ways = dict[str, Callable[[], object]]
 
 

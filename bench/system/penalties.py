@@ -16,10 +16,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UtilityWarning
 from dpmpc.data import Schema, Table, datasets
 from dpmpc.data.datasets import data_release as published
@@ -29,8 +29,6 @@ from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, solve_ri
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
-
-Reals = NDArray[np.float64]
 
 EPSILONS, DELTA, RUNS = (0.3, 1.0, 3.0), 1e-6, 30
 LIFTING, SURE, AVERAGED = "lifting", "SURE", "averaged"

@@ -14,16 +14,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.random_projection import SparseRandomProjection
 
 from bench.harness import cpu_seconds, machine, markdown, summary, write
+from dpmpc.base.arrays import Reals
 from dpmpc.linear.sketching import OSNAP
 
 CLIENTS, COLUMNS, ROWS, SPARSITY = 1_000_000, 10, 1000, 4
 RUNS = 7
 OURS, FIT = "ours", "scikit-learn: fit"
-Reals = NDArray[np.float64]
 
 
 def main(arguments: Sequence[str]) -> None:

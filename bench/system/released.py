@@ -10,10 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from bench.system.collection_servers import Servers
+from dpmpc.base.arrays import Integers
 from dpmpc.base.errors import ProtocolFailure
 from dpmpc.collect.terms.verifying import Verified, verify
 from dpmpc.collect.upload.reports import ReportFormat
@@ -43,7 +41,7 @@ def release(servers: Servers) -> Verified:
     return verify(files[0], servers.collection)
 
 
-def expected_sums(servers: Servers, task: Task) -> NDArray[np.int64]:
+def expected_sums(servers: Servers, task: Task) -> Integers:
     """Return the sums of a task over all reports that the servers hold, where no server adds noise."""
     sums = task.sketch.zeros(task.width)
     with contextlib.ExitStack() as stack:

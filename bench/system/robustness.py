@@ -29,18 +29,17 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from bench.system.changed_reports import BLOCK, Reports
 from bench.system.false_reports import lies_about
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import ProtocolFailure, UtilityWarning
 from dpmpc.data import Schema
 from dpmpc.data.datasets import load_power
 from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
 from dpmpc.linear.contributions import SecondMoments
-from dpmpc.linear.encoding.ring import Integers, Words
 from dpmpc.linear.proving.circuit import FIELD, RowCircuit
 from dpmpc.linear.sharing import AdditiveSharing
 from dpmpc.models import RidgeRegression
@@ -48,8 +47,6 @@ from dpmpc.models.common.linear_algebra import exact_gram, ridge_cost, solve_rid
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
-
-Reals = NDArray[np.float64]
 
 CLIENTS, SHORT_CLIENTS, LIARS = 100_000, 4000, (0, 1, 10, 100, 1000)
 EPSILON, DELTA, RUNS, TARGET, SEED = 1.0, 1e-6, 20, "Sub_metering_3", 1

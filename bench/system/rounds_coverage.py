@@ -19,7 +19,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
 from bench.system.glm import answers
@@ -40,6 +39,7 @@ from bench.system.rounds_populations import (
     student,
     uniform,
 )
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UtilityWarning
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Table
@@ -50,8 +50,6 @@ from dpmpc.owners.columns import DGM, RMGM
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation
 from dpmpc.release.planning import design
-
-Reals = NDArray[np.float64]
 
 RUNS, LEVEL, DELTA = 300, 0.95, 1e-6
 _BLOCK = 50  # runs that are kept together

@@ -12,12 +12,11 @@ from collections.abc import Callable
 
 import numpy as np
 import scipy.stats
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Column, Schema
 from dpmpc.linear.contributions.scores import sigmoid
 
-Reals = NDArray[np.float64]
 Draw = Callable[[int, int, np.random.Generator], Reals]
 Law = Callable[[int, np.random.Generator], Reals]
 

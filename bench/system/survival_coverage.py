@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from bench.harness import machine, markdown, write
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import BITS, CellCounts, strategy_matrix
@@ -29,7 +30,6 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
 
-Reals = NDArray[np.float64]
 RUNS, LEVEL, DELTA = 400, 0.95, 1e-6
 LAST, HORIZON, RATIO = 48, 36, 1.25  # months; those of the restricted mean; hazard ratio of the power
 SHAPE, SCALE = 1.2, 30.0  # of the Weibull law of times

@@ -16,14 +16,12 @@ import math
 from collections.abc import Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.audit.views import signs_of, view_of
+from dpmpc.base.arrays import Integers
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.guarantee import MISSING_CLIENTS
 from dpmpc.privacy.task import Task
-
-Indices = NDArray[np.int64]
 
 MOST_SETS = 5000  # sets that are tried one by one; beyond that the search is greedy
 VICTIMS = 4  # clients from whose rows a greedy search begins
@@ -35,10 +33,10 @@ FLOOR = 1e-9  # of the noise in a row: rows that nobody hits have none
 class Lost:
     """Clients without whose noise a guarantee has to do."""
 
-    corrupt: Indices  # those whose noise the adversary knows
-    missing: Indices  # those who contribute nothing
+    corrupt: Integers  # those whose noise the adversary knows
+    missing: Integers  # those who contribute nothing
 
-    def honest(self, clients: int) -> Indices:
+    def honest(self, clients: int) -> Integers:
         """Return all other clients."""
         return np.setdiff1d(np.arange(clients), np.concatenate([self.corrupt, self.missing]))
 
@@ -106,7 +104,7 @@ class _Search:
             left = [client for client in order if client not in set(gone)]
             yield Lost(_indices(left[:corrupt]), _indices(gone))
 
-    def victims(self) -> Indices:
+    def victims(self) -> Integers:
         """Return the clients who are exposed most while all are there."""
         leverages = np.einsum("mc,mc->c", self.signs, np.linalg.solve(self.covariance, self.signs))
         return np.asarray(np.argsort(-leverages)[:VICTIMS], np.int64)
@@ -118,5 +116,5 @@ class _Search:
         return [int(client) for client in order if client != victim]
 
 
-def _indices(clients: Sequence[int]) -> Indices:
+def _indices(clients: Sequence[int]) -> Integers:
     return np.asarray(clients, dtype=np.int64)

@@ -17,14 +17,12 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.audit.rates import AuditScores, Bound, least_bits, least_epsilon, least_mu, lower_bound
 from dpmpc.base.arguments import require_fraction, require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.privacy.gaussian import epsilon_of_mu
-
-Reals = NDArray[np.float64]
 
 FEWEST_RELEASES = 1000
 METHODS = 2  # bounds that a mechanism gets, at most

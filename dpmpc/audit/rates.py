@@ -21,10 +21,10 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betaincinv, entr, ndtr, ndtri
 
-Reals = NDArray[np.float64]
+from dpmpc.base.arrays import Integers, Reals
+
 Measure = Callable[[Reals, Reals], Reals]
 
 LEVELS = ndtr(np.linspace(-3.8, 3.8, 153))
@@ -91,9 +91,7 @@ def lower_bound(measure: Measure, training: AuditScores, counted: AuditScores, f
     return Bound(max(0.0, float(value[0])), float(positives[0] / first), float(negatives[0] / second))
 
 
-def _errors(
-    scores: AuditScores, thresholds: Reals
-) -> tuple[tuple[NDArray[np.int64], int], tuple[NDArray[np.int64], int]]:
+def _errors(scores: AuditScores, thresholds: Reals) -> tuple[tuple[Integers, int], tuple[Integers, int]]:
     """Count false positives and false negatives of ``score > threshold``, each with the number of runs."""
     first, second = len(scores.first), len(scores.second)
     positives = first - np.searchsorted(np.sort(scores.first), thresholds, side="right")

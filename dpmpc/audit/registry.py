@@ -24,12 +24,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
 from dpmpc.audit.sums import Parties, Sums
 from dpmpc.audit.system_attacks import MissingClients, RepeatedRelease, surrounded
 from dpmpc.audit.whole_fit import WholeFit
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import SEED_BYTES, Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
@@ -43,8 +43,6 @@ from dpmpc.owners import columns as data_release
 from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
-
-Reals = NDArray[np.float64]
 
 
 class NoisyEntry(AuditedMechanism):

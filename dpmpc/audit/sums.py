@@ -22,11 +22,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.views import exact_epsilon, signs_of
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.randomness import KEY_BYTES, SEED_BYTES, Stream
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.encoding import Sensitivity
@@ -40,8 +41,6 @@ from dpmpc.privacy.task import Task
 from dpmpc.release.analyst import open_sums
 from dpmpc.release.client import Client
 from dpmpc.release.server import add_noise, noise_stream, transform
-
-Reals = NDArray[np.float64]
 
 BLOCK_WORDS = 1 << 21  # of all clients' copies that are simulated at once
 
@@ -58,7 +57,7 @@ class Replicated(Contribution):
         """Return R times the width of the base."""
         return self.times * self.base.width(columns)
 
-    def encode(self, rows: Reals, encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode once, and repeat."""
         return np.tile(self.base.encode(rows, encoding), (1, self.times))
 

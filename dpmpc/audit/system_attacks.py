@@ -22,12 +22,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.audit.lost import Lost, worst_lost
 from dpmpc.audit.mechanism import Claim, Subject
 from dpmpc.audit.sums import Sums, claim_of, distance_of
-from dpmpc.audit.views import Reals, exact_epsilon, signs_of
+from dpmpc.audit.views import exact_epsilon, signs_of
+from dpmpc.base.arrays import Bytes, Reals, Words
 from dpmpc.base.errors import DpmpcError, GuaranteeError, InputError
 from dpmpc.base.randomness import SEED_BYTES, Stream
 from dpmpc.collect.opening.agreement import Batch, batch_digest
@@ -41,7 +42,6 @@ from dpmpc.collect.upload.report_ids import ID_BYTES, as_strings
 from dpmpc.collect.upload.reports import ReportFormat, make_reports
 from dpmpc.collect.upload.seal_folder import SealFolder, read_public
 from dpmpc.data import Schema
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.parties.network.identity import write_identity
 from dpmpc.parties.network.meter import Meter
 from dpmpc.privacy.specification import Budget, taken
@@ -143,9 +143,9 @@ class HonestServer:
         records = make_reports(Client(self.collection.plan, stream), self.collection, rows, names)
         with self.folder.open_spool(self.collection, 0, writer=True) as spool:
             spool.add(*ReportFormat(self.collection, 0).decode(b"".join(records[0])))
-        self.ids: NDArray[np.uint8] = np.frombuffer(b"".join(names), np.uint8).reshape(-1, ID_BYTES)
+        self.ids: Bytes = np.frombuffer(b"".join(names), np.uint8).reshape(-1, ID_BYTES)
 
-    def answer(self, ids: NDArray[np.uint8], toss: bytes) -> Words:
+    def answer(self, ids: Bytes, toss: bytes) -> Words:
         """Run this server's part of the release, after a restart; return the share that it sends."""
         collection = self.collection
         task = collection.task(len(ids), toss)
@@ -169,7 +169,7 @@ class HonestServer:
                 server.seal(manifest, ids)
             return server.bound_share(manifest, server.transformed_share(manifest, task, Meter(0, dict)))
 
-    def opening(self, ids: NDArray[np.uint8], toss: bytes) -> Reals:
+    def opening(self, ids: Bytes, toss: bytes) -> Reals:
         """Return the public matrix of such a release, with zeros for clients who are not in it, (k, clients)."""
         task = self.collection.task(len(ids), toss)
         signs = np.zeros((task.sketch.rows, len(self.ids)))

@@ -30,8 +30,8 @@ from collections.abc import Sequence
 
 import numpy as np
 import scipy.linalg
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.noise import DiscreteGaussian
 from dpmpc.linear.noise.floating import Gaussian
@@ -39,8 +39,6 @@ from dpmpc.privacy import Guarantee
 from dpmpc.privacy.exposure import ROUNDING_WIDTH
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.task import Task
-
-Reals = NDArray[np.float64]
 
 ROUNDING = 1e-9  # relative, by which a bound is lowered for the error of the arithmetic here
 WIDTH = 2 * ROUNDING_WIDTH  # w: a lattice Gaussian of this width deviates by less than 2^-300 in each number
@@ -72,7 +70,7 @@ def signs_of(task: Task) -> Reals:
     return np.asarray(task.sketch.to_csc().toarray(), np.float64)
 
 
-def view_of(task: Task, honest: NDArray[np.int64], openings: Sequence[Reals] | None = None) -> View:
+def view_of(task: Task, honest: Integers, openings: Sequence[Reals] | None = None) -> View:
     """Return what the adversary sees of the sums that were sent."""
     openings = [signs_of(task)] if openings is None else openings
     moved = np.vstack(openings)[:, honest]
@@ -88,7 +86,7 @@ def view_of(task: Task, honest: NDArray[np.int64], openings: Sequence[Reals] | N
 
 
 def exact_epsilon(
-    task: Task, honest: NDArray[np.int64], distance: float, openings: Sequence[Reals] | None = None
+    task: Task, honest: Integers, distance: float, openings: Sequence[Reals] | None = None
 ) -> float | None:
     """Return a lower bound on the true epsilon of what was sent, or None for noise that is not Gaussian."""
     if not isinstance(task.noise, DiscreteGaussian | Gaussian):

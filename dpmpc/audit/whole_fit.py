@@ -17,10 +17,11 @@ from __future__ import annotations
 
 import msgspec
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.audit.mechanism import AuditedMechanism, Claim
 from dpmpc.audit.sums import side_by_side
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.models.common.releases import Releases
@@ -30,8 +31,6 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release import simulation
 from dpmpc.release.release import Release
-
-Reals = NDArray[np.float64]
 
 BUNDLES = 12  # of fits; each release costs milliseconds, however many stand side by side
 

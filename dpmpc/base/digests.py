@@ -11,12 +11,10 @@ import hashlib
 import hmac
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc._kernels import keys as _kernel
+from dpmpc.base.arrays import Bytes
 from dpmpc.base.errors import InputError
-
-Bytes = NDArray[np.uint8]
 
 DIGEST_BYTES = 32
 _BLOCK_BYTES = 64

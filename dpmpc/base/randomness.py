@@ -27,6 +27,7 @@ from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 from numpy.typing import NDArray
 
 from dpmpc._kernels import keys as _kernel
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import InputError, SimulationOnly
 
 KEY_BYTES = 16
@@ -136,13 +137,13 @@ class Stream:
         self._fill(buffer.data)
         return buffer.tobytes()
 
-    def words(self, count: int) -> NDArray[np.uint64]:
+    def words(self, count: int) -> Words:
         """Read the next ``8 * count`` bytes as `count` little-endian words, uniform on [0, 2^64)."""
         buffer = np.empty(count, "<u8")
         self.fill(buffer)
         return buffer.astype(np.uint64, copy=False)
 
-    def fill(self, out: NDArray[np.uint64]) -> None:
+    def fill(self, out: Words) -> None:
         """Overwrite a contiguous array of words with the next part of the stream; reusing `out` is the fast way."""
         if not out.flags.c_contiguous:
             raise InputError("out: a C-contiguous array is expected")
@@ -171,7 +172,7 @@ class Stream:
             self._cipher.update_into(_ZEROS[: len(part)], part)
 
 
-def fill_key_streams(keys: NDArray[np.uint8], out: NDArray[np.uint64]) -> None:
+def fill_key_streams(keys: Bytes, out: Words) -> None:
     """Overwrite each row of `out` (n, words) with the AES-CTR key stream, from block 0, of a key of 16 or 32 bytes.
 
     As `Stream` does for one key, without what a stream costs: for many short ones. The processor's AES instructions do
@@ -203,7 +204,7 @@ def aes_kernel() -> Literal["used", "missing", "wrong"]:
     return "used"
 
 
-def fill_one_by_one(keys: NDArray[np.uint8], out: NDArray[Any]) -> None:
+def fill_one_by_one(keys: Bytes, out: NDArray[Any]) -> None:
     """Do what `fill_key_streams` does by OpenSSL, some 10 us for each key, without checks."""
     rows = out.view(np.uint8)
     zeros = bytes(rows.shape[1])

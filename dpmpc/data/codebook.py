@@ -24,10 +24,11 @@ from msgspec.structs import force_setattr, replace
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice, require_positive
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
 from dpmpc.base.storage.records import fields_of
-from dpmpc.data.columns import Column, Reals, Term
+from dpmpc.data.columns import Column, Term
 from dpmpc.data.table import Cells, Table, check_names
 from dpmpc.data.variables import Variable
 

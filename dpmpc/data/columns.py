@@ -5,16 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from msgspec.structs import force_setattr
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_finite
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
 from dpmpc.data.table import check_names
-
-Reals = NDArray[np.float64]
 
 _LEAST_WIDTH, _LEAST_RELATIVE_WIDTH = 1e-300, 1e-12  # below, rounding would swallow the differences between rows
 

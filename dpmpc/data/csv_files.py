@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.table import check_names, listed
 
@@ -149,7 +149,7 @@ class CsvFile:
             )
         self.header = check_names([name.strip() for name in first], str(path))
 
-    def numbers(self, positions: list[int]) -> NDArray[np.float64]:
+    def numbers(self, positions: list[int]) -> Reals:
         """Return the columns at `positions`, NaN where missing, shape (rows, len(positions))."""
         if next(self.records(), None) is None:
             raise InputError(f"{self.path}: no rows after the header line, at least one expected")
@@ -219,7 +219,7 @@ class CsvFile:
                     raise InputError(f"{place} has {len(cells)} cells, {width} expected as in the header line")
                 yield line, cells
 
-    def _numbers_cell_by_cell(self, positions: list[int]) -> NDArray[np.float64]:
+    def _numbers_cell_by_cell(self, positions: list[int]) -> Reals:
         values = array.array("d")
         for row, (line, cells) in enumerate(self.records(), 1):
             for position in positions:

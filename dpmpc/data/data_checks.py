@@ -9,9 +9,7 @@ import warnings
 from collections.abc import Iterator, Set
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data.codebook import LACKING_TARGET, Codebook
 from dpmpc.data.columns import Column
@@ -99,7 +97,7 @@ def _rounded(value: float, rounding: str) -> float:
     return float(number.quantize(step, rounding=rounding))
 
 
-def warn_of_bounds(public: Schema, rows: NDArray[np.float64], given: Bounds = None, *, stacklevel: int = 2) -> None:
+def warn_of_bounds(public: Schema, rows: Reals, given: Bounds = None, *, stacklevel: int = 2) -> None:
     """Warn of each column with more than 5 % of its cells clipped, and of one pair of bounds for several columns.
 
     Parameters

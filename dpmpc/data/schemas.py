@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.base.arguments import require_choice
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
 from dpmpc.base.storage.records import fields_of
@@ -175,12 +176,12 @@ class Schema(Record, frozen=True):
         return book.variables
 
     @property
-    def offset(self) -> NDArray[np.float64]:
+    def offset(self) -> Reals:
         """The middles of the bounds, shape (p,): z = (x - offset) / slope."""
         return np.array([column.middle for column in self.columns])
 
     @property
-    def slope(self) -> NDArray[np.float64]:
+    def slope(self) -> Reals:
         """Half the widths of the bounds, shape (p,): x = offset + slope * z."""
         return np.array([column.half_width for column in self.columns])
 
@@ -213,7 +214,7 @@ class Schema(Record, frozen=True):
         """Whether the last column says how much a row counts."""
         return isinstance(self.codebook, Codebook) and self.codebook.weighted
 
-    def normalise(self, X: ArrayLike, *, first: int = 0) -> NDArray[np.float64]:
+    def normalise(self, X: ArrayLike, *, first: int = 0) -> Reals:
         """Map every column affinely to [-1, 1] and clip to this box.
 
         Parameters
@@ -241,24 +242,24 @@ class Schema(Record, frozen=True):
         return Z
 
     @property
-    def periods(self) -> NDArray[np.float64]:
+    def periods(self) -> Reals:
         """What the kernels know of the bounds: offset, slope, least and most accepted value, shape (4, m p)."""
         return _periods(self)
 
-    def refuse(self, matrix: NDArray[np.float64], first: int = 0) -> None:
+    def refuse(self, matrix: Reals, first: int = 0) -> None:
         """Raise the error that names the value which a kernel refused; `first` rows came before the matrix."""
         for rows in row_blocks(matrix):
             check_finite("X", matrix[rows], self.names, first + rows.start)
             if self.outside == "refuse":
                 self._refuse_outside(matrix[rows], first + rows.start)
 
-    def denormalise(self, Z: ArrayLike) -> NDArray[np.float64]:
+    def denormalise(self, Z: ArrayLike) -> Reals:
         """Map [-1, 1] back to the columns' own units: ``offset + slope * Z``, float64, shape (n, p)."""
         X = self.matrix("Z", Z) * self.slope
         X += self.offset
         return X
 
-    def clipped_fraction(self, X: ArrayLike) -> NDArray[np.float64]:
+    def clipped_fraction(self, X: ArrayLike) -> Reals:
         """Return the fraction of the values of each column that `normalise` would clip, shape (p,).
 
         Not private: an exact statistic of the data, for simulations where all rows are at hand. Never release it.
@@ -343,7 +344,7 @@ def _column(name: str, pair: Any) -> Column:
 
 
 @functools.lru_cache(maxsize=64)
-def _periods(public: Schema) -> NDArray[np.float64]:
+def _periods(public: Schema) -> Reals:
     """Return `Schema.periods`, made once."""
     ends = (-math.inf, math.inf)
     pairs = [(column.lower, column.upper) if public.outside == "refuse" else ends for column in public.columns]
@@ -356,7 +357,7 @@ def _periods(public: Schema) -> NDArray[np.float64]:
 _RADIUS_RANGE = (1e-100, 1e100)  # squares of these neither vanish nor overflow
 
 
-def clip_ball(Z: ArrayLike, radius: float) -> NDArray[np.float64]:
+def clip_ball(Z: ArrayLike, radius: float) -> Reals:
     """Shrink the rows that leave the L2 ball of a radius around 0 onto it.
 
     The bound holds for the exact norm of the floating-point result, not just up to rounding: rows are shrunk to

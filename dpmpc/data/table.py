@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 
 MOST_LISTED = 40  # names of columns that a message holds
@@ -65,7 +66,7 @@ def numeric_matrix(where: str, X: ArrayLike) -> NDArray[Any]:
     return _real_numbers(where, two_dimensional(where, X))
 
 
-def numeric_vector(where: str, values: NDArray[Any]) -> NDArray[np.float64]:
+def numeric_vector(where: str, values: NDArray[Any]) -> Reals:
     """Return finite numbers, shape (n,), as float64; objects are taken if they are real numbers."""
     if values.dtype.kind == "O":
         values = column_values(where, values)
@@ -112,7 +113,7 @@ def _real_numbers(where: str, values: NDArray[Any]) -> NDArray[Any]:
     return values
 
 
-def column_values(name: str, column: NDArray[Any]) -> NDArray[np.float64]:
+def column_values(name: str, column: NDArray[Any]) -> Reals:
     """Return one column as float64, NaN for None, or refuse what holds text, dates or other objects."""
     if column.ndim == 1 and column.dtype.kind in "biuf":
         return column.astype(np.float64, copy=False)
@@ -228,7 +229,7 @@ class Table:
     """
 
     names: tuple[str, ...]
-    values: NDArray[np.float64]
+    values: Reals
     dropped: int = 0
 
     def __post_init__(self) -> None:
@@ -276,7 +277,7 @@ class Table:
     def __len__(self) -> int:
         return len(self.values)
 
-    def column(self, name: str) -> NDArray[np.float64]:
+    def column(self, name: str) -> Reals:
         """Return one column, shape (rows,), as a view."""
         return self.values[:, position_of(name, self.names, "name")]
 
@@ -336,13 +337,13 @@ def _frame_keys(X: Any) -> list[Any] | None:
     return None
 
 
-def _read_frame(X: Any, keys: list[Any]) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+def _read_frame(X: Any, keys: list[Any]) -> tuple[tuple[str, ...], Reals]:
     labels = check_names([str(key) for key in keys], "X")
     columns = [column_values(label, np.asarray(X[key])) for label, key in zip(labels, keys, strict=True)]
     return labels, np.column_stack(columns)
 
 
-def _read_array(X: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], NDArray[np.float64]]:
+def _read_array(X: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], Reals]:
     matrix = two_dimensional("X", X)
     if names is None and not matrix.shape[1]:
         raise InputError(f"X: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
@@ -356,7 +357,7 @@ def _read_array(X: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], N
 
 def complete(
     names: tuple[str, ...],
-    values: NDArray[np.float64],
+    values: Reals,
     drop_missing: bool,
     where: str,
     locate: Callable[[int], str],
@@ -386,7 +387,7 @@ def complete(
     return Table(names, kept, dropped=len(values) - len(kept))
 
 
-def _fillings(names: tuple[str, ...], fill: float | Mapping[str, float]) -> NDArray[np.float64]:
+def _fillings(names: tuple[str, ...], fill: float | Mapping[str, float]) -> Reals:
     """Return what stands for a missing value in each column."""
     if isinstance(fill, Mapping):
         for name in names:

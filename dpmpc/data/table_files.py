@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.files import whole
 from dpmpc.data.csv_files import MISSING, STANDARD_INPUT, USUAL, CsvFile, Dialect, input_errors, is_csv, numeric_hint
@@ -224,7 +224,7 @@ class ParquetFile:
             self.header = check_names(source.schema_arrow.names, str(path))
             self._types = source.schema_arrow.types
 
-    def numbers(self, positions: list[int]) -> NDArray[np.float64]:
+    def numbers(self, positions: list[int]) -> Reals:
         """Return columns of numbers or truth values, NaN where missing, shape (rows, len(positions))."""
         for position in positions:
             if not self._holds_numbers(position):

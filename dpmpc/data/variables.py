@@ -20,9 +20,10 @@ from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice, require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
-from dpmpc.data.columns import Column, Reals, Term, finite_number
+from dpmpc.data.columns import Column, Term, finite_number
 from dpmpc.data.csv_files import MISSING
 from dpmpc.data.table import Cell, Cells, check_names
 

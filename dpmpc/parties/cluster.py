@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import BatchMismatch, InputError, ProtocolFailure
 from dpmpc.data.table_files import load_pyarrow
 from dpmpc.linear.encoding.ring import Ring
@@ -32,8 +32,6 @@ from dpmpc.release.server import CHUNK_BYTES, add_noise, noise_stream, require_d
 
 BLOCK_BYTES = 1 << 27  # of a share, for one call of a worker: its reading outlasts Dask's work on it by far
 FAN_IN = 16  # results that are added up at once
-
-Words = NDArray[np.uint64]
 
 
 def transform(

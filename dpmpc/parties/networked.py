@@ -25,8 +25,8 @@ from pathlib import Path
 from typing import Any, TypedDict, Unpack
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.proving.joint import ID_BYTES
@@ -127,9 +127,7 @@ class RunOptions(TypedDict, total=False):
     on_progress: Callable[[str, float], None] | None
 
 
-def run(
-    task: Task, rows: NDArray[np.float64], *, program: str | None = None, **options: Unpack[RunOptions]
-) -> NetworkedRun:
+def run(task: Task, rows: Reals, *, program: str | None = None, **options: Unpack[RunOptions]) -> NetworkedRun:
     """Play all the clients, then run servers and analyst as processes of this machine.
 
     Parameters
@@ -160,7 +158,7 @@ def run(
 
 def clients(
     task: Task,
-    rows: NDArray[np.float64],
+    rows: Reals,
     *,
     stream: Stream | None = None,
     threads: int = 1,
@@ -197,9 +195,7 @@ def stored(shares: Sequence[Share]) -> Placement:
     return place
 
 
-def proved_blocks(
-    task: Task, rows: NDArray[np.float64], *, stream: Stream | None = None
-) -> Iterator[list[ProvedShares]]:
+def proved_blocks(task: Task, rows: Reals, *, stream: Stream | None = None) -> Iterator[list[ProvedShares]]:
     """Play the clients of a task with proofs, block by block; in a block there are the shares of each server.
 
     Parameters
@@ -294,7 +290,7 @@ class Rounds:
         So far.
     """
 
-    def __init__(self, rows: NDArray[np.float64], **options: Unpack[RunOptions]):
+    def __init__(self, rows: Reals, **options: Unpack[RunOptions]):
         self._rows = rows
         self._options = options
         self.runs: list[NetworkedRun] = []

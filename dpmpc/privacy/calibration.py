@@ -51,9 +51,9 @@ import math
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice, require_whole
+from dpmpc.base.arrays import Integers
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.noise import Noise
@@ -154,7 +154,7 @@ class NoisePlacement(msgspec.Struct, frozen=True):
         """Return whether servers add noise to their sums, all of it or what completes one copy."""
         return self.by == "servers" or self.reaches_several_rows(sketch)
 
-    def terms(self, sketch: PublicMatrix, servers: int) -> NDArray[np.int64]:
+    def terms(self, sketch: PublicMatrix, servers: int) -> Integers:
         """Return how many draws of the noise each row of the opened sums holds, int64 (k,)."""
         adding = servers if self.dealers is msgspec.UNSET else self.dealers
         drawn = np.full(sketch.rows, adding if self.by_servers(sketch) else 0, np.int64)

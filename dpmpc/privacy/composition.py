@@ -27,9 +27,9 @@ from typing import Any
 
 import numpy as np
 from msgspec.structs import force_setattr
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_finite, require_positive
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.storage import Record
 from dpmpc.privacy.gaussian import epsilon_of_mu
@@ -219,7 +219,7 @@ def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: floa
     return high
 
 
-def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _pure_losses(pure: Sequence[float]) -> tuple[Reals, Reals]:
     """Return the law of the sum of losses +-epsilon_i, + with probability e^epsilon_i / (1 + e^epsilon_i), on a grid.
 
     Randomised response is the worst mechanism of its epsilon (Kairouz, Oh and Viswanath 2015); every epsilon is rounded
@@ -240,7 +240,7 @@ def _pure_losses(pure: Sequence[float]) -> tuple[NDArray[np.float64], NDArray[np
     return losses, chances
 
 
-def _delta_of_mu(mu: float, epsilons: NDArray[np.float64]) -> NDArray[np.float64]:
+def _delta_of_mu(mu: float, epsilons: Reals) -> Reals:
     """Bound `dpmpc.privacy.gaussian.delta_of_mu` of many epsilons of any sign from above.
 
     A difference of two tails, and what rounding may take of it: their logarithms err by a few ulps, and by what an

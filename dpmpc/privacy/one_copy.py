@@ -28,15 +28,13 @@ from collections.abc import Iterable
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import GuaranteeError
 from dpmpc.linear.sketching import PublicMatrix
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, EffectiveNoise, above, rounding_error, smoothing_slack
 from dpmpc.privacy.specification import TrustModel
-
-Reals = NDArray[np.float64]
 
 MARGIN = 1e-9  # relative; far above what two machines' rounding of the same leverage differs by
 MOST_PAIRWISE = 1 << 12  # clients up to which every pair is looked at: an (n, n) array of 128 MB

@@ -17,9 +17,9 @@ from typing import Any, ClassVar, Self, cast
 import msgspec
 import numpy as np
 from msgspec.structs import force_setattr
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bool, require_choice, require_float
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.storage import Record, canonical
 from dpmpc.base.storage.records import malformed
@@ -237,7 +237,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         return ProvedNoise(self.sketch.rows * self.width, self.noise_bound)
 
     @functools.cached_property
-    def noise_terms(self) -> NDArray[np.int64]:
+    def noise_terms(self) -> Integers:
         """Number of draws of the noise in each entry of a row of the opened sums, int64 (k,)."""
         return self.noising.terms(self.sketch, self.trust.servers)
 
@@ -252,7 +252,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         return self.statistic.sensitivity(len(self.schema), self.encoding)
 
     @functools.cached_property
-    def units(self) -> NDArray[np.float64]:
+    def units(self) -> Reals:
         """Value of one integer in each entry (width,) of the sums, in the scaled, normalised sketch: scale / 2^f.
 
         Where contributions are proved, entries have units of their own, which differ by 0.03 %.
@@ -272,7 +272,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         return self.statistic.statement(len(self.schema), self.encoding)
 
     @functools.cached_property
-    def noise_variance(self) -> NDArray[np.float64]:
+    def noise_variance(self) -> Reals:
         """Variance of the noise in each row's entries, float64 (k,), in the units of the scaled, normalised sketch."""
         return np.asarray(self.noise_terms * (self.noise.variance * self.unit**2), dtype=np.float64)
 

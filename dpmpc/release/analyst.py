@@ -15,8 +15,8 @@ from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import BatchMismatch, InconsistentShares, InputError, PartyMissing
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.privacy.task import Task
@@ -30,7 +30,7 @@ class OpenedSums(NamedTuple):
     wrong: tuple[int, ...]
 
 
-def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
+def open_sums(task: Task, shares: Sequence[Words]) -> Release:
     """Combine the servers' transformed shares, all of which must be present and correct.
 
     Parameters
@@ -62,7 +62,7 @@ def open_sums(task: Task, shares: Sequence[NDArray[np.uint64]]) -> Release:
     return _release(task, task.scheme.combine(list(shares)))
 
 
-def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> OpenedSums:
+def open_robustly(task: Task, shares: Mapping[int, Words]) -> OpenedSums:
     """Combine the transformed shares of the servers that are present, and name those whose shares are wrong.
 
     Parameters
@@ -113,10 +113,10 @@ def open_robustly(task: Task, shares: Mapping[int, NDArray[np.uint64]]) -> Opene
     return OpenedSums(_release(task, corrected.secret), tuple(sorted({*unusable, *corrected.wrong})))
 
 
-def _is_usable(task: Task, share: NDArray[np.uint64]) -> bool:
+def _is_usable(task: Task, share: Words) -> bool:
     shape = (task.sketch.rows, task.width)
     return share.dtype == np.uint64 and share.shape == shape and task.encoding.ring.is_canonical(share)
 
 
-def _release(task: Task, sums: NDArray[np.uint64]) -> Release:
+def _release(task: Task, sums: Words) -> Release:
     return Release(task=task, sums=task.encoding.ring.lift(sums))

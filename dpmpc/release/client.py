@@ -19,8 +19,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream, require_secret
 from dpmpc.linear.proving import Prover
@@ -60,7 +60,7 @@ class Client:
         if not task.simulation:
             require_secret(self.stream, "Client")
 
-    def encode(self, rows: NDArray[np.float64], *, first: int = 0, threads: int = 1) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, *, first: int = 0, threads: int = 1) -> Integers:
         """Clip, normalise and encode rows (m, p) in the units of the schema; integers (m, width).
 
         Errors count the `first` rows that came before these.
@@ -74,7 +74,7 @@ class Client:
         in_parallel(part, len(rows), threads)
         return encoded
 
-    def randomize(self, rows: NDArray[np.float64], *, first: int = 0, threads: int = 1) -> NDArray[np.uint64]:
+    def randomize(self, rows: Reals, *, first: int = 0, threads: int = 1) -> Words:
         """Return the copies (m, copies, width) as ring or field elements, still secret, noisy if clients add noise."""
         copies = self.encode(rows, first=first, threads=threads)[:, None, :]
         noisy = self.noise(len(rows), threads)
@@ -83,18 +83,18 @@ class Client:
             copies = noisy
         return self.task.encoding.ring.embed(copies, out=copies.view(np.uint64))
 
-    def noise(self, count: int, threads: int = 1) -> NDArray[np.int64] | None:
+    def noise(self, count: int, threads: int = 1) -> Integers | None:
         """Draw what `count` clients add to their copies (count, copies, width); None if clients add no noise."""
         if self.task.noising.by != "clients":
             return None
         shape = (count, self.task.copies, self.task.width)
         return self.task.noise.sample(shape, stream=self.stream, threads=threads)
 
-    def report(self, rows: NDArray[np.float64]) -> list[NDArray[np.uint64]]:
+    def report(self, rows: Reals) -> list[Words]:
         """Randomize rows and split them: one array of shares for each server."""
         return self.task.scheme.split(self.randomize(rows), stream=self.stream)
 
-    def witnesses(self, rows: NDArray[np.float64], *, first: int = 0) -> NDArray[np.uint64]:
+    def witnesses(self, rows: Reals, *, first: int = 0) -> Words:
         """Clip, normalise and encode rows as what is proved of them (m, words), still secret.
 
         Raises
@@ -105,9 +105,7 @@ class Client:
         statement = statement_of(self.task)
         return statement.witness(statement.encode(self.task.schema.normalise(rows, first=first)))
 
-    def prove(
-        self, rows: NDArray[np.float64], ids: NDArray[np.uint8], collection: bytes, *, first: int = 0
-    ) -> list[ProvedShares]:
+    def prove(self, rows: Reals, ids: Bytes, collection: bytes, *, first: int = 0) -> list[ProvedShares]:
         """Share rows (m, p) and prove that they are well formed.
 
         Parameters
@@ -128,7 +126,7 @@ class Client:
         """
         return self.share(self.witnesses(rows, first=first), ids, collection)
 
-    def share(self, witnesses: NDArray[np.uint64], ids: NDArray[np.uint8], collection: bytes) -> list[ProvedShares]:
+    def share(self, witnesses: Words, ids: Bytes, collection: bytes) -> list[ProvedShares]:
         """Share witnesses, true or not, with the proofs that the prover computes of them; see `prove`."""
         prover = Prover(circuit_of(self.task), scheme_of(self.task), collection)
         return prover.reports(witnesses, ids, self.stream)
@@ -136,10 +134,10 @@ class Client:
 
 def share_batch(
     task: Task,
-    rows: NDArray[np.float64],
+    rows: Reals,
     *,
     stream: Stream | None = None,
-    storage: Callable[[int], NDArray[np.uint64] | FileShare] | None = None,
+    storage: Callable[[int], Words | FileShare] | None = None,
     threads: int = 1,
     progress: Callable[[float], None] | None = None,
 ) -> list[Share]:
@@ -201,9 +199,9 @@ def share_batch(
 
 def _mask_rows(
     client: Client,
-    rows: NDArray[np.float64],
+    rows: Reals,
     keys: Sequence[bytes],
-    out: NDArray[np.uint64],
+    out: Words,
     first: int,
     threads: int,
 ) -> None:

@@ -17,11 +17,10 @@ them (`ProofServer.own_parts_match`).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import KEY_BYTES
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving import ProofServer
 from dpmpc.linear.proving.circuit import WORD_BYTES, Circuit
 from dpmpc.linear.proving.joint import BLIND_BYTES, PART_BYTES
@@ -63,7 +62,7 @@ def share_of_one(plan: Task, server: int) -> int:
     return ProofServer(circuit_of(plan), scheme_of(plan), bytes(PART_BYTES), server).one
 
 
-def payloads(shares: ProvedShares) -> NDArray[np.uint8]:
+def payloads(shares: ProvedShares) -> Bytes:
     """Return the payload (n, bytes) of each report of a block, as one server gets it."""
     count = len(shares.ids)
     head = shares.keys if shares.keys is not None else shares.blinds
@@ -84,7 +83,7 @@ def packed(shares: ProvedShares) -> Words:
     return payloads(shares).view("<u8").astype(np.uint64, copy=False)
 
 
-def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:
+def shares_of(plan: Task, server: int, ids: Bytes, rows: Words) -> ProvedShares:
     """Return a block of reports as a server keeps them.
 
     Parameters
@@ -101,7 +100,7 @@ def shares_of(plan: Task, server: int, ids: NDArray[np.uint8], rows: Words) -> P
     return unpacked(plan.trust.servers, server, ids, rows.reshape(len(ids), rows.shape[-1]))
 
 
-def unpacked(servers: int, server: int, ids: NDArray[np.uint8], rows: Words) -> ProvedShares:
+def unpacked(servers: int, server: int, ids: Bytes, rows: Words) -> ProvedShares:
     """Return a block of reports from the words (n, words) that one of the servers keeps or was sent."""
     count = len(ids)
     content = np.ascontiguousarray(rows, "<u8").view(np.uint8)

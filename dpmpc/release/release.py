@@ -15,8 +15,8 @@ import os
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.files import whole
 from dpmpc.data import Schema
@@ -78,7 +78,7 @@ class GramSource(abc.ABC):
         return self.task.clients
 
     @property
-    def noise_variance(self) -> NDArray[np.float64]:
+    def noise_variance(self) -> Reals:
         """Variance of the noise in each row's entries, float64 (k,), in the units of the scaled, normalised sketch."""
         return self.task.noise_variance
 
@@ -87,7 +87,7 @@ class GramSource(abc.ABC):
         """Return the noisy Gram matrix of (1, z), in normalised units."""
 
     @abc.abstractmethod
-    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
 
     def select(self, columns: Sequence[str]) -> GramSource:
@@ -122,7 +122,7 @@ class Release(GramSource):
     """
 
     task: Task
-    sums: NDArray[np.int64]
+    sums: Integers
 
     def __post_init__(self) -> None:
         expected = (self.task.sketch.rows, self.task.width)
@@ -135,12 +135,12 @@ class Release(GramSource):
         return self.task.unit
 
     @functools.cached_property
-    def sketch(self) -> NDArray[np.float64]:
+    def sketch(self) -> Reals:
         """S Z + noise, float64 (k, width), scaled by 1/sqrt(s), in normalised units (columns mapped to [-1, 1])."""
         return np.asarray(self.sums * self.task.units, dtype=np.float64)
 
     @functools.cached_property
-    def ones(self) -> NDArray[np.float64]:
+    def ones(self) -> Reals:
         """S applied to the all-ones column, float64 (k,): the intercept's column, public and free of noise."""
         return self.task.sketch.column_sums()
 
@@ -159,7 +159,7 @@ class Release(GramSource):
             return self.noisy(matrix, self.columns)
         return NoisyGram.of_rows(self.ones, self.sketch, self.noise_variance, self.columns)
 
-    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
         if isinstance(self.task.statistic, SecondMoments):
             return NoisyGram.of_sums(matrix, float(self.noise_variance[0]), columns)
@@ -244,7 +244,7 @@ class GramRelease(GramSource):
     """
 
     task: Task
-    products: NDArray[np.int64]
+    products: Integers
     opened = False
 
     @property
@@ -263,7 +263,7 @@ class GramRelease(GramSource):
         units = np.array([self.task.sketch.scale, *[self.task.unit] * len(self.columns)])
         return self.noisy(self.products.astype(np.float64) * np.outer(units, units), self.columns)
 
-    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
         return NoisyGram.of_product(matrix, self.noise_variance, columns)
 
@@ -296,12 +296,12 @@ class SelectedColumns(GramSource):
         return self.source.guarantee
 
     @property
-    def ones(self) -> NDArray[np.float64]:
+    def ones(self) -> Reals:
         """S applied to the all-ones column; of opened rows."""
         return self._opened.ones
 
     @property
-    def sketch(self) -> NDArray[np.float64]:
+    def sketch(self) -> Reals:
         """The chosen columns of the noisy sketch; of opened rows."""
         return self._opened.sketch[:, self._places]
 
@@ -310,7 +310,7 @@ class SelectedColumns(GramSource):
         used = [0, *(place + 1 for place in self._places)]
         return self.noisy(self.source.gram().matrix[np.ix_(used, used)], self.columns)
 
-    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is."""
         return self.source.noisy(matrix, columns)
 
@@ -325,7 +325,7 @@ class SelectedColumns(GramSource):
         return self.source.weighted
 
     @property
-    def noise_variance(self) -> NDArray[np.float64]:
+    def noise_variance(self) -> Reals:
         """Variance of the noise in each row's entries, float64 (k,)."""
         return self.source.noise_variance
 
@@ -356,7 +356,7 @@ class NoisyGram:
         Size of the noise in operator norm, about its expectation.
     """
 
-    matrix: NDArray[np.float64]
+    matrix: Reals
     columns: tuple[str, ...]
     bias: float
     fluctuation: float
@@ -364,9 +364,9 @@ class NoisyGram:
     @classmethod
     def of_rows(
         cls,
-        ones: NDArray[np.float64],
-        rows: NDArray[np.float64],
-        noise_variance: NDArray[np.float64],
+        ones: Reals,
+        rows: Reals,
+        noise_variance: Reals,
         columns: tuple[str, ...],
     ) -> NoisyGram:
         """Multiply noisy rows (k, p), beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
@@ -374,9 +374,7 @@ class NoisyGram:
         return cls.of_product(extended.T @ extended, noise_variance, columns)
 
     @classmethod
-    def of_product(
-        cls, matrix: NDArray[np.float64], noise_variance: NDArray[np.float64], columns: tuple[str, ...]
-    ) -> NoisyGram:
+    def of_product(cls, matrix: Reals, noise_variance: Reals, columns: tuple[str, ...]) -> NoisyGram:
         """Take the product of the extended rows, where that is at hand and the rows are not."""
         length, width = len(noise_variance), len(columns)
         largest = float(noise_variance.max())
@@ -388,7 +386,7 @@ class NoisyGram:
         )
 
     @classmethod
-    def of_sums(cls, matrix: NDArray[np.float64], variance: float, columns: tuple[str, ...]) -> NoisyGram:
+    def of_sums(cls, matrix: Reals, variance: float, columns: tuple[str, ...]) -> NoisyGram:
         """Take summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
 
         A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).

@@ -18,8 +18,8 @@ from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Words
 from dpmpc.base.errors import BatchMismatch, InputError
 from dpmpc.base.randomness import KEY_BYTES, Stream, require_secret
 from dpmpc.linear.sharing import ShamirSharing
@@ -30,7 +30,6 @@ from dpmpc.privacy.task import Task
 CHUNK_BYTES = 1 << 22  # small enough that the kernel finds a chunk in the cache, large enough that calls cost nothing
 
 Phase = Callable[[str], AbstractContextManager[object]]
-Words = NDArray[np.uint64]
 
 
 def _untimed(name: str) -> AbstractContextManager[object]:
@@ -46,7 +45,7 @@ def transform(
     threads: int = 1,
     phase: Phase = _untimed,
     progress: Callable[[float], None] | None = None,
-) -> NDArray[np.uint64]:
+) -> Words:
     """Apply the task's public matrix to one server's share of the batch.
 
     Parameters
@@ -128,9 +127,7 @@ def noise_stream(task: Task, simulation_key: bytes | None = None) -> Stream:
     return stream
 
 
-def add_noise(
-    task: Task, sums: Words, stream: Stream, *, dealt: Words | None = None, threads: int = 1
-) -> NDArray[np.uint64]:
+def add_noise(task: Task, sums: Words, stream: Stream, *, dealt: Words | None = None, threads: int = 1) -> Words:
     """Add this server's noise to its sums in place, if the task has servers add noise; return the sums.
 
     Noise that was `dealt` is a share of the noise of all servers; other noise is drawn here.
@@ -182,9 +179,9 @@ def require_own_noise(task: Task) -> None:
         )
 
 
-def draw_dealt(task: Task, stream: Stream, *, threads: int = 1) -> NDArray[np.int64]:
+def draw_dealt(task: Task, stream: Stream, *, threads: int = 1) -> Integers:
     """Draw the noise (k, width) that one server deals, at most `Task.noise_bound` in size."""
-    noise: NDArray[np.int64] = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)
+    noise: Integers = task.noise.sample((task.sketch.rows, task.width), stream=stream, threads=threads)
     return noise.clip(-task.noise_bound, task.noise_bound)
 
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.privacy.task import Task
 from dpmpc.release.analyst import open_sums
@@ -20,7 +18,7 @@ from dpmpc.release.server import deal_together, simulation_keys, transform
 
 def run(
     task: Task,
-    rows: NDArray[np.float64],
+    rows: Reals,
     *,
     stream: Stream | None = None,
     threads: int = 1,

@@ -10,9 +10,9 @@ from typing import Any, Self
 
 import numpy as np
 from msgspec.structs import replace
-from numpy.typing import NDArray
 
 from dpmpc.app.cli.fit_models import FitModel, NotPrivate, clipped, compared
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.data_checks import check_table
@@ -88,7 +88,7 @@ class GroupedFitModel(FitModel):
         shown = NumberTable("Coefficients of the data itself", columns, list(fitted.groups_), label=fitted.by_)
         return compared(not_private, [shown], [])
 
-    def _exact(self, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _exact(self, table: Table) -> tuple[Reals, Reals]:
         """Return the size (G,) of each group, and its coefficients and intercept (G, d + 1); NaN where undetermined."""
         fitted, task = self.estimator, self.estimator.release_.task
         assert isinstance(task.statistic, GroupedMoments)

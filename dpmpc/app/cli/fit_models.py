@@ -15,8 +15,8 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.data_checks import check_table
@@ -97,7 +97,7 @@ class RidgeFitModel(FitModel):
     options = ("target", "alpha", "no_intercept", "rounds", "predict_only", "by")
     estimator: RidgeRegression
 
-    def __init__(self, estimator: RidgeRegression, target: str, truth: NDArray[np.float64] | None = None):
+    def __init__(self, estimator: RidgeRegression, target: str, truth: Reals | None = None):
         estimator.check_parameters()
         self.estimator = estimator
         self.target = target
@@ -123,7 +123,7 @@ class RidgeFitModel(FitModel):
         """Fit the release with the target as asked."""
         self.estimator.fit_release(release, target=self.target)
 
-    def optimum(self, table: Table) -> NDArray[np.float64]:
+    def optimum(self, table: Table) -> Reals:
         """Return the coefficients that the data itself would give; not private."""
         fitted = self.estimator
         rows, weights = _rows_and_weights(fitted.releases_[0].task.schema, table)
@@ -313,7 +313,7 @@ def compared(data: dict[str, object], tables: Sequence[NumberTable], lines: Sequ
     return NotPrivate(data, tables, [*lines, *said])
 
 
-def _rows_and_weights(public: Schema, table: Table) -> tuple[NDArray[np.float64], NDArray[np.float64] | None]:
+def _rows_and_weights(public: Schema, table: Table) -> tuple[Reals, Reals | None]:
     """Return the rows, and how much each counts in units of the largest weight, where they have weights."""
     if not public.weighted:
         return table.values, None

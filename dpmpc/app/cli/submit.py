@@ -18,9 +18,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import ReadError, printable, read_bytes
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
+    from dpmpc.base.arrays import Reals
     from dpmpc.data import Schema
     from dpmpc.data.table import Cells
 
@@ -81,7 +79,7 @@ def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: 
     return done
 
 
-def _rows(options: argparse.Namespace, public: Schema) -> NDArray[np.float64]:
+def _rows(options: argparse.Namespace, public: Schema) -> Reals:
     """Read the rows: numbers, or whatever the bounds have a codebook for."""
     import numpy as np
 

@@ -41,8 +41,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import BatchMismatch, InputError, ProtocolFailure, SpoolError
 from dpmpc.base.randomness import Label
 from dpmpc.base.storage.database import CHAIN_START, Store, Turns, connect, link, transaction, typed_errors
@@ -108,9 +108,7 @@ class Kept(Store):
         assert kept is not None
         return kept
 
-    def words(
-        self, name: str, shape: tuple[int, ...], make: Callable[[], NDArray[np.uint64]] | None = None
-    ) -> NDArray[np.uint64]:
+    def words(self, name: str, shape: tuple[int, ...], make: Callable[[], Words] | None = None) -> Words:
         """Return words that are kept, or are made and kept once; refuse those of another shape."""
         raw = self.get(name) if make is None else self.once(name, lambda: as_bytes(make()))
         if raw is None or len(raw) != 8 * math.prod(shape):
@@ -278,7 +276,7 @@ def _lost(folder: Path) -> InputError:
     )
 
 
-def as_bytes(words: NDArray[np.uint64]) -> bytes:
+def as_bytes(words: Words) -> bytes:
     """Return words as they are kept: 64 bits little-endian, row by row."""
     return np.ascontiguousarray(words, "<u8").tobytes()
 

@@ -11,8 +11,8 @@ import hashlib
 from collections.abc import Collection, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes
 from dpmpc.base.errors import BatchMismatch, InconsistentShares
 from dpmpc.base.randomness import Label
 from dpmpc.collect.upload.report_ids import ID_BYTES, as_strings, found_in
@@ -29,7 +29,7 @@ _COUNT_BYTES = 8
 class Batch:
     """The reports that all servers hold."""
 
-    ids: NDArray[np.uint8]  # (n, 16): ascending
+    ids: Bytes  # (n, 16): ascending
     lacked: dict[int, int]  # how many of the reports that some server holds each server lacks
 
 
@@ -46,13 +46,13 @@ def require_unaccused(server: int, accused: Collection[int], what: str) -> None:
         )
 
 
-def batch_digest(ids: NDArray[np.uint8]) -> bytes:
+def batch_digest(ids: Bytes) -> bytes:
     """Return SHA-256(label || number of ids, 8 bytes LE || the ids in ascending order)."""
     content = np.ascontiguousarray(ids)
     return hashlib.sha256(Label.BATCH.value + _count(ids) + content.data).digest()
 
 
-async def agree_on_batch(party: Party, ids: NDArray[np.uint8], largest: int) -> Batch:
+async def agree_on_batch(party: Party, ids: Bytes, largest: int) -> Batch:
     """Find the reports that all servers hold.
 
     The servers compare hashes. Only if these differ do they send their ids; report ids say nothing about a row.
@@ -80,15 +80,13 @@ def _require_counts(counts: Mapping[int, int], largest: int) -> None:
             raise BatchMismatch(f"server {server} announced {count} reports, at most {largest} expected", server)
 
 
-def _require_announced(held: Mapping[int, NDArray[np.uint8]], announced: Mapping[int, bytes]) -> None:
+def _require_announced(held: Mapping[int, Bytes], announced: Mapping[int, bytes]) -> None:
     for server, theirs in held.items():
         if batch_digest(theirs) + _count(theirs) != announced[server] or not _ascending(theirs):
             raise BatchMismatch(f"server {server} sent other report ids than it had announced", server)
 
 
-async def _exchange_ids(
-    party: Party, ids: NDArray[np.uint8], counts: Mapping[int, int]
-) -> dict[int, NDArray[np.uint8]]:
+async def _exchange_ids(party: Party, ids: Bytes, counts: Mapping[int, int]) -> dict[int, Bytes]:
     """Send all ids to everybody in parts; the next part goes out when everybody's last one has come in."""
     received: dict[int, list[bytes]] = {server: [] for server in party.present}
     for first in range(0, max(counts.values()), IDS_IN_A_FRAME):
@@ -99,10 +97,10 @@ async def _exchange_ids(
     return {one: np.frombuffer(b"".join(parts), np.uint8).reshape(-1, ID_BYTES) for one, parts in received.items()}
 
 
-def _ascending(ids: NDArray[np.uint8]) -> bool:
+def _ascending(ids: Bytes) -> bool:
     strings = as_strings(ids)
     return bool((strings[:-1] < strings[1:]).all())
 
 
-def _count(ids: NDArray[np.uint8]) -> bytes:
+def _count(ids: Bytes) -> bytes:
     return len(ids).to_bytes(_COUNT_BYTES, "little")

@@ -42,8 +42,8 @@ from collections.abc import Mapping
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import BatchMismatch, DpmpcError, VerificationFailed
 from dpmpc.base.randomness import SEED_BYTES, Label, derive
 from dpmpc.base.untrusted import ReadError, read_json
@@ -52,7 +52,6 @@ from dpmpc.collect.opening.proof_checks import exchange_elements
 from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.terms.certificate import require_quorum
 from dpmpc.collect.terms.task_file import Collection
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.linear.sharing.check_values import Judgement, judge
 from dpmpc.parties.network.announcing import announce, settle
@@ -79,11 +78,11 @@ class SeedRecord(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class CheckedDealing:
     """A batch whose reports were dealt correctly."""
 
-    ids: NDArray[np.uint8]  # (n, 16): ascending
+    ids: Bytes  # (n, 16): ascending
     judgement: Judgement  # what was found
 
 
-async def check_dealing(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> CheckedDealing:
+async def check_dealing(party: Party, server: ReleasingServer, ids: Bytes) -> CheckedDealing:
     """Leave out the reports of a batch whose shares lie on no polynomial."""
     seed = await agree_on_seed(party, server)
     own = await together(party, lambda: server.check_values(ids, seed))

@@ -34,13 +34,12 @@ import hashlib
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import InconsistentShares, InputError
 from dpmpc.base.randomness import Label
 from dpmpc.collect.opening.proof_checks import exchange_elements
 from dpmpc.collect.opening.releasing import ReleasingServer
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
 from dpmpc.linear.proving.circuit import FIELD
 from dpmpc.linear.proving.decide import Verdicts
@@ -100,7 +99,7 @@ class NoiseDealer:
                 )
             self._taken[dealer] = shares
 
-    def seeds(self, dealer: int) -> NDArray[np.uint8]:
+    def seeds(self, dealer: int) -> Bytes:
         """Return the seeds (blocks, 32) of the joint randomness of one dealing, which its lists of parts determine."""
         door = ProofServer(self.circuit, self.scheme, self._digests[dealer], self._number)
         return door.seeds(self._taken[dealer])

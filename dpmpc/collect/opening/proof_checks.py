@@ -35,6 +35,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.randomness import Label
 from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.collect.opening.agreement import batch_digest
@@ -42,7 +43,6 @@ from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collect.terms.shamir_claims import INCONSISTENT
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving import ProofServer, QueryPoint, decide, joint_randomness
 from dpmpc.linear.proving.circuit import FIELD
 from dpmpc.linear.proving.decide import Verdicts
@@ -56,8 +56,6 @@ from dpmpc.parties.network.party import Party
 from dpmpc.privacy.task import Task
 from dpmpc.release.proved_reports import circuit_of, scheme_of, shares_of
 
-Seeds = NDArray[np.uint8]
-
 _BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
 
 
@@ -65,7 +63,7 @@ _BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
 class Accepted:
     """The reports of a batch whose proofs hold."""
 
-    ids: NDArray[np.uint8]  # (n, 16): in the order of the batch
+    ids: Bytes  # (n, 16): in the order of the batch
     refused: dict[str, int]  # how many others there are, by cause: see `dpmpc.collect.terms.certificate.refusal_causes`
     # with Shamir shares, for each server, in how many inconsistent reports its message was off and those of all others
     # agreed; servers with none are not listed. This does not prove a server at fault: clients may have dealt it other
@@ -77,8 +75,8 @@ class Accepted:
 class Checked:
     """What the servers have found out about a batch."""
 
-    accepted: NDArray[np.uint8]  # (n, 16): ids of the reports whose proofs hold, in the order of the batch
-    refused: dict[str, NDArray[np.uint8]]  # ids of the others, by cause; those of a cause may be none
+    accepted: Bytes  # (n, 16): ids of the reports whose proofs hold, in the order of the batch
+    refused: dict[str, Bytes]  # ids of the others, by cause; those of a cause may be none
     odd: dict[int, int]  # see `Accepted`
 
     @property
@@ -98,14 +96,14 @@ class _Block(NamedTuple):
 class Reports(Protocol):
     """Where a server keeps its reports: a spool, or the file of a run."""
 
-    def share(self, ids: NDArray[np.uint8]) -> Share:
+    def share(self, ids: Bytes) -> Share:
         """Return the rows (n, 1, words) of these reports, in their order."""
 
 
 class Verifier:
     """What one server computes by itself."""
 
-    def __init__(self, plan: Task, digest: bytes, number: int, reports: Reports, ids: NDArray[np.uint8]):
+    def __init__(self, plan: Task, digest: bytes, number: int, reports: Reports, ids: Bytes):
         self._plan = plan
         self.circuit, self.scheme = circuit_of(plan), scheme_of(plan)
         self._own = ProofServer(self.circuit, self.scheme, digest, number)
@@ -118,27 +116,27 @@ class Verifier:
         for first in range(0, count, self._step):
             yield slice(first, min(first + self._step, count))
 
-    def _shares(self, ids: NDArray[np.uint8]) -> Iterator[tuple[slice, ProvedShares]]:
+    def _shares(self, ids: Bytes) -> Iterator[tuple[slice, ProvedShares]]:
         share = self._reports.share(ids)
         for rows in self.blocks(len(ids)):
             kept = share.rows(rows.start, rows.stop - rows.start)
             yield rows, shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), kept)
 
-    def seeds(self) -> tuple[Seeds, NDArray[np.bool_]]:
+    def seeds(self) -> tuple[Bytes, NDArray[np.bool_]]:
         """Return the seeds (n, 32) of the joint randomness, and whether this server's own hash fits (n,)."""
         seeds, fitting = np.empty((len(self.ids), PART_BYTES), np.uint8), np.empty(len(self.ids), np.bool_)
         for rows, shares in self._shares(self.ids):
             seeds[rows], fitting[rows] = self._own.seeds(shares), self._own.own_parts_match(shares)
         return seeds, fitting
 
-    def answers(self, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint) -> Iterator[_Block]:
+    def answers(self, ids: Bytes, seeds: Bytes, point: QueryPoint) -> Iterator[_Block]:
         """Yield the messages of reports, block by block."""
         for rows, shares in self._shares(ids):
             joint = joint_randomness(self.circuit, np.ascontiguousarray(seeds[rows]))
             yield _Block(rows, joint, self._own.query(point, joint, shares.records(self.circuit)))
 
 
-async def check_proofs(party: Party, server: ReleasingServer, ids: NDArray[np.uint8]) -> Accepted:
+async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Accepted:
     """Find the reports of a batch of a collection whose proofs hold, together with all other servers."""
     collection = server.collection
     with party.meter.phase("verify"):
@@ -226,7 +224,7 @@ async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, ND
     return misfits
 
 
-async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
+async def compare_lists(party: Party, seeds: Bytes) -> NDArray[np.bool_]:
     """Step 3: return whether all servers have the same seeds, for each report."""
     own = hashlib.sha256(seeds.data).digest()
     announced = await announce(party, Kind.DIGEST, own, len(own))
@@ -243,9 +241,7 @@ async def compare_lists(party: Party, seeds: Seeds) -> NDArray[np.bool_]:
     return alike
 
 
-async def exchange_messages(
-    party: Party, verifier: Verifier, ids: NDArray[np.uint8], seeds: Seeds, point: QueryPoint
-) -> Verdicts:
+async def exchange_messages(party: Party, verifier: Verifier, ids: Bytes, seeds: Bytes, point: QueryPoint) -> Verdicts:
     """Send (steps 4 and 5) and receive all messages, and return the verdicts."""
     accepted, inconsistent = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
     odd = {number: np.zeros(len(ids), np.bool_) for number in party.present}

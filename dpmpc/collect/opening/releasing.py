@@ -15,8 +15,8 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import AlreadyReleased, CollectionClosed, InconsistentShares, InputError, TooFewClients
 from dpmpc.base.storage.files import write_private
 from dpmpc.collect.opening.agreement import Batch
@@ -38,7 +38,6 @@ from dpmpc.collect.terms.series import MOST_EPOCHS
 from dpmpc.collect.terms.shamir_claims import INCONSISTENT
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.upload.reports import ReportFormat
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.sharing.batch import Share
 from dpmpc.linear.sharing.check_values import check_values, draw_coefficients
 from dpmpc.parties.network.meter import Meter, RunStatistics
@@ -70,7 +69,7 @@ class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 class Available:
     """The reports that a server can release."""
 
-    ids: NDArray[np.uint8]  # (n, 16): ascending
+    ids: Bytes  # (n, 16): ascending
     left_out: dict[str, int]  # how many others it has, by reason: see `dpmpc.collect.terms.certificate.LEFT_OUT`
 
 
@@ -190,7 +189,7 @@ class ReleasingServer:
             raise TooFewClients(told) from error
         self.ledger.require_unreleased(batch.ids)
 
-    def seal(self, manifest: Manifest, ids: NDArray[np.uint8], noise: Words | None = None) -> None:
+    def seal(self, manifest: Manifest, ids: Bytes, noise: Words | None = None) -> None:
         """Record what was agreed on, after this server's share of noise that was dealt for it; see `Ledger.seal`."""
         if noise is not None:
             self.openings.keep_noise(self.collection.digest, manifest.digest, noise)
@@ -199,7 +198,7 @@ class ReleasingServer:
             known = {entry.manifest_digest for entry in self.ledger.releases()}
             self.openings.forget_noise_but_of(self.collection.digest, known)
 
-    def keep_refused(self, refused: Mapping[str, NDArray[np.uint8]]) -> None:
+    def keep_refused(self, refused: Mapping[str, Bytes]) -> None:
         """Write down, for this server's operator alone, which reports were refused and why; tell how many.
 
         The file is private: with a roster an id is a person's.
@@ -215,7 +214,7 @@ class ReleasingServer:
         except OSError as error:
             raise InputError(f"folder: {self.refused_file} cannot be written: {error.strerror}") from error
 
-    def check_values(self, ids: NDArray[np.uint8], seed: bytes) -> Words:
+    def check_values(self, ids: Bytes, seed: bytes) -> Words:
         """Return this server's check values of a batch under the seed that is recorded for the collection."""
         share = self.spool.share(ids)
         entries = math.prod(share.shape[1:])
@@ -286,7 +285,7 @@ class WithoutMask(Share):
 class ProvedOutputs(Share):
     """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read."""
 
-    def __init__(self, share: Share, ids: NDArray[np.uint8], task: Task, number: int):
+    def __init__(self, share: Share, ids: Bytes, task: Task, number: int):
         self._statement = statement_of(task)
         self.shape, self.ring = (*task.share_shape[:-1], self._statement.added), task.encoding.ring
         self._share, self._ids, self._task, self._number = share, ids, task, number

@@ -24,13 +24,13 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import BatchMismatch, GuaranteeError, TooFewClients
 from dpmpc.base.storage.kept import KEPT_FILE, keep_alone
 from dpmpc.collect.opening.agreement import batch_digest
 from dpmpc.collect.opening.proof_checks import Verifier, check_at_point, point_digest
 from dpmpc.collect.opening.releasing import ProvedOutputs
 from dpmpc.collect.upload.report_ids import ID_BYTES, as_strings
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving.prove import holds_key
 from dpmpc.linear.sharing.batch import Share, open_share
 from dpmpc.linear.sketching import sketch_from
@@ -72,7 +72,7 @@ class RunReports:
         if (self._sorted[1:] == self._sorted[:-1]).any():
             raise BatchMismatch("ids: one given twice, a different one for each report expected")
 
-    def share(self, ids: NDArray[np.uint8]) -> Share:
+    def share(self, ids: Bytes) -> Share:
         """Return the rows of some of these reports, in the order that they are in here."""
         return _SomeRows(self._share, self._order[np.searchsorted(self._sorted, as_strings(ids))])
 

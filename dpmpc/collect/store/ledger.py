@@ -44,6 +44,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bytes
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import AlreadyReleased, GuaranteeError, InputError, SpoolError
 from dpmpc.base.storage.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.base.storage.kept import Kept
@@ -51,7 +52,7 @@ from dpmpc.collect.store.ledger_tables import ADVICE, LEDGER_FILE, LedgerTables,
 from dpmpc.collect.store.spool_index import INDEX_FILE
 from dpmpc.collect.terms.series import Recorded, begun_epochs, require_epoch
 from dpmpc.collect.upload.report_ids import ID_TYPE, as_bytes, found_in, sorted_ids
-from dpmpc.linear.encoding.ring import Words, elements
+from dpmpc.linear.encoding.ring import elements
 
 
 class State(enum.StrEnum):
@@ -97,7 +98,7 @@ class ReleaseLedger(Store):
             self._tables.scrub()
             self._kept.scrub()
 
-    def seal(self, manifest_digest: bytes, manifest: str, ids: NDArray[np.uint8]) -> LedgerEntry:
+    def seal(self, manifest_digest: bytes, manifest: str, ids: Bytes) -> LedgerEntry:
         """Record a release that was agreed on; sealed ones that share a report with it are forgotten."""
         require_bytes("manifest_digest", manifest_digest, 32)
         batch = sorted_ids(ids)
@@ -209,13 +210,13 @@ class ReleaseLedger(Store):
             (version,) = self._database.execute("PRAGMA data_version").fetchone()
         return int(version)
 
-    def batch(self, manifest_digest: bytes) -> NDArray[np.uint8]:
+    def batch(self, manifest_digest: bytes) -> Bytes:
         """Return the report ids of a release in ascending order, (n, 16)."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             known = self._known(manifest_digest)
             return as_bytes(self._tables.ids(known) if known is not None else np.empty(0, ID_TYPE))
 
-    def begun(self, ids: NDArray[np.uint8]) -> NDArray[np.bool_]:
+    def begun(self, ids: Bytes) -> NDArray[np.bool_]:
         """Return which of some reports belong to a release that is opening or opened, in any collection."""
         batch = sorted_ids(ids)
         begun = np.zeros(len(batch), np.bool_)
@@ -225,7 +226,7 @@ class ReleaseLedger(Store):
                     begun |= shared
         return begun
 
-    def require_unreleased(self, ids: NDArray[np.uint8]) -> None:
+    def require_unreleased(self, ids: Bytes) -> None:
         """Refuse what `seal` would refuse, before there is a manifest; nothing is recorded."""
         batch = sorted_ids(ids)
         with self._turns, typed_errors(self.folder), transaction(self._database):

@@ -30,11 +30,11 @@ import contextlib
 from collections.abc import Iterator, Mapping, Set
 from pathlib import Path
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import AlreadyReleased, InconsistentShares
 from dpmpc.base.randomness import Stream
 from dpmpc.base.storage.database import connect, typed_errors
 from dpmpc.base.storage.kept import Kept, as_bytes
-from dpmpc.linear.encoding.ring import Words
 
 OPENINGS_FILE = "openings.sqlite"
 SALT_BYTES = 32

@@ -49,6 +49,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.base.randomness import Label
 from dpmpc.base.storage.database import CHAIN_START, link
@@ -65,7 +66,7 @@ from dpmpc.collect.store.report_store import (
     checksums,
 )
 from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, as_bytes, as_strings, found_in, sorted_ids, split
-from dpmpc.linear.encoding.ring import Ring, Words
+from dpmpc.linear.encoding.ring import Ring
 from dpmpc.linear.sharing.batch import Share
 
 try:
@@ -227,7 +228,7 @@ class PostgresStore(ReportStore):
         with self._transaction("none"):
             return self._tally()
 
-    def ids(self) -> NDArray[np.uint8]:
+    def ids(self) -> Bytes:
         """Do as `ReportStore.ids` says."""
         with self._transaction("none"):
             found = self._execute("SELECT id FROM dpmpc.reports WHERE words IS NOT NULL")
@@ -279,7 +280,7 @@ class PostgresStore(ReportStore):
         words = np.frombuffer(b"".join(words for _, words, _ in rows), np.uint64).reshape(len(rows), *self.shape)
         return ids, words
 
-    def share(self, ids: NDArray[np.uint8]) -> Share:
+    def share(self, ids: Bytes) -> Share:
         """Do as `ReportStore.share` says."""
         batch = sorted_ids(ids)
         missing = int((~found_in(as_strings(self.ids()), batch)).sum())

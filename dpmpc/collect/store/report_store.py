@@ -39,13 +39,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bytes, require_whole
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.digests import sha256_of_rows
 from dpmpc.base.errors import GuaranteeError, InputError, ReportConflict, Withdrawn
 from dpmpc.base.storage.database import Store
 from dpmpc.collect.store.tombstones import Tombstones
 from dpmpc.collect.terms.withdrawal_verdict import Fate
 from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, split
-from dpmpc.linear.encoding.ring import Ring, Words, ring_named
+from dpmpc.linear.encoding.ring import Ring, ring_named
 from dpmpc.linear.sharing.batch import Share
 
 CHECKSUM_BYTES = 8
@@ -70,7 +71,7 @@ class Added(NamedTuple):
 class Intact(NamedTuple):
     """The findings of `ReportStore.intact`."""
 
-    ids: NDArray[np.uint8]  # (n, 16): ids of the reports that are as they were added, ascending
+    ids: Bytes  # (n, 16): ids of the reports that are as they were added, ascending
     damaged: int  # how many more were added, and are damaged or lost
     withdrawn: int = 0  # and how many more were withdrawn
 
@@ -181,7 +182,7 @@ class ReportStore(Store):
         return self.tally().reports
 
     @abc.abstractmethod
-    def ids(self) -> NDArray[np.uint8]:
+    def ids(self) -> Bytes:
         """Return the ids of all reports in ascending order, (n, 16)."""
 
     @abc.abstractmethod
@@ -189,7 +190,7 @@ class ReportStore(Store):
         """Read the whole store and find the reports that are as they were added."""
 
     @abc.abstractmethod
-    def share(self, ids: NDArray[np.uint8]) -> Share:
+    def share(self, ids: Bytes) -> Share:
         """Return this server's share of a batch: one report's words a row, in the order of the ids."""
 
     @property

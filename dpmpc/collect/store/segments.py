@@ -18,11 +18,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Words
 from dpmpc.base.errors import SpoolError
 from dpmpc.base.storage.database import typed_errors
 from dpmpc.base.storage.files import sync
 from dpmpc.collect.store.report_store import checksums
-from dpmpc.linear.encoding.ring import Ring, Words
+from dpmpc.linear.encoding.ring import Ring
 from dpmpc.linear.sharing.batch import Share, npy_header
 
 _BLOCK_BYTES = 1 << 26  # of a batch's words that are in memory while it is read
@@ -56,7 +57,7 @@ class Segments:
             self._write(segment, row, part)
             words, position = words[len(part) :], position + len(part)
 
-    def read(self, positions: NDArray[np.int64]) -> Words:
+    def read(self, positions: Integers) -> Words:
         """Return rows in the order of their positions; neighbours are read together."""
         out = np.empty((len(positions), *self.shape), np.uint64)
         order = np.argsort(positions)
@@ -122,7 +123,7 @@ class SpoolShare(Share):
         segments: Segments,
         ring: Ring,
         ids: NDArray[np.bytes_],
-        positions: NDArray[np.int64],
+        positions: Integers,
         expected: NDArray[np.bytes_],
     ):
         self._segments = segments

@@ -28,6 +28,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import CollectionClosed, InputError, ReportConflict, SpoolError
 from dpmpc.base.storage.database import connect, private_folder, transaction, typed_errors
 from dpmpc.base.storage.kept import Kept
@@ -55,7 +56,7 @@ from dpmpc.collect.store.spool_index import (
 )
 from dpmpc.collect.store.tombstones import TombstoneSum
 from dpmpc.collect.upload.report_ids import as_bytes, found_in, sorted_ids, split
-from dpmpc.linear.encoding.ring import Ring, Words
+from dpmpc.linear.encoding.ring import Ring
 from dpmpc.linear.sharing.batch import Share
 
 _SEGMENT_BYTES = 1 << 28
@@ -158,7 +159,7 @@ class SqliteStore(ReportStore):
                 self._withdrawn = len(buried), len(here)
             return Tally(described.reports - self._withdrawn[1], self._withdrawn[1])
 
-    def ids(self) -> NDArray[np.uint8]:
+    def ids(self) -> Bytes:
         """Do as `ReportStore.ids` says."""
         with self._turn(alone=False):
             ids = np.sort(self._index.rows()["id"])
@@ -192,7 +193,7 @@ class SqliteStore(ReportStore):
             return np.concatenate([self._compare(index[:half]), self._compare(index[half:])])
         return np.array(checksums(index["id"], block) == index["checksum"], np.bool_)
 
-    def share(self, ids: NDArray[np.uint8]) -> Share:
+    def share(self, ids: Bytes) -> Share:
         """Do as `ReportStore.share` says."""
         batch = sorted_ids(ids)
         positions = np.full(len(batch), -1, np.int64)

@@ -25,8 +25,8 @@ from typing import Any, ClassVar, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes
 from dpmpc.base.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.base.randomness import SEED_BYTES, Label, derive
 from dpmpc.base.storage import Record, canonical
@@ -203,7 +203,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         """How many reports a server stores at most that came through one entrance."""
         return STORED_FACTOR * self.largest_batch
 
-    def chosen(self, ids: NDArray[np.uint8], toss: bytes) -> NDArray[np.uint8]:
+    def chosen(self, ids: Bytes, toss: bytes) -> Bytes:
         """Choose the reports of a batch among those that all servers hold.
 
         Parameters

@@ -5,18 +5,19 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Bytes
 from dpmpc.base.errors import InputError
 
 ID_BYTES = 16
 ID_TYPE = f"S{ID_BYTES}"  # NumPy compares these as a whole, byte by byte
 
 
-def as_strings(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+def as_strings(ids: Bytes) -> NDArray[np.bytes_]:
     """View ids (n, 16) as n strings."""
     return np.ascontiguousarray(ids).view(ID_TYPE)[:, 0]
 
 
-def as_bytes(strings: NDArray[np.bytes_]) -> NDArray[np.uint8]:
+def as_bytes(strings: NDArray[np.bytes_]) -> Bytes:
     """View n strings as ids (n, 16)."""
     return np.frombuffer(strings.tobytes(), np.uint8).reshape(-1, ID_BYTES)
 
@@ -27,7 +28,7 @@ def split(strings: NDArray[np.bytes_]) -> list[bytes]:
     return [content[first : first + size] for first in range(0, len(content), size)]
 
 
-def sorted_ids(ids: NDArray[np.uint8]) -> NDArray[np.bytes_]:
+def sorted_ids(ids: Bytes) -> NDArray[np.bytes_]:
     """Return a batch's ids as an array of 16-byte strings, or refuse ids that are not in ascending order."""
     if ids.dtype != np.uint8 or ids.ndim != 2 or ids.shape[1] != ID_BYTES:
         raise InputError(f"ids: {ids.dtype} of shape {ids.shape} given, uint8 of shape (n, {ID_BYTES}) expected")

@@ -25,23 +25,21 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Bytes, Reals, Words
 from dpmpc.base.digests import hkdf_of_rows
 from dpmpc.base.errors import InputError, ReportRejected
 from dpmpc.base.randomness import KEY_BYTES, Label
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.upload.report_ids import ID_BYTES
-from dpmpc.linear.encoding.ring import Ring, Ring64, Words
+from dpmpc.linear.encoding.ring import Ring, Ring64
 from dpmpc.linear.proving import ProofServer
 from dpmpc.linear.proving.prove import ProvedShares
 from dpmpc.linear.sharing import AdditiveSharing
 from dpmpc.linear.sharing.batch import Share, expand_many
 from dpmpc.release.client import Client
 from dpmpc.release.proved_reports import circuit_of, payloads, row_words, scheme_of, shares_of
-
-Bytes = NDArray[np.uint8]
 
 WORD = np.dtype("<u8")
 
@@ -153,9 +151,7 @@ class KeyedShare(Share):
         return self._form.expanded(keys.reshape(count, KEY_BYTES))
 
 
-def make_reports(
-    client: Client, collection: Collection, rows: NDArray[np.float64], report_ids: Sequence[bytes]
-) -> list[list[bytes]]:
+def make_reports(client: Client, collection: Collection, rows: Reals, report_ids: Sequence[bytes]) -> list[list[bytes]]:
     """Randomize rows and write the records of their reports."""
     if len(report_ids) != len(rows) or any(len(report_id) != ID_BYTES for report_id in report_ids):
         raise InputError(f"report_ids: {len(report_ids)} given, one of {ID_BYTES} bytes for each of {len(rows)} rows")

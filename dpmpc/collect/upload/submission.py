@@ -17,9 +17,9 @@ import os
 from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_positive, require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.collect.terms.task_file import Collection
@@ -106,7 +106,7 @@ class Submission:
         if self.door is not None:
             require_door(self.door)
 
-    def run(self, rows: NDArray[np.float64]) -> Submitted:
+    def run(self, rows: Reals) -> Submitted:
         """Send one report for each row, and wait until every server has acknowledged all.
 
         Parameters
@@ -124,7 +124,7 @@ class Submission:
         """
         return asyncio.run(self.send(rows))
 
-    async def send(self, rows: NDArray[np.float64]) -> Submitted:
+    async def send(self, rows: Reals) -> Submitted:
         """Do what `run` does, in the event loop that is running."""
         self.collection.verify()
         added: tuple[AddedKey, ...] = ()
@@ -156,7 +156,7 @@ class Submission:
         stored, duplicates = zip(*counts, strict=True)
         return Submitted(reports, stored, duplicates, finished)
 
-    def open(self, rows: NDArray[np.float64], added: tuple[AddedKey, ...] = ()) -> Pending:
+    def open(self, rows: Reals, added: tuple[AddedKey, ...] = ()) -> Pending:
         """Make the reports of these rows unless the state has them; return what is still to be sent, open.
 
         They are sealed to the newest of the keys in the task file and those that servers have added.
@@ -175,9 +175,7 @@ class Submission:
         reports = self._reports(rows, ids, added)
         return Pending(self.state, self.collection, content, reports, targets, own, secrets_of_ids=kept)
 
-    def _reports(
-        self, rows: NDArray[np.float64], ids: Sequence[bytes], added: tuple[AddedKey, ...]
-    ) -> Iterator[list[bytes]]:
+    def _reports(self, rows: Reals, ids: Sequence[bytes], added: tuple[AddedKey, ...]) -> Iterator[list[bytes]]:
         """Yield the sealed reports, block by block."""
         client = self.client or Client(self.collection.plan)
         step = max(1, _BLOCK_WORDS // math.prod(self.collection.record_shape))

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.table import Table, check_finite
 from dpmpc.data.table_files import read_csv, read_parquet
@@ -64,9 +64,7 @@ def from_folder(
     return read_csv(path, names, drop_missing=missing, delimiter=delimiter)
 
 
-def read_numbers(
-    path: str | Path, how: str, *, columns: int, delimiter: str | None = None, skip: int = 0
-) -> NDArray[np.float64]:
+def read_numbers(path: str | Path, how: str, *, columns: int, delimiter: str | None = None, skip: int = 0) -> Reals:
     """Read a text file of numbers without names, (n, columns); without delimiter, columns are parted by blanks."""
     if not Path(path).is_file():
         raise InputError(f"path: {path} given, an existing file expected. {how}")

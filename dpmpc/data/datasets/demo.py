@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.data.columns import Column
 from dpmpc.data.schemas import Schema
 from dpmpc.data.table import Table
@@ -55,7 +55,7 @@ class DemoPopulation(NamedTuple):
     """
 
     table: Table
-    coefficients: NDArray[np.float64]
+    coefficients: Reals
     intercept: float
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.datasets.dataset_files import FOLDER_VARIABLE, data_folder
 
 
-def load_mnist_4_9() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def load_mnist_4_9() -> tuple[Reals, Reals]:
     """Load MNIST's handwritten fours and nines; Figure 3 of Showkatbakhsh, Karakus and Diggavi (ISIT 2018).
 
     LeCun, Cortes and Burges, licence CC BY-SA 3.0. The folder holds ``mnist_4_9.npz`` with ``x_train`` (bytes, a row of

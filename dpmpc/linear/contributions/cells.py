@@ -24,6 +24,7 @@ from msgspec.structs import force_setattr
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice, require_whole
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
 from dpmpc.data import Schema
@@ -32,7 +33,7 @@ from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.contributions.grouped_moments import shown_group
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
-from dpmpc.linear.encoding.ring import Ring, Words
+from dpmpc.linear.encoding.ring import Ring
 
 BITS = 10  # behind the point of all strategies; the same integers are solved for, so that rounding costs nothing
 MOST_WORDS = 8192  # of all grids together
@@ -42,7 +43,6 @@ _HALF = 32  # bits of an element that are multiplied at a time
 _SET = 0.5  # an indicator above this says that a value is missing
 _AT_BOUND = 2.0**-40  # of the range: so near, a value counts as the bound, whatever logarithm a client has rounded
 
-Integers = NDArray[np.int64]
 Strategy = Literal["identity", "root", "path"]
 
 
@@ -121,24 +121,24 @@ class CellGrid(Record, frozen=True):
         shown = [first + count - 1 for first, count in self.groups]
         return tuple(place for place in (self.column, self.missing, *shown) if place is not None)
 
-    def group_of(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+    def group_of(self, rows: Reals) -> NDArray[np.intp]:
         """Return the group (m,) of each normalised row, the last variable's values next to each other."""
         found = np.zeros(len(rows), np.intp)
         for first, count in self.groups:
             found = found * (count + 1) + shown_group(rows, first, count)
         return found
 
-    def cell_of(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+    def cell_of(self, rows: Reals) -> NDArray[np.intp]:
         """Return the ordered cell (m,) of each normalised row."""
         if self.column is None:
             return np.zeros(len(rows), np.intp)
         return np.searchsorted(self.edges, rows[:, self.column], side="left")
 
-    def lacks(self, rows: NDArray[np.float64]) -> NDArray[np.bool_]:
+    def lacks(self, rows: Reals) -> NDArray[np.bool_]:
         """Return which rows (m,) lack the number."""
         return np.zeros(len(rows), np.bool_) if self.missing is None else rows[:, self.missing] > _SET
 
-    def place_of(self, rows: NDArray[np.float64]) -> NDArray[np.intp]:
+    def place_of(self, rows: Reals) -> NDArray[np.intp]:
         """Return the place (m,) of each row among the grid's cells, in the order of `words`."""
         groups = self.group_of(rows)
         missing = self.group_count * self.cells + groups
@@ -222,7 +222,7 @@ class CellCodes(Contribution):
         """Cells of each grid."""
 
     @abc.abstractmethod
-    def cells_of(self, rows: NDArray[np.float64]) -> Integers:
+    def cells_of(self, rows: Reals) -> Integers:
         """Return the cell (m, grids) of each normalised row in each grid, from 0."""
 
     @abc.abstractmethod
@@ -349,7 +349,7 @@ class CellCounts(CellCodes):
                 raise InputError(f"columns: {columns} given, {max(grid.places) + 1} or more expected by {self.name}")
         return self.starts()[-1]
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode each row as the columns of its cells."""
         shift = self._shift(encoding)
         found = np.zeros((len(rows), self.width(rows.shape[1])), np.int64)
@@ -370,7 +370,7 @@ class CellCounts(CellCodes):
         """Words of each grid."""
         return tuple(grid.words for grid in self.grids)
 
-    def cells_of(self, rows: NDArray[np.float64]) -> Integers:
+    def cells_of(self, rows: Reals) -> Integers:
         """Return the place of each row in each grid, missing values last."""
         return np.column_stack([grid.place_of(rows) for grid in self.grids]).astype(np.int64)
 

@@ -25,17 +25,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import require_positive
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.schemas import clip_ball
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.contributions.scores import Link, link_from, require_few_bits_of_scores, require_theta
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
-
-Reals = NDArray[np.float64]
 
 LENGTH_WEIGHT = math.sqrt(3.0)  # the largest at which the length is free: at (1, 0) the bound is 1 + its square
 _LARGEST_WEIGHT = 1e8
@@ -107,7 +106,7 @@ class ClippedScores(Contribution):
             raise InputError(f"columns: {columns} given, {len(self.matrix)} expected by the matrix")
         return columns + 1
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the shortened score and what is left of its length."""
         score, length = self._clipped(rows)
         return encoding.encode(np.column_stack([score, LENGTH_WEIGHT * (0.5 - length)]))

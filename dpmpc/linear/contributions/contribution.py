@@ -13,10 +13,11 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc._kernels import arithmetic
 from dpmpc.base.arguments import require_positive
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.records import Described
 from dpmpc.data import Schema
@@ -27,7 +28,7 @@ from dpmpc.linear.encoding.fixed_point import FixedPoint
 MOST_FRACTIONAL_BITS = 43  # of products of floats, whose errors then are far below the unit that sensitivities count
 _BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
 
-OnePass = Callable[[NDArray[np.float64], Schema, NDArray[np.int64], int], None]
+OnePass = Callable[[Reals, Schema, Integers, int], None]
 
 
 class Contribution(Described):
@@ -51,15 +52,15 @@ class Contribution(Described):
         return schema
 
     @abc.abstractmethod
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode normalised rows (m, p) as integers (m, width)."""
 
     def encode_raw(
         self,
-        rows: NDArray[np.float64],
+        rows: Reals,
         schema: Schema,
         encoding: FixedPoint,
-        out: NDArray[np.int64],
+        out: Integers,
         first: int = 0,
     ) -> None:
         """Overwrite `out` (m, width) with ``encode(schema.normalise(rows), encoding)``, in blocks that stay in cache.
@@ -87,7 +88,7 @@ class Contribution(Described):
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return the largest magnitude of an encoded entry."""
 
-    def units(self, columns: int, encoding: FixedPoint) -> NDArray[np.float64]:
+    def units(self, columns: int, encoding: FixedPoint) -> Reals:
         """Return the value of one integer in each entry (width,) of the encoded contribution: 2^-f."""
         return np.full(self.width(columns), 2.0**-encoding.fractional_bits)
 
@@ -113,7 +114,7 @@ class _RowContribution(Contribution):
         """Return the radius."""
         return {"radius": self.radius}
 
-    def _clipped(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def _clipped(self, rows: Reals) -> Reals:
         return rows if self.radius is None else clip_ball(rows, self.radius)
 
 
@@ -126,7 +127,7 @@ class Rows(_RowContribution):
         """Return `columns`."""
         return columns
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the rows, clipped to the box and, where there is a radius, to the ball."""
         if self.radius is None:
             return encoding.encode(rows)
@@ -160,7 +161,7 @@ class SecondMoments(_RowContribution):
         """Return p (first moments) + p (p + 1) / 2."""
         return columns + columns * (columns + 1) // 2
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the products of the clipped rows."""
         clipped = np.ascontiguousarray(self._clipped(rows), np.float64)
         features = np.empty((len(rows), self.width(rows.shape[1])))
@@ -190,12 +191,12 @@ class SecondMoments(_RowContribution):
         """Return sqrt(2) 2^f, rounded up."""
         return math.ceil(math.sqrt(2) * (1 << encoding.fractional_bits))
 
-    def gram(self, moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:
+    def gram(self, moments: Reals, columns: int, clients: int) -> Reals:
         """Return the Gram matrix of (1, z) of released moments, for the columns that are analysed."""
         return self.matrix(moments, columns, clients)
 
     @staticmethod
-    def matrix(moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:
+    def matrix(moments: Reals, columns: int, clients: int) -> Reals:
         """Put released moments (width,) back into the symmetric Gram matrix (p + 1, p + 1) of (1, z)."""
         gram = np.zeros((columns + 1, columns + 1))
         gram[np.triu_indices(columns + 1)] = np.concatenate([[0.0], moments])
@@ -242,7 +243,7 @@ class WhitenedProducts(Contribution):
             raise InputError(f"columns: {columns} given, {len(self.matrix)} expected by the whitening matrix")
         return columns * (columns + 1) // 2
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the products of the whitened, clipped rows."""
         whitened = clip_ball(rows @ self.matrix, 1.0)
         first, second = np.triu_indices(len(self.matrix))
@@ -259,13 +260,13 @@ class WhitenedProducts(Contribution):
         """Return 2^f, the encoding of 1."""
         return 1 << encoding.fractional_bits
 
-    def symmetric(self, moments: NDArray[np.float64]) -> NDArray[np.float64]:
+    def symmetric(self, moments: Reals) -> Reals:
         """Put released moments (width,) back into the symmetric matrix (p, p)."""
         upper = np.zeros(self.matrix.shape)
         upper[np.triu_indices(len(upper))] = moments / self._weights()
         return np.asarray(upper + np.triu(upper, 1).T)
 
-    def _weights(self) -> NDArray[np.float64]:
+    def _weights(self) -> Reals:
         first, second = np.triu_indices(len(self.matrix))
         return np.where((first == second) | self.triangle, 1.0, math.sqrt(2))
 
@@ -303,7 +304,7 @@ class WeightedMoments(SecondMoments):
         """Return (q + 1)(q + 2) / 2 for the q columns beside the weight."""
         return columns * (columns + 1) // 2
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the weighted products of the clipped rows."""
         weights = np.clip((1 + rows[:, -1:]) / 2, 0.0, 1.0)
         clipped = np.ascontiguousarray(self._clipped(np.ascontiguousarray(rows[:, :-1])), np.float64)
@@ -320,7 +321,7 @@ class WeightedMoments(SecondMoments):
         """Return sqrt(2)(1 + C^2) in units of 2^-f for the columns beside the weight, plus what rounding can add."""
         return self._sensitivity(columns - 1, self.width(columns), encoding)
 
-    def gram(self, moments: NDArray[np.float64], columns: int, clients: int) -> NDArray[np.float64]:
+    def gram(self, moments: Reals, columns: int, clients: int) -> Reals:
         """Put released moments back into the Gram matrix of sqrt(w) (1, z), whose corner, at least 1, is noisy too."""
         found = self.matrix(moments[1:], columns, clients)
         found[0, 0] = max(float(moments[0]), 1.0)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.base.arguments import require_bool, require_positive, require_whole
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
@@ -20,8 +21,6 @@ from dpmpc.linear.encoding.fixed_point import FixedPoint
 
 MOST_GROUPS = 50
 _SET = 0.5  # an indicator above this is taken to be 1: rows of a codebook have 0 and 1, or -1 and 1 where it is alone
-
-Reals = NDArray[np.float64]
 
 
 class GroupedMoments(Contribution):
@@ -97,7 +96,7 @@ class GroupedMoments(Contribution):
         """Return G W."""
         return self.groups * self.block_width(columns)
 
-    def encode(self, rows: Reals, encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the products of the clipped rows, each in the block of its group."""
         places = self._places(rows.shape[1])
         z = np.ascontiguousarray(rows[:, places])

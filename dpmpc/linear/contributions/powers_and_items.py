@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_finite, require_whole
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import seed_bytes
 from dpmpc.data import Column
@@ -16,7 +17,7 @@ from dpmpc.linear.contributions.cells import CellCodes
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
-from dpmpc.linear.encoding.ring import Ring, Words
+from dpmpc.linear.encoding.ring import Ring
 from dpmpc.linear.sketching import CountSketch
 
 MOST_ORDER = 32
@@ -57,12 +58,12 @@ class PowerSum(Contribution):
         _expect_one_column(self.name, columns)
         return 1
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the power, clipped to what the bounds allow."""
         lower, upper = self.limits
         return encoding.encode(self.powers(rows), lower, upper)
 
-    def powers(self, rows: NDArray[np.float64]) -> NDArray[np.float64]:
+    def powers(self, rows: Reals) -> Reals:
         """Return u^k of normalised numbers."""
         return np.asarray(self._unit(rows) ** self.order)
 
@@ -144,7 +145,7 @@ class ItemSketch(CellCodes):
         _expect_one_column(self.name, columns)
         return self.rows
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the matrix's column of the nearest item: one entry +-1, and zeros."""
         negative, places = np.divmod(self.cells_of(rows)[:, 0], self.rows)
         columns = np.zeros((len(rows), self.rows), np.int64)
@@ -156,7 +157,7 @@ class ItemSketch(CellCodes):
         """2k."""
         return (2 * self.rows,)
 
-    def cells_of(self, rows: NDArray[np.float64]) -> NDArray[np.int64]:
+    def cells_of(self, rows: Reals) -> Integers:
         """Return the place and sign of the nearest item."""
         items = np.rint((rows[:, 0] + 1) / 2 * (self.items - 1)).astype(np.int64)
         places, signs = self._table
@@ -178,7 +179,7 @@ class ItemSketch(CellCodes):
         return 1 << encoding.fractional_bits
 
     @functools.cached_property
-    def _table(self) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    def _table(self) -> tuple[Integers, NDArray[np.int8]]:
         places, signs = self._matrix.entries(0, self.items)
         return places[:, 0], signs[:, 0]
 

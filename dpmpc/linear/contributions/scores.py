@@ -27,17 +27,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import require_positive, require_whole
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.records import Described, rebuilt
 from dpmpc.data.schemas import clip_ball
 from dpmpc.linear.contributions.contribution import Contribution, require_few_bits
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
-
-Reals = NDArray[np.float64]
 
 OUTER_WEIGHT = math.sqrt(0.5)  # Theorem 1: outer products of vectors of norm 1 are free at this weight
 _MOST_BITS = 40  # up to here, the errors of floats are below one unit, which the sensitivity counts
@@ -105,7 +104,7 @@ class Scores(Contribution):
             raise InputError(f"columns: {columns} given, {len(self.scales)} expected by the scales")
         return columns + columns * (columns + 1)
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode the three parts, one after the other."""
         x = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
         residual, curvature = self.link.residual_and_curvature(rows[:, -1], x @ self.theta)

@@ -12,16 +12,15 @@ from fractions import Fraction
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc._kernels import arithmetic
 from dpmpc.base.arguments import require_finite, require_float, require_whole
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError, OverflowRisk
 from dpmpc.base.storage.records import Described, fields_of
 from dpmpc.data import Schema
-from dpmpc.linear.encoding.ring import Integers, Ring, integers, ring_named
-
-Reals = NDArray[np.float64]
+from dpmpc.linear.encoding.ring import Ring, integers, ring_named
 
 Clip = Literal["box", "ball"]
 

@@ -12,14 +12,11 @@ from collections.abc import Callable, Sequence
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
+from dpmpc.base.arrays import Integers, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
-
-Words = NDArray[np.uint64]
-Integers = NDArray[np.int64]
 
 _BLOCK = 1 << 15  # words that are summed at once: they stay in the cache
 

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_exact, require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.noise.base import MAX_SHARES, Noise, gaussian_tail
 
@@ -97,6 +98,6 @@ class GammaLaplace(Noise):
         np.multiply(minuend - subtrahend, self.scale, out=out)
 
 
-def _uniform(stream: Stream, count: int) -> NDArray[np.float64]:
+def _uniform(stream: Stream, count: int) -> Reals:
     """Turn each word into an odd multiple of 2^-53 in (0, 1), which is a double."""
     return ((stream.words(count) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels import samplers
 from dpmpc.base.arguments import require_exact, require_whole
+from dpmpc.base.arrays import Integers, Words
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.noise.base import MAX_SHARES, Noise, gaussian_tail, in_steps
 from dpmpc.linear.noise.poisson import MAX_MEAN, PoissonPlan, poisson_plan
@@ -33,7 +34,7 @@ class WordBuffer(Iterator[int]):
         self.refill()
 
     @property
-    def unread(self) -> NDArray[np.uint64]:
+    def unread(self) -> Words:
         """What is in the buffer and was not read."""
         return self._buffer[self._next :]
 
@@ -179,7 +180,7 @@ class NoNoise(Noise):
         """Return zero, which sums of no noise do not exceed."""
         return 0.0
 
-    def _fill(self, out: NDArray[np.int64], stream: Stream) -> None:
+    def _fill(self, out: Integers, stream: Stream) -> None:
         out[:] = 0
 
 
@@ -249,7 +250,7 @@ class DiscreteLaplace(Noise):
                     words.refill()
 
 
-def _fill_centred_poisson(out: NDArray[np.int64], plan: PoissonPlan, words: WordBuffer) -> None:
+def _fill_centred_poisson(out: Integers, plan: PoissonPlan, words: WordBuffer) -> None:
     drawn = 0
     while drawn < out.size:
         used, more, unsettled = plan.kernel.draw(words.unread, out[drawn:])

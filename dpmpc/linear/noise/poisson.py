@@ -25,9 +25,9 @@ from functools import lru_cache
 from itertools import count
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc._kernels.samplers import CentredPoisson
+from dpmpc.base.arrays import Integers, Words
 
 FRACTION_BITS = 52
 """The kernel holds exponents in units of 2^-52."""
@@ -136,7 +136,7 @@ class PoissonPlan:
             height = (Decimal(-total) / (1 << _EXPONENT_BITS)).exp()
             return max(0, math.floor(height * (1 << _HEIGHT_BITS)) - (1 << 50))
 
-    def _steps(self, inner: list[int], outer: list[int]) -> NDArray[np.uint64]:
+    def _steps(self, inner: list[int], outer: list[int]) -> Words:
         """Return where every step starts, and up to which height it is sure; then where the last one ends."""
         steps, area = [], 0
         for high, low in zip(inner, outer, strict=True):
@@ -148,7 +148,7 @@ class PoissonPlan:
             raise AssertionError(f"mean {self.mean}: the steps do not fit 64 bits")
         return np.array([*steps, (area, 0)], np.uint64)
 
-    def _series(self) -> tuple[NDArray[np.int64], int]:
+    def _series(self) -> tuple[Integers, int]:
         """Expand L in powers of -y / 2^limit_bits; return the kernel's coefficients and the slack they leave.
 
         Stirling's series for both factorials gives, with u = y / m,

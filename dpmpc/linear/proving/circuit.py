@@ -24,12 +24,12 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc._kernels import proving
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Bytes, Integers, Words
 from dpmpc.base.errors import InputError, OverflowRisk
-from dpmpc.linear.encoding.ring import Integers, Mersenne61, Words
+from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.sharing.shamir import lagrange
 
 BASE = 4
@@ -450,7 +450,7 @@ def require_block(name: str, words: Words, count: int, width: int) -> Words:
     return FIELD.require_canonical(words, name)
 
 
-def require_bytes_block(name: str, block: NDArray[np.uint8], shape: tuple[int, ...]) -> NDArray[np.uint8]:
+def require_bytes_block(name: str, block: Bytes, shape: tuple[int, ...]) -> Bytes:
     """Return bytes of one shape, contiguous, or refuse them."""
     if not isinstance(block, np.ndarray) or block.dtype != np.uint8 or block.shape != shape:
         found = f"{block.dtype} of shape {block.shape}" if isinstance(block, np.ndarray) else type(block).__name__

@@ -14,9 +14,7 @@ import functools
 from collections.abc import Callable
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.linear.contributions import CONTRIBUTIONS, Rows, SecondMoments
 from dpmpc.linear.contributions.cells import CellCodes, CellCounts
 from dpmpc.linear.contributions.contribution import Contribution, OnePass
@@ -55,7 +53,7 @@ class ProvedContribution(Contribution):
         """
         return _statement(self.plain, columns, encoding.fractional_bits)
 
-    def encode(self, rows: NDArray[np.float64], encoding: FixedPoint) -> NDArray[np.int64]:
+    def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Return what normalised rows add to the sums: what servers make of the outputs of their witnesses."""
         return self.statement(rows.shape[1], encoding).contributed(rows)
 
@@ -67,7 +65,7 @@ class ProvedContribution(Contribution):
         """Return by how much one point of the proved set differs from another."""
         return self.statement(columns, encoding).sensitivity()
 
-    def units(self, columns: int, encoding: FixedPoint) -> NDArray[np.float64]:
+    def units(self, columns: int, encoding: FixedPoint) -> Reals:
         """Return the value of one integer in each entry, in the plain contribution's units."""
         return self.statement(columns, encoding).units
 

@@ -22,8 +22,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InputError, PartyMissing
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving.circuit import FIELD, Circuit, P, require_block
 from dpmpc.linear.proving.prove import Scheme
 from dpmpc.linear.proving.query import QueryPoint

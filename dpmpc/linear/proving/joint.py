@@ -23,17 +23,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc._kernels import arithmetic
 from dpmpc.base.arguments import require_bytes, require_whole
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.digests import sha256_of_rows
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import KEY_BYTES, SEED_BYTES, Label, fill_key_streams
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving.circuit import WORD_BYTES, Circuit, P, require_bytes_block
-
-Bytes = NDArray[np.uint8]
 
 ID_BYTES = 16
 BLIND_BYTES = 16

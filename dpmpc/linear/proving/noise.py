@@ -19,11 +19,11 @@ import hashlib
 import numpy as np
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Bytes, Integers, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Label
-from dpmpc.linear.encoding.ring import Integers, Words
 from dpmpc.linear.proving.circuit import BASE, RowCircuit
-from dpmpc.linear.proving.joint import ID_BYTES, Bytes, framed
+from dpmpc.linear.proving.joint import ID_BYTES, framed
 
 MOST_COLUMNS = 64
 """Cells of a block: as long as a report of ten columns, so that tables of interpolation stay small."""

@@ -19,11 +19,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import KEY_BYTES, Stream
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving.circuit import FIELD, Circuit, require_block, require_bytes_block
-from dpmpc.linear.proving.joint import BLIND_BYTES, ID_BYTES, MOST_SERVERS, PART_BYTES, Binding, Bytes, joint_randomness
+from dpmpc.linear.proving.joint import BLIND_BYTES, ID_BYTES, MOST_SERVERS, PART_BYTES, Binding, joint_randomness
 from dpmpc.linear.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.linear.sharing.batch import expand_many
 

@@ -21,11 +21,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import SEED_BYTES, Label
-from dpmpc.linear.encoding.ring import Words
 from dpmpc.linear.proving.circuit import Circuit, LinearForm, P, elements, require_block
-from dpmpc.linear.proving.joint import Binding, Bytes, as_block, expand_seeds, framed
+from dpmpc.linear.proving.joint import Binding, as_block, expand_seeds, framed
 from dpmpc.linear.proving.prove import ProvedShares, Scheme
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.linear.sharing.shamir import lagrange

@@ -24,9 +24,9 @@ from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.data.schemas import clip_ball
 from dpmpc.linear.contributions import Rows, SecondMoments
@@ -35,10 +35,7 @@ from dpmpc.linear.contributions.contribution import Contribution, WhitenedProduc
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint, root_up
-from dpmpc.linear.encoding.ring import Integers, Words
 from dpmpc.linear.proving.circuit import FIELD, CellsCircuit, Circuit, RowCircuit, elements
-
-Reals = NDArray[np.float64]
 
 DIAGONAL, OFF_DIAGONAL = 29, 41
 """Weights of the entries of W, in place of 1 and sqrt(2)."""

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 import numpy as np
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
-from dpmpc.linear.encoding.ring import Ring, Words, output, ring_named
+from dpmpc.linear.encoding.ring import Ring, output, ring_named
 from dpmpc.linear.sharing.batch import Expansion, blocks, draw_keys, in_parallel, outputs
 
 

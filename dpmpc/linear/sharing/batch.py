@@ -26,15 +26,15 @@ from typing import IO, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bytes, require_whole
+from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import KEY_BYTES, Label, Stream, fill_key_streams
 from dpmpc.base.storage.npy_headers import MAGIC, MOST_AXES
 from dpmpc.base.system import drop_from_cache, reserve
 from dpmpc.base.untrusted import ReadError, open_regular, read_json
-from dpmpc.linear.encoding.ring import Ring, Words, elements, output, ring_named
+from dpmpc.linear.encoding.ring import Ring, elements, output, ring_named
 
 SHARE_FILE = "share"  # of a server, in its folder
 BLOCK = 1 << 16  # elements that are split at once: a block of every share stays in the cache
@@ -133,7 +133,7 @@ def expand(key: bytes, shape: tuple[int, ...], ring: Ring | type[Ring] | str = "
     return out
 
 
-def expand_many(keys: NDArray[np.uint8], count: int, ring: Ring | type[Ring] | str = "ring64") -> Words:
+def expand_many(keys: Bytes, count: int, ring: Ring | type[Ring] | str = "ring64") -> Words:
     """Return the first `count` elements (n, count) that each of n keys (n, 16) stands for, as `expand` does."""
     ring = ring_named(ring)
     words = np.empty((len(keys), count), "<u8")

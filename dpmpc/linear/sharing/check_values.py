@@ -41,9 +41,10 @@ from collections.abc import Mapping
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InconsistentShares, InputError
 from dpmpc.base.randomness import Label, Stream, derive
-from dpmpc.linear.encoding.ring import Mersenne61, Words
+from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.sharing.batch import Expansion
 from dpmpc.linear.sharing.shamir import ShamirSharing
 

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InconsistentShares, InputError
 from dpmpc.base.randomness import Stream
-from dpmpc.linear.encoding.ring import Mersenne61, Words
+from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.sharing.batch import BLOCK, Expansion, blocks, draw_keys, in_parallel, outputs
 
 

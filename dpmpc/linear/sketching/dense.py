@@ -23,12 +23,13 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels.dense import Matrix
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Label, Stream, derive, seed_bytes
-from dpmpc.linear.encoding.ring import Mersenne61, Words
+from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.linear.sketching.overlaps import check_rows
-from dpmpc.linear.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, Kind, PublicMatrix, Reals, weights_from
+from dpmpc.linear.sketching.public_matrix import MOST_COLUMNS, MOST_ROWS, Kind, PublicMatrix, weights_from
 
 BLOCK_CELLS = 1 << 22  # entries of S that are drawn and held at once; part of what a seed draws
 
@@ -117,7 +118,7 @@ class Rademacher(PublicMatrix):
         """Return the public facts, the seed among them; see `PublicMatrix.describe`."""
         return {**super().describe(), "seed": self.seed.hex()}
 
-    def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    def entries(self, first: int, count: int) -> tuple[Integers, NDArray[np.int8]]:
         """Return the public draw of some clients, (count, k); see `PublicMatrix.entries`."""
         first = require_whole("first", first, 0, self.columns)
         count = require_whole("count", count, 0, self.columns - first)
@@ -129,7 +130,7 @@ class Rademacher(PublicMatrix):
         rows = np.broadcast_to(np.arange(self.rows), (count, self.rows))
         return rows, 1 - 2 * negative.astype(np.int8)
 
-    def occupancy(self) -> NDArray[np.int64]:
+    def occupancy(self) -> Integers:
         """Return N_r = n for every row; see `PublicMatrix.occupancy`."""
         return np.full(self.rows, self.columns)
 
@@ -164,7 +165,7 @@ class Rademacher(PublicMatrix):
             raise InputError(f"X: an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
 
     @cached_property
-    def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _tally(self) -> tuple[Integers, Integers]:
         ones = np.broadcast_to(np.uint64(1), (self.columns, 1))  # one word, whatever n
         positive = (self.columns + self.apply(ones).view(np.int64)[:, 0]) // 2
         return positive, self.columns - positive

@@ -14,10 +14,9 @@ from itertools import combinations
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 
-Reals = NDArray[np.float64]
-Integers = NDArray[np.int64]
 Piece = tuple[Integers, NDArray[np.int8]]
 
 MOST_OVERLAPPING_ROWS = 1 << 14  # a (k, k) array of 2 GB

@@ -18,16 +18,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bool, require_hex, require_whole
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import SEED_BYTES
 from dpmpc.base.storage.records import Described
-from dpmpc.linear.encoding.ring import Mersenne61, Ring, Words, ring_named
+from dpmpc.linear.encoding.ring import Mersenne61, Ring, ring_named
 from dpmpc.linear.sketching import overlaps
 
 if TYPE_CHECKING:
     import scipy.sparse
 
-Reals = NDArray[np.float64]
 Kind = Literal["ring64", "mersenne61", "float64"]
 Number = TypeVar("Number", np.uint64, np.float64)
 Clients = tuple[int, int]  # from the first to before the second
@@ -95,7 +95,7 @@ class PublicMatrix(Described):
         return cls(**given)
 
     @abc.abstractmethod
-    def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    def entries(self, first: int, count: int) -> tuple[Integers, NDArray[np.int8]]:
         """Return the public draw of some clients.
 
         Parameters
@@ -213,7 +213,7 @@ class PublicMatrix(Described):
         matrix.sort_indices()
         return matrix
 
-    def occupancy(self) -> NDArray[np.int64]:
+    def occupancy(self) -> Integers:
         """Return N_r, int64 (k,): the number of pairs of a client and a copy that hit row r."""
         positive, negative = self._tally
         return positive + negative
@@ -306,7 +306,7 @@ class PublicMatrix(Described):
         return max(int(np.max(shared)) for shared in heaviest)
 
     @cached_property
-    def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _tally(self) -> tuple[Integers, Integers]:
         """The number of entries +1 and -1 in each row."""
         counts = np.zeros((2, self.rows), np.int64)
         for rows, signs in self._pieces():
@@ -314,7 +314,7 @@ class PublicMatrix(Described):
                 total += np.bincount(rows[signs == sign], minlength=self.rows)
         return counts[0], counts[1]
 
-    def _pieces(self) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int8]]]:
+    def _pieces(self) -> Iterator[tuple[Integers, NDArray[np.int8]]]:
         """Return the entries of all clients, a piece at a time."""
         size = max(1, PIECE // self.sparsity)
         for first in range(0, self.columns, size):

@@ -10,10 +10,11 @@ from numpy.typing import NDArray
 
 from dpmpc._kernels.sketch import Matrix
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Label, derive, seed_bytes
-from dpmpc.linear.encoding.ring import Mersenne61, Words
-from dpmpc.linear.sketching.public_matrix import Kind, PublicMatrix, Reals, weights_from
+from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.sketching.public_matrix import Kind, PublicMatrix, weights_from
 
 
 class SparseMatrix(PublicMatrix):
@@ -21,7 +22,7 @@ class SparseMatrix(PublicMatrix):
 
     _matrix: Matrix
 
-    def entries(self, first: int, count: int) -> tuple[NDArray[np.int64], NDArray[np.int8]]:
+    def entries(self, first: int, count: int) -> tuple[Integers, NDArray[np.int8]]:
         """Return the public draw of some clients; see `PublicMatrix.entries`."""
         first = require_whole("first", first, 0, self.columns)
         packed = np.empty((self.sparsity, require_whole("count", count, 0, self.columns - first)), np.uint32)
@@ -93,5 +94,5 @@ class Sum(SparseMatrix):
         return float(weights_from(weights, 1)[0])
 
     @cached_property
-    def _tally(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    def _tally(self) -> tuple[Integers, Integers]:
         return np.array([self.columns]), np.array([0])

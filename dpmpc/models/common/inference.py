@@ -24,17 +24,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice, require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.models.common.linear_algebra import contrast_variances
 from dpmpc.models.common.release_parts import unit_map
 from dpmpc.release.release import NoisyGram, Release, SelectedColumns
-
-Matrix = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -44,8 +42,8 @@ class Observed:
     schema: Schema  # public bounds of the columns
     clients: int  # n, public and exact
     gram: NoisyGram  # of (1, columns)
-    noise_variance: Matrix  # (k,): in an entry of each row; of second moments, in a diagonal entry
-    rows: Matrix | None  # (k, p + 1): noisy rows of (1, columns); None for second moments
+    noise_variance: Reals  # (k,): in an entry of each row; of second moments, in a diagonal entry
+    rows: Reals | None  # (k, p + 1): noisy rows of (1, columns); None for second moments
     # share of the sampling variance that the scatter of the rows does not show: 1 - 1/s where a client is in s rows,
     # all of it for second moments
     sampling: float
@@ -92,7 +90,7 @@ def t_quantile(probability: float, degrees: float) -> float:
     return float(stdtrit(degrees, probability))
 
 
-def t_tail(statistic: NDArray[np.float64], degrees: float) -> NDArray[np.float64]:
+def t_tail(statistic: Reals, degrees: float) -> Reals:
     """Return P(T > statistic) of a t distribution."""
     from scipy.special import stdtr
 
@@ -195,15 +193,15 @@ class Inference:
     """
 
     feature_names: tuple[str, ...]
-    coef: Matrix
-    standard_errors: Matrix
-    confidence_intervals: Matrix
+    coef: Reals
+    standard_errors: Reals
+    confidence_intervals: Reals
     intercept: float
     intercept_standard_error: float
-    intercept_confidence_interval: Matrix
+    intercept_confidence_interval: Reals
     level: float
     degrees: float
-    covariance: Matrix
+    covariance: Reals
     clients: int
     r_squared: float
     r_squared_standard_error: float
@@ -212,8 +210,8 @@ class Inference:
     total_standard_error: float | None = None
     no_interval: str | None = None
     assumes_even: bool = False
-    bounded: Matrix | None = None
-    left: Matrix | None = None
+    bounded: Reals | None = None
+    left: Reals | None = None
     weak: tuple[dict[str, float], ...] = ()
 
     def __str__(self) -> str:
@@ -241,7 +239,7 @@ class Inference:
         """Everything of the coefficients as plain data for JSON; null where the noise leaves no interval."""
         known, none = math.isfinite(self.intercept_standard_error), [None, None]
 
-        def named(values: Matrix, otherwise: object) -> dict[str, object]:
+        def named(values: Reals, otherwise: object) -> dict[str, object]:
             listed = zip(self.feature_names, values.tolist(), self.identified, strict=True)
             return {name: value if there else otherwise for name, value, there in listed}
 
@@ -287,7 +285,7 @@ class Inference:
         variance, bound = self._variances(np.eye(len(self.covariance)))
         return tuple((np.array(self.identified) & (2 * bound <= variance)[1:]).tolist())
 
-    def _variances(self, contrasts: Matrix) -> tuple[Matrix, Matrix]:
+    def _variances(self, contrasts: Reals) -> tuple[Reals, Reals]:
         """Return the variance of contrasts (m, 1 + d), and the part of it that is a bound."""
         none = np.zeros_like(self.covariance)
         bounded, left = (none if each is None else each for each in (self.bounded, self.left))
@@ -360,8 +358,8 @@ class _Equation:
 
     gram: NoisyGram  # its expectation is the true Gram matrix of (1, z)
     used: list[int]  # positions of the intercept, where there is one, and of the features
-    inverse: Matrix  # (m, m): of the features' part of the Gram matrix
-    contrast: Matrix  # (p + 1,): c at the solution
+    inverse: Reals  # (m, m): of the features' part of the Gram matrix
+    contrast: Reals  # (p + 1,): c at the solution
 
     @classmethod
     def solve(cls, gram: NoisyGram, position: int, *, fit_intercept: bool) -> _Equation:
@@ -438,7 +436,7 @@ def _invertible(gram: NoisyGram, position: int, *, summed: bool, fit_intercept: 
     return debiased if debiased.bias == 0 else None
 
 
-def _of_second_moments(observed: Observed, equation: _Equation) -> tuple[Matrix, float]:
+def _of_second_moments(observed: Observed, equation: _Equation) -> tuple[Reals, float]:
     """Return the covariance of M_u c without sampling, and the residual variance."""
     c, used, matrix = equation.contrast, equation.used, equation.gram.matrix
     variance = float(observed.noise_variance[0])
@@ -452,7 +450,7 @@ def _of_second_moments(observed: Observed, equation: _Equation) -> tuple[Matrix,
     return noise, max(0.0, float(residual))
 
 
-def _of_rows(observed: Observed, rows: Matrix, equation: _Equation) -> tuple[Matrix, float]:
+def _of_rows(observed: Observed, rows: Reals, equation: _Equation) -> tuple[Reals, float]:
     """Do the same for rows a_r = (o_r, S z) + noise; the covariance has what their scatter shows of the sampling."""
     c, used, variance = equation.contrast, equation.used, observed.noise_variance
     mean = float(variance.mean())
@@ -471,7 +469,7 @@ def _of_rows(observed: Observed, rows: Matrix, equation: _Equation) -> tuple[Mat
     return noise, residual
 
 
-def _sampling(observed: Observed, equation: _Equation, residual: float, errors: str) -> Matrix:
+def _sampling(observed: Observed, equation: _Equation, residual: float, errors: str) -> Reals:
     """Return the covariance of the sum of u_i e_i over the clients; under "any", an upper bound of it."""
     used = equation.used
     if errors == "homoscedastic":
@@ -518,7 +516,7 @@ def _in_units(
     observed: Observed,
     position: int,
     equation: _Equation,
-    covariance: Matrix,
+    covariance: Reals,
     explained: tuple[float, float],
     *,
     level: float,
@@ -549,9 +547,9 @@ def _uninformative(observed: Observed, position: int, level: float) -> Inference
 def _inference(
     observed: Observed,
     position: int,
-    estimates: Matrix,
-    deviations: Matrix,
-    reach: Matrix,
+    estimates: Reals,
+    deviations: Reals,
+    reach: Reals,
     *,
     explained: tuple[float, float],
     **facts: Any,

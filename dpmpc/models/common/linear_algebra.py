@@ -19,30 +19,30 @@ import dataclasses
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Reals
 
 
 @dataclasses.dataclass(frozen=True)
 class LinearModel:
     """y = X weights + intercept in normalised units."""
 
-    weights: NDArray[np.float64]
+    weights: Reals
     intercept: float = 0.0
 
-    def predict(self, X: NDArray[np.float64]) -> NDArray[np.float64]:
+    def predict(self, X: Reals) -> Reals:
         """Return X weights + intercept."""
         return X @ self.weights + self.intercept
 
 
-def ridge_cost(model: LinearModel, X: NDArray[np.float64], y: NDArray[np.float64], alpha: float) -> float:
+def ridge_cost(model: LinearModel, X: Reals, y: Reals, alpha: float) -> float:
     """Return ||X w + b - y||^2 + alpha ||w||^2."""
     residual = model.predict(X) - y
     return float(residual @ residual + alpha * model.weights @ model.weights)
 
 
-def solve_ridge(gram: NDArray[np.float64], target: int, alpha: float, *, fit_intercept: bool = True) -> LinearModel:
+def solve_ridge(gram: Reals, target: int, alpha: float, *, fit_intercept: bool = True) -> LinearModel:
     """Minimise the ridge cost from the Gram matrix of (1, z).
 
     Parameters
@@ -68,7 +68,7 @@ def solve_ridge(gram: NDArray[np.float64], target: int, alpha: float, *, fit_int
     return LinearModel(solution[1:], float(solution[0])) if fit_intercept else LinearModel(solution)
 
 
-def exact_gram(Z: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> NDArray[np.float64]:
+def exact_gram(Z: Reals, weights: Reals | None = None) -> Reals:
     """Compute the Gram matrix of (1, z) for normalised rows Z (n, p), weighted or not, float64 (p + 1, p + 1)."""
     if weights is not None:
         extended = np.column_stack([np.ones(len(Z)), Z])
@@ -79,8 +79,6 @@ def exact_gram(Z: NDArray[np.float64], weights: NDArray[np.float64] | None = Non
     gram[1:, 1:] = Z.T @ Z
     return gram
 
-
-Reals = NDArray[np.float64]
 
 EXPONENTS = (0.0, 0.5, 1.0)  # g
 SCALES = np.exp(np.linspace(-16.0, 6.0, 45))  # t, in units of the weights squared
@@ -148,7 +146,7 @@ def _soft_floor(eigenvalues: Reals, deviation: float) -> Reals:
     return np.asarray(eigenvalues + deviation * np.exp(-0.5 * z**2 - 0.5 * math.log(2 * math.pi) - log_ndtr(z)))
 
 
-def top_components(moments: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+def top_components(moments: Reals, count: int) -> Reals:
     """Return eigenvectors of the `count` largest eigenvalues of a symmetric matrix (d, d), one a row, largest first.
 
     A multiple of the identity more or less, such as the bias of noisy rows, does not change them.
@@ -162,7 +160,7 @@ def check_rank(count: int, columns: int) -> None:
     require_whole("n_components", count, 1, columns)
 
 
-def excess_risk(components: NDArray[np.float64], X: NDArray[np.float64]) -> float:
+def excess_risk(components: Reals, X: Reals) -> float:
     """Return psi = (||X - X P P^T||_F^2 - ||X - X_r||_F^2) / n of components P^T (r, d).
 
     Burkhardt et al. 2025, section 6.2.
@@ -174,18 +172,18 @@ def excess_risk(components: NDArray[np.float64], X: NDArray[np.float64]) -> floa
     return float(best - np.einsum("ij,jk,ik->", components, moments, components)) / len(X)
 
 
-def random_excess_risk(count: int, X: NDArray[np.float64]) -> float:
+def random_excess_risk(count: int, X: Reals) -> float:
     """Return the expected psi of `count` uniformly random components, which keep count/d of every direction."""
     spectrum = np.linalg.eigvalsh(X.T @ X)
     return float(spectrum[-count:].sum() - spectrum.sum() * count / len(spectrum)) / len(X)
 
 
 def contrast_variances(
-    contrasts: NDArray[np.float64],
-    covariance: NDArray[np.float64],
-    hidden: NDArray[np.float64],
-    left: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    contrasts: Reals,
+    covariance: Reals,
+    hidden: Reals,
+    left: Reals,
+) -> tuple[Reals, Reals]:
     """Return the variance of each of the contrasts (m, p), and the part of it that is a bound.
 
     Matrices hold the least multiple of left left^T that bounds all contrasts; of a single one less is needed.

@@ -14,10 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc.base.arguments import documented
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema, Table
@@ -169,10 +170,10 @@ class LinearPredictor(RegressorMixin):  # type: ignore[misc]
     `score`, as scikit-learn defines it, is computed from the rows that it is given: on private rows it is not private.
     """
 
-    coef_: NDArray[np.float64]
+    coef_: Reals
     intercept_: float
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Reals:
         """Predict the target, in its units, for rows (m, d) of the features, an array or a data frame."""
         return np.asarray(rows_like_fitted(self, X) @ self.coef_ + self.intercept_)
 

@@ -11,8 +11,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
@@ -65,12 +65,12 @@ class Blocks(GramSource):
         return self._weighted
 
     @property
-    def noise_variance(self) -> NDArray[np.float64]:
+    def noise_variance(self) -> Reals:
         """Variance of the noise in each entry, float64 (1,): that of the release for each block that is added."""
         return np.asarray(len(self.groups) * self.source.noise_variance)
 
     @property
-    def grams(self) -> NDArray[np.float64]:
+    def grams(self) -> Reals:
         """Noisy Gram matrices of (1, z) of each group by itself, float64 (G, q + 1, q + 1), corners as released."""
         places = [self._variable.categories.index(name) for name in self.groups]
         return np.asarray(self._grams[places])
@@ -81,7 +81,7 @@ class Blocks(GramSource):
         matrix[0, 0] = max(float(matrix[0, 0]), 1.0) if self.weighted else float(self.clients)
         return self.noisy(matrix, self.columns)
 
-    def noisy(self, matrix: NDArray[np.float64], columns: tuple[str, ...]) -> NoisyGram:
+    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
         """Say how noisy a part of the Gram matrix is."""
         return NoisyGram.of_sums(matrix, float(self.noise_variance[0]), columns)
 
@@ -96,7 +96,7 @@ class Blocks(GramSource):
             self.gram().matrix, variance, self.schema, self.clients, of, total_variance=self.total_variance
         )
 
-    def sizes(self) -> tuple[NDArray[np.float64], float]:
+    def sizes(self) -> tuple[Reals, float]:
         """Return the noisy number of people of each group, unbiased and so perhaps below 0, and its standard error."""
         return self.grams[:, 0, 0], math.sqrt(float(self.source.noise_variance[0]))
 
@@ -166,7 +166,7 @@ def with_variables(public: Schema, features: Sequence[str] | None) -> list[str] 
     return found
 
 
-def unit_map(public: Schema, position: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def unit_map(public: Schema, position: int) -> tuple[Reals, Reals]:
     """Return the affine map of (intercept, weights), normalised, to (intercept, coefficients) in the columns' units."""
     offset, slope = np.delete(public.offset, position), np.delete(public.slope, position)
     linear = np.diag(public.slope[position] / np.append(1.0, slope))
@@ -174,7 +174,7 @@ def unit_map(public: Schema, position: int) -> tuple[NDArray[np.float64], NDArra
     return linear, np.append(public.offset[position], np.zeros(len(offset)))
 
 
-def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[NDArray[np.float64], float]:
+def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[Reals, float]:
     """Convert a normalised model of one of the columns to coefficients (d,) and intercept in the columns' units."""
     linear, shift = unit_map(schema, target)
     units = linear @ np.array([model.intercept, *model.weights]) + shift

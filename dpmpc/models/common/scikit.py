@@ -18,8 +18,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, PrivacyWarning
 from dpmpc.data import Table
 from dpmpc.data.table import default_names, numeric_vector
@@ -73,7 +73,7 @@ def require_fitted(estimator: Any) -> None:
         check_is_fitted(estimator)
 
 
-def rows_like_fitted(estimator: Any, X: Any) -> NDArray[np.float64]:
+def rows_like_fitted(estimator: Any, X: Any) -> Reals:
     """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order."""
     require_fitted(estimator)
     table = Table.from_any(X)
@@ -81,7 +81,7 @@ def rows_like_fitted(estimator: Any, X: Any) -> NDArray[np.float64]:
     return table.values
 
 
-def target_of(estimator: Any, y: Any, count: int) -> NDArray[np.float64]:
+def target_of(estimator: Any, y: Any, count: int) -> Reals:
     """Return the target (count,) as finite numbers; a column (count, 1) is taken with a warning."""
     if y is None:
         raise InputError(f"y: None given; {type(estimator).__name__} requires y to be passed, but the target y is None")

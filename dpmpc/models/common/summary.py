@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED, InputError
 from dpmpc.models.common.inference import Inference, chi2_tail, f_tail, t_tail
 from dpmpc.release.results import NumberTable
@@ -96,7 +96,7 @@ class Summary:
     target: str
     inference: Inference
     tests: dict[str, GroupTest]
-    fitted: NDArray[np.float64] | None = None
+    fitted: Reals | None = None
     ratio: str | None = None
     said: Sequence[str] = ()
 
@@ -107,7 +107,7 @@ class Summary:
         found: Inference,
         groups: Mapping[str, Sequence[str]] | None = None,
         *,
-        fitted: NDArray[np.float64] | None = None,
+        fitted: Reals | None = None,
         ratio: str | None = None,
         said: Sequence[str] = (),
     ) -> Summary:
@@ -136,7 +136,7 @@ class Summary:
         return self.inference.no_interval or UNIDENTIFIED
 
     @property
-    def statistics(self) -> NDArray[np.float64]:
+    def statistics(self) -> Reals:
         """Coefficients over their standard errors, the intercept first: z, or t with finite degrees of freedom."""
         found = self.inference
         errors = np.array([found.intercept_standard_error, *found.standard_errors])
@@ -144,7 +144,7 @@ class Summary:
             return np.asarray(np.array([found.intercept, *found.coef]) / errors)
 
     @property
-    def p_values(self) -> NDArray[np.float64]:
+    def p_values(self) -> Reals:
         """Two-sided p-values, the intercept first; NaN of what is not identified, bounds of what no float tells."""
         found = self.inference
         known = np.isfinite([found.intercept_standard_error, *found.standard_errors])
@@ -152,7 +152,7 @@ class Summary:
         return np.asarray(np.where(known, p, np.nan))
 
     @property
-    def adjusted(self) -> NDArray[np.float64]:
+    def adjusted(self) -> Reals:
         """P-values of the features' coefficients after Holm: what is below .05 is so jointly with probability .95."""
         p = self.p_values[1:]
         order = np.argsort(p)[: np.count_nonzero(np.isfinite(p))]  # NaN comes last
@@ -306,7 +306,7 @@ def _checked(groups: Mapping[str, Sequence[str]], features: tuple[str, ...]) -> 
     return {name: tuple(group) for name, group in groups.items()}
 
 
-def ratio_of(coefficients: NDArray[np.float64]) -> NDArray[np.float64]:
+def ratio_of(coefficients: Reals) -> Reals:
     """Return exp(coefficient); infinite where that is too large for a number."""
     with np.errstate(over="ignore"):
         return np.asarray(np.exp(coefficients))

@@ -10,11 +10,12 @@ import dataclasses
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from dpmpc.base.arguments import documented
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
 from dpmpc.models.common.linear_algebra import excess_risk, random_excess_risk
@@ -106,11 +107,11 @@ class LowRankApproximation(
         """Return the public matrix, with the default number of rows that suits a low-rank approximation."""
         return {**super().task_choices(public), "purpose": "low-rank"}
 
-    def transform(self, X: ArrayLike) -> NDArray[np.float64]:
+    def transform(self, X: ArrayLike) -> Reals:
         """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
         return np.asarray((self.normalised(rows_like_fitted(self, X)) - self._origin()) @ self.components_.T)
 
-    def inverse_transform(self, T: ArrayLike) -> NDArray[np.float64]:
+    def inverse_transform(self, T: ArrayLike) -> Reals:
         """Return the rows (m, d), in the columns' units, that have the coordinates (m, r)."""
         check_is_fitted(self)
         coordinates = np.asarray(T, dtype=np.float64)
@@ -136,12 +137,12 @@ class LowRankApproximation(
         Z = self.normalised(X)
         return random_excess_risk(len(self.components_), Z - Z.mean(axis=0) if self.center else Z)
 
-    def _origin(self) -> NDArray[np.float64]:
+    def _origin(self) -> Reals:
         """Return what directions go through, in normalised units; noise may have moved a mean out of its bounds."""
         public = self.release_.schema
         return np.asarray((self.origin_ - public.offset) / public.slope)
 
-    def normalised(self, X: ArrayLike) -> NDArray[np.float64]:
+    def normalised(self, X: ArrayLike) -> Reals:
         """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""
         return self.release_.schema.normalise(np.asarray(X, dtype=np.float64))
 

@@ -12,9 +12,10 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import documented
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.data_checks import check_table
@@ -166,7 +167,7 @@ class GroupedRidgeRegression(GroupedRidgeFit, EstimatorByGroup):
         """Return the estimator of one group, or of everybody, which predicts too."""
         return RidgeRegression(self.alpha)
 
-    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> Reals:
         """Predict the target by each row's own group; NaN, with a warning, where that has no model.
 
         Parameters

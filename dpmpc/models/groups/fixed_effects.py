@@ -19,15 +19,13 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema
 from dpmpc.models.common.inference import Inference, normal_quantile, stands_out
 from dpmpc.models.common.release_parts import Blocks, chosen_columns, column_index
 from dpmpc.release.release import NoisyGram, Release
-
-Reals = NDArray[np.float64]
 
 
 def fixed_effects(

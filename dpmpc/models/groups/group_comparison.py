@@ -25,9 +25,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data.data_checks import require_column
 from dpmpc.models.common.inference import stands_out, t_quantile, t_tail
@@ -38,7 +38,6 @@ from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import PlotData
 
-Reals = NDArray[np.float64]
 _DOUBTFUL = 1e-3  # a p-value of a difference before the treatment that chance hardly explains
 
 

@@ -17,8 +17,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED
 from dpmpc.models.common.inference import Inference, chi2_tail, normal_quantile, t_quantile
 from dpmpc.models.common.summary import p_text
@@ -48,7 +48,7 @@ class Difference:
     p_value: float
 
     @classmethod
-    def of(cls, estimates: NDArray[np.float64], errors: NDArray[np.float64]) -> Difference:
+    def of(cls, estimates: Reals, errors: Reals) -> Difference:
         """Test estimates of independent errors; noise and people of two blocks are independent."""
         weights = 1 / errors**2
         statistic = float(weights @ (estimates - weights @ estimates / weights.sum()) ** 2)
@@ -86,10 +86,10 @@ class RandomEffects:
     standard_error: float
     confidence_interval: tuple[float, float]
     prediction_interval: tuple[float, float]
-    shrunken: NDArray[np.float64]
+    shrunken: Reals
 
     @classmethod
-    def of(cls, estimates: NDArray[np.float64], errors: NDArray[np.float64], level: float) -> RandomEffects:
+    def of(cls, estimates: Reals, errors: Reals, level: float) -> RandomEffects:
         """Fit three estimates or more of independent errors."""
         (between, plausible), groups = _between(estimates, errors**2), len(estimates)
         weights = 1 / (errors**2 + between)
@@ -119,13 +119,13 @@ class RandomEffects:
         }
 
 
-def _between(estimates: NDArray[np.float64], variances: NDArray[np.float64]) -> tuple[float, float]:
+def _between(estimates: Reals, variances: Reals) -> tuple[float, float]:
     """Return the tau^2 >= 0 of the largest restricted likelihood, which may have several peaks, and a plausible one.
 
     That is the largest whose likelihood is at least exp(-1/2) of the largest, one standard error up of a normal law.
     """
 
-    def loss(between: NDArray[np.float64]) -> NDArray[np.float64]:
+    def loss(between: Reals) -> Reals:
         total = variances + between[:, None]
         weights = 1 / total
         means = weights @ estimates / weights.sum(axis=1)
@@ -171,7 +171,7 @@ class GroupedSummary:
     target: str
     by: str
     groups: Sequence[str]
-    sizes: NDArray[np.float64]
+    sizes: Reals
     size_error: float
     found: Mapping[str, Inference]
     left_out: Mapping[str, str]

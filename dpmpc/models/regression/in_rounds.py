@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Column, Schema
 from dpmpc.models.common.inference import Inference
@@ -44,7 +45,6 @@ from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import Effects, PlotData
 
-Reals = NDArray[np.float64]
 _MOST_LOG = 700.0  # the exponential of more is too large for a number
 
 

@@ -16,6 +16,7 @@ from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
 
 from dpmpc.base.arguments import documented
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Column
 from dpmpc.data.data_checks import check_table
@@ -25,8 +26,6 @@ from dpmpc.models.common.scikit import remember_features, rows_like_fitted
 from dpmpc.models.regression.in_rounds import FitInRounds, LogisticFit, PoissonFit
 from dpmpc.models.rounds.models import PoissonModel
 from dpmpc.privacy.specification import describe
-
-Reals = NDArray[np.float64]
 
 
 @documented(describe)

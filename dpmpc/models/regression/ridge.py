@@ -16,9 +16,10 @@ from numbers import Real
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import require_choice, require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Column
 from dpmpc.models.common.inference import Inference, Observed, infer
@@ -41,8 +42,6 @@ from dpmpc.release.release import GramRelease, GramSource, NoisyGram, Release, S
 from dpmpc.release.results import Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import Effects, PlotData
-
-Matrix = NDArray[np.float64]
 
 _CANDIDATES = np.concatenate([[0.0], np.geomspace(1e-5, 1e2, 57)])  # in units of the features' mean squared norm
 
@@ -169,7 +168,7 @@ class RidgeFit:
         only: Release | GramRelease = self.releases_[0]
         return only
 
-    def warn_of_probabilities(self, target: NDArray[np.float64]) -> None:
+    def warn_of_probabilities(self, target: Reals) -> None:
         """Warn of a 0/1 target at hand, unless the release has shown it and `fit_release` has said so.
 
         Parameters
@@ -333,9 +332,7 @@ class RidgeFit:
         """Return phi of the predictor that ignores the features and knows the target's mean."""
         return self.compare(self._rows(X, y)).trivial_factor
 
-    def compare(
-        self, rows: NDArray[np.float64], model: LinearModel | None = None, weights: NDArray[np.float64] | None = None
-    ) -> Comparison:
+    def compare(self, rows: Reals, model: LinearModel | None = None, weights: Reals | None = None) -> Comparison:
         """Compare this fit with the best and the trivial one on rows at hand; not private.
 
         Parameters
@@ -357,7 +354,7 @@ class RidgeFit:
 
         counts = np.ones(len(rows)) if weights is None else weights
 
-        def blocks() -> Iterator[tuple[NDArray[np.float64], NDArray[np.float64]]]:
+        def blocks() -> Iterator[tuple[Reals, Reals]]:
             for first in range(0, len(rows), _BLOCK):
                 block = slice(first, first + _BLOCK)
                 yield self.selected_.schema.normalise(rows[block], first=first), counts[block]
@@ -383,7 +380,7 @@ class RidgeFit:
             return 0.0
         return _USUAL_ALPHA if self.alpha is None else float(self.alpha)
 
-    def in_units(self, model: LinearModel) -> tuple[NDArray[np.float64], float]:
+    def in_units(self, model: LinearModel) -> tuple[Reals, float]:
         """Convert a normalised model to coefficients (d,) and intercept in the columns' units."""
         return in_units(model, self.selected_.schema, self.selected_.columns.index(self.target_))
 
@@ -448,7 +445,7 @@ class RidgeFit:
             warnings.warn(text, UtilityWarning, stacklevel=3)
         return self
 
-    def _rows(self, X: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    def _rows(self, X: ArrayLike, y: ArrayLike) -> Reals:
         """Join features and target in the order of `selected_`."""
         target = self.selected_.columns.index(self.target_)
         return np.insert(np.asarray(X, dtype=np.float64), target, np.asarray(y, dtype=np.float64), axis=1)

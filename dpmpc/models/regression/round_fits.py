@@ -13,8 +13,8 @@ import math
 import warnings
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UtilityWarning
 from dpmpc.data import Schema
 from dpmpc.models.common.inference import Inference, normal_quantile
@@ -22,8 +22,6 @@ from dpmpc.models.rounds.fit import RoundsFit
 from dpmpc.models.rounds.last_round import Estimate
 from dpmpc.privacy import Guarantee
 from dpmpc.release.release import Release
-
-Reals = NDArray[np.float64]
 
 _LOADS = 0.3  # of the largest loading of a weak direction: a column that is named
 _STANDS_OUT = 4.0  # so many standard deviations of the noise a column's mean square has to vary

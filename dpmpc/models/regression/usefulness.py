@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED
 from dpmpc.data import Codebook
 from dpmpc.models.common.inference import Inference
@@ -150,7 +150,7 @@ def _weak_promise(epsilon: float) -> list[str]:
     ]
 
 
-def linear_probability_of(values: NDArray[np.float64], target: str) -> list[str]:
+def linear_probability_of(values: Reals, target: str) -> list[str]:
     """Return the same notice from a target at hand; for whoever has the rows, as it is not private."""
     if not np.isin(values, (0.0, 1.0)).all():
         return []

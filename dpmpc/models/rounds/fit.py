@@ -17,8 +17,8 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.models.common.releases import Releases, why_one_release
 from dpmpc.models.rounds.last_round import Estimate, last_rounds
@@ -28,8 +28,6 @@ from dpmpc.models.rounds.steering import Steering, likeliest
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.specification import ReleaseSpec, Sketch
 from dpmpc.release.release import GramSource, Release
-
-Reals = NDArray[np.float64]
 
 AUTO = "auto"
 MOST_ROUNDS = 64

@@ -29,6 +29,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.scores import Scores
 from dpmpc.models.common.linear_algebra import contrast_variances
@@ -36,8 +37,6 @@ from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.models import RoundModel
 from dpmpc.models.rounds.start import scales
 from dpmpc.release.release import Release
-
-Reals = NDArray[np.float64]
 
 # Deviations of its noise that a direction's curvature has, and half a norm of the noise, above which the iteration of
 # `_estimate` ends. No interval is shown that rests on an assumption of how long coefficients are: no release can tell

@@ -7,12 +7,10 @@ import math
 from typing import ClassVar, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.linear.contributions.scores import Identity, Link, Logistic, Poisson
 from dpmpc.models.rounds.start import Whitened
-
-Reals = NDArray[np.float64]
 
 _LEAST_CHANCE, _LEAST_COUNT = 0.02, 0.05  # of a mean: below, steering would start far out
 _STEEPEST = 8.0  # mean counts: rows of a larger one, of which there are few, count as this in the curvature

@@ -16,9 +16,9 @@ from collections.abc import Sequence
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction, require_positive, require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
@@ -33,8 +33,6 @@ from dpmpc.privacy.specification import MODELS_IN_ROUNDS, ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning.prediction import Population
 from dpmpc.release.release import Release
-
-Reals = NDArray[np.float64]
 
 COMPARED = (4, 8, 32)  # numbers of rounds that a plan tells of
 _MOST_EFFECT = 4.0

@@ -16,15 +16,13 @@ import math
 
 import numpy as np
 from numpy.polynomial.hermite_e import hermegauss
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.scores import sigmoid
 from dpmpc.privacy.gaussian import last
 from dpmpc.release.release import GramSource
-
-Reals = NDArray[np.float64]
 
 GAUSS_NODES, _RAW = hermegauss(60)
 GAUSS_WEIGHTS = _RAW / _RAW.sum()  # E f(N) = sum of weights times f(nodes), N standard normal

@@ -21,13 +21,11 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.models.rounds.models import Response
 from dpmpc.release.release import GramSource, Release
-
-Reals = NDArray[np.float64]
 
 _NORMAL = NormalDist()
 _MEDIAN = _NORMAL.inv_cdf(0.75)  # of |N(0, 1)|

@@ -16,11 +16,12 @@ from typing import ClassVar, Self
 import numpy as np
 
 from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.models.common.inference import chi2_tail, normal_quantile, stands_out
 from dpmpc.models.common.scikit import OfRelease
 from dpmpc.models.survival.kaplan_meier_fit import NARROWER, too_wide
-from dpmpc.models.survival.survival_cells import FIRST, LAST, Members, Reals, SurvivalCells, require_patterns
+from dpmpc.models.survival.survival_cells import FIRST, LAST, Members, SurvivalCells, require_patterns
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.plot_data import Effects, PlotData

@@ -16,23 +16,14 @@ from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_finite, require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.models.common.inference import chi2_tail, normal_quantile
 from dpmpc.models.common.scikit import OfRelease
 from dpmpc.models.common.summary import p_text
-from dpmpc.models.survival.survival_cells import (
-    FIRST,
-    HALFWAY,
-    LARGE_MOVE,
-    LAST,
-    Members,
-    Reals,
-    SurvivalCells,
-    require_until,
-)
+from dpmpc.models.survival.survival_cells import FIRST, HALFWAY, LARGE_MOVE, LAST, Members, SurvivalCells, require_until
 from dpmpc.models.tables.quantiles import Interval, _rising
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
@@ -525,7 +516,7 @@ class KaplanMeierFit(OfRelease):
             for row in zip(*columns, strict=True)
         ]
 
-    def _by_time(self, title: str, parts: dict[str, list[NDArray[np.float64]]]) -> NumberTable:
+    def _by_time(self, title: str, parts: dict[str, list[Reals]]) -> NumberTable:
         times = self.cells_.times
         columns = {}
         for name, (values,) in parts.items():

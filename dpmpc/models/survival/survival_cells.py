@@ -22,6 +22,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_finite
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.table import Cells
@@ -31,7 +32,6 @@ from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.models.tables.quantiles import Distribution
 from dpmpc.release.release import Release
 
-Reals = NDArray[np.float64]
 Members = NDArray[np.bool_]
 FIRST, HALFWAY, LAST = 1.0, 0.5, 0.0  # part of a cell that those who left within it were not at risk in
 _EDGE = 1e-9  # of the range of times: the width of the cells of those who leave where another one ends

@@ -14,13 +14,11 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.cells import BITS, CellCounts, CellGrid, strategy_matrix
 from dpmpc.release.release import Release
-
-Reals = NDArray[np.float64]
 
 
 @functools.lru_cache(maxsize=64)

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.linear.contributions.scores import sigmoid
@@ -32,7 +33,7 @@ def predict_coded(
     *,
     model: str = "ridge",
     most: float = math.inf,
-) -> NDArray[np.float64]:
+) -> Reals:
     """Predict from the coefficients of a model: a mean, a probability or an expected count."""
     for name in coefficients:
         if name not in public.names:
@@ -49,7 +50,7 @@ def predict_coded(
 
 def predict_by_group(
     public: Schema, by: str, models: Mapping[str, tuple[Mapping[str, float], float]], X: Any
-) -> tuple[NDArray[np.float64], list[str]]:
+) -> tuple[Reals, list[str]]:
     """Predict from the linear model of each row's own group."""
     book = codebook_of(public)
     variable = book.variable(by)
@@ -66,6 +67,6 @@ def predict_by_group(
     return found, groups
 
 
-def _places(shown: NDArray[np.float64]) -> NDArray[np.intp]:
+def _places(shown: Reals) -> NDArray[np.intp]:
     """Return the position of each row's value among the categories, from the indicators of all but the first."""
     return np.where(shown.max(axis=1) > 0, 1 + shown.argmax(axis=1), 0)

@@ -14,9 +14,9 @@ from collections.abc import Mapping
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.models.common.inference import stands_out
 from dpmpc.models.common.summary import p_text
 from dpmpc.models.tables.independence import Departure, Independence
@@ -28,7 +28,6 @@ from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none, number_text
 from dpmpc.release.results.plot_data import PlotData
 
-Reals = NDArray[np.float64]
 _FEWEST = 1.0  # expected people in a cell of a table that is tested
 _FEWEST_ODDS = 5.0  # of one whose odds ratio is told
 

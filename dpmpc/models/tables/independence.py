@@ -26,12 +26,10 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.models.common.inference import chi2_tail, stands_out
 from dpmpc.models.tables.cell_estimates import CellEstimates
-
-Reals = NDArray[np.float64]
 
 
 @dataclasses.dataclass(frozen=True)

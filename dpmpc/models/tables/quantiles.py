@@ -18,12 +18,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.data.variables import Variable
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.release.results import NumberTable
 
-Reals = NDArray[np.float64]
 _LOG_TAIL = -math.log(1e-14)  # of what is left out of a binomial law on either side
 _DRAWS, _SEED = 1000, 20_240_229  # of the widest deviation; the seed only makes a reading repeatable
 

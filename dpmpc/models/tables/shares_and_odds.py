@@ -13,12 +13,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.tables.quantiles import Interval
-
-Reals = NDArray[np.float64]
 
 
 def share_interval(part: float, size: float, noise: Reals, level: float) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.files import whole
 from dpmpc.base.untrusted import harmless
@@ -38,7 +39,6 @@ from dpmpc.models.tables.table_one_fit import TableOneFit
 from dpmpc.release.release import Release
 from dpmpc.release.results.number_tables import SPREADSHEET_FORMULA
 
-Reals = NDArray[np.float64]
 SUFFIX = ".synthetic.csv"
 MOST_ROWS = 1_000_000
 _SURE = 0.05  # of all edges together: two columns that are independent are joined in one of twenty releases

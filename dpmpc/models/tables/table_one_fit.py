@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts
@@ -328,7 +329,7 @@ class TableOneFit(OfRelease):
             raise InputError(f"group: {group!r} given, one of {', '.join(self.groups_) or 'none'} expected")
         return np.array([group in (None, one) for one in self.groups_ or (None,)], np.bool_)
 
-    def _within(self, name: str, group: str | None) -> NDArray[np.float64]:
+    def _within(self, name: str, group: str | None) -> Reals:
         """Return the gradient (G, C) of the number of people in a group, by the grid of a variable."""
         grid, variable = self._variable(name)
         found = np.zeros(self.estimates_.counts[grid].shape)

@@ -16,8 +16,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.schemas import largest_squared_norm
@@ -28,8 +28,6 @@ from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.models.common.release_parts import Blocks, is_grouped
 from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.release.release import GramSource, Release
-
-Reals = NDArray[np.float64]
 
 
 class TwoWayCounts(NamedTuple):

@@ -19,9 +19,9 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_finite, require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.models.common.inference import Inference, Observed, infer
 from dpmpc.models.common.linear_algebra import solve_ridge
@@ -124,7 +124,7 @@ class MixingFit(abc.ABC):
             raise InputError(f"release: {given} given, {expected} expected by {self.name}")
 
     @abc.abstractmethod
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
+    def hessian(self, release: MixedRelease) -> Reals:
         """Return the second moments of all columns, divided by n, as this regression reads them from a release."""
 
 
@@ -133,7 +133,7 @@ class BGMFit(MixingFit):
 
     name = "BGM"
 
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
+    def hessian(self, release: MixedRelease) -> Reals:
         """Return (1/n) (D^bgm)^T D^bgm."""
         return release.moments()
 
@@ -143,7 +143,7 @@ class DGMFit(MixingFit):
 
     name = "DGM"
 
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
+    def hessian(self, release: MixedRelease) -> Reals:
         """Return (1/n) (D^dgm)^T D^dgm - 4 d_max sigma^2 I (Algorithm 1, step 3 of training)."""
         return release.moments() - release.task.noise_variance * np.eye(len(release.columns))
 
@@ -153,7 +153,7 @@ class RMGMFit(MixingFit):
 
     name, mixes = "RMGM", True
 
-    def hessian(self, release: MixedRelease) -> NDArray[np.float64]:
+    def hessian(self, release: MixedRelease) -> Reals:
         """Return (1/n) (D^rmgm)^T D^rmgm; the noise's share vanishes as k/n does."""
         return release.moments()
 

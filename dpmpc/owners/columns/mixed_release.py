@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import BatchMismatch, InputError
 from dpmpc.base.storage.files import whole
 from dpmpc.owners.columns.mixing_guarantee import MixingGuarantee
@@ -80,11 +81,11 @@ class MixedRelease:
         return self.task.columns
 
     @property
-    def rows(self) -> NDArray[np.float64]:
+    def rows(self) -> Reals:
         """D^j + R^j or B D^j/sqrt(k) + R^j of all parties, float64, columns mapped to [-1, 1]."""
         return np.asarray(self.sums * self.task.unit, np.float64)
 
-    def moments(self) -> NDArray[np.float64]:
+    def moments(self) -> Reals:
         """Return (D^pub)^T D^pub / n, float64 (d + 1, d + 1); the noise's share of it is not taken off."""
         rows = self.rows
         return np.asarray(rows.T @ rows / self.task.subjects)

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream, require_secret
 from dpmpc.linear.sketching import BernoulliMixing
@@ -83,7 +84,7 @@ class DataOwner:
         if not task.simulation:
             require_secret(self.stream, "DataOwner")
 
-    def release(self, rows: NDArray[np.float64], *, threads: int = 1) -> NDArray[Any]:
+    def release(self, rows: Reals, *, threads: int = 1) -> NDArray[Any]:
         """Return what this party publishes: sqrt(k) 2^f times B D^j/sqrt(k) + R^j, or 2^f times D^j + R^j.
 
         Parameters

@@ -26,8 +26,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Label, Stream
 from dpmpc.base.storage.database import Store
@@ -62,7 +62,7 @@ class ReleaseRecord(Store):
             "you prepare anew",
         )
 
-    def own_release(self, toss: bytes, shape: tuple[int, int]) -> NDArray[np.int64] | None:
+    def own_release(self, toss: bytes, shape: tuple[int, int]) -> Integers | None:
         """Return the release that this folder has made, or None while it has made none."""
         made_under = self._kept.get(_TOSS)
         if made_under is None:
@@ -74,7 +74,7 @@ class ReleaseRecord(Store):
             )
         return self._kept.words(_RELEASE, shape).view(np.int64)
 
-    def keep(self, toss: bytes, own: NDArray[np.int64]) -> NDArray[np.int64]:
+    def keep(self, toss: bytes, own: Integers) -> Integers:
         """Store the release durably, before it is sent to anybody; return it."""
         if self._kept.get(_TOSS) is not None:
             raise InputError(f"folder: {self._folder.name!r} given, which holds a release, an unused one expected")

@@ -8,9 +8,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.sketching.public_matrix import MOST_ROWS
 
@@ -66,7 +67,7 @@ def expected_error(
     second_moment: float = SECOND_MOMENT,
     signal: float = EXPLAINED,
     residual: float = (1 - EXPLAINED) * SECOND_MOMENT,
-) -> NDArray[np.float64]:
+) -> Reals:
     """Return E ||w - w*||^2 of RMGM for k rows, infinite up to k = d + 1 (docs/mathematics.md, section 8.3).
 
     Uncorrelated features of second moment h make every row of the release nearly Gaussian, with second moment

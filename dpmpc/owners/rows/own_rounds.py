@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions.contribution import Contribution
@@ -41,13 +41,13 @@ class OwnRound:
         The source of noise and shares.
     """
 
-    def __init__(self, plan: OwnersPlan, number: int, rows: NDArray[np.float64], stream: Stream):
+    def __init__(self, plan: OwnersPlan, number: int, rows: Reals, stream: Stream):
         expected = (plan.rows[number], len(plan.schema))
         if rows.shape != expected:
             raise InputError(f"rows: shape {rows.shape} given, {expected} expected of owner {number} by the plan")
         self._rows, self._stream = rows, stream
 
-    def shares(self, task: Task, *, threads: int = 1) -> NDArray[np.uint64]:
+    def shares(self, task: Task, *, threads: int = 1) -> Words:
         """Return the shares (M, width) of the noisy sum over the own rows: fresh ones, with fresh noise.
 
         Raises

@@ -11,9 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.table_files import read_cells, read_table
@@ -45,7 +44,7 @@ def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
     return OwnersPlan.from_dict(arguments.get("plan", {}))
 
 
-def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> NDArray[np.float64]:
+def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> Reals:
     """Return the rows of an owner: the columns and the number that the plan expects."""
     table = read_rows(source.data, plan.schema, plan.target)
     if len(table) != plan.rows[number]:

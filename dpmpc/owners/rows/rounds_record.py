@@ -25,9 +25,8 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.base.storage import canonical
@@ -113,11 +112,11 @@ class RoundsRecord(Store):
         if not _entered(ledger, what):
             ledger.spend(task.guarantee, what)  # nothing is written: before any owner has entered the round
 
-    def shares(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
+    def shares(self, number: int, shape: tuple[int, ...]) -> Words | None:
         """Return the shares of the own noisy sum of a round, or None while there are none."""
         return None if self._kept.get(_shares(number)) is None else self._kept.words(_shares(number), shape)
 
-    def keep_shares(self, number: int, task: Task, shares: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def keep_shares(self, number: int, task: Task, shares: Words) -> Words:
         """Enter a round in the ledger, then store its shares durably, before they are sent to anybody.
 
         If the ledger's limit would be exceeded nothing is stored.
@@ -143,11 +142,11 @@ class RoundsRecord(Store):
         where = f"plan {self._plan[:16]}, folder {self._mark[:16]}"
         return f"data owners, {where}, round {number}, task {task.digest.hex()[:16]}"
 
-    def opened(self, number: int, shape: tuple[int, ...]) -> NDArray[np.uint64] | None:
+    def opened(self, number: int, shape: tuple[int, ...]) -> Words | None:
         """Return the own share of the sum of all, or None while it is not known."""
         return None if self._kept.get(_sum(number)) is None else self._kept.words(_sum(number), shape)
 
-    def keep_opened(self, number: int, share: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    def keep_opened(self, number: int, share: Words) -> Words:
         """Store the own share of the sum of all durably, before anybody is told of it; the first one counts."""
         return self._kept.words(_sum(number), share.shape, lambda: share)
 

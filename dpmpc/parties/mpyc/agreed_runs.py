@@ -13,8 +13,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from mpyc.runtime import mpc
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import InputError
 from dpmpc.linear.sharing.batch import Share
 from dpmpc.parties.mpyc.closed_tasks import OpenedProducts
@@ -27,7 +27,6 @@ from dpmpc.release.release import RELEASE_FILE, GramRelease, Release
 from dpmpc.release.results import Result
 from dpmpc.release.server import noise_stream, require_own_noise, server_noise
 
-Rows = NDArray[np.float64]
 Opened = TypeVar("Opened", Release, GramRelease, OpenedProducts)
 
 
@@ -51,11 +50,11 @@ class AgreedRun:
 
     task: Task
     analyst: int | None
-    rows: Rows | None = None
+    rows: Reals | None = None
     share: Share | None = None
     threads: int = 1
 
-    def server_noise(self) -> NDArray[np.uint64]:
+    def server_noise(self) -> Words:
         """Draw the noise (k, width) that this server adds, as ring elements; an analyst draws none."""
         if not is_server():
             return np.zeros((self.task.sketch.rows, self.task.width), np.uint64)
@@ -77,7 +76,7 @@ class AgreedRun:
 
     async def released(
         self,
-        opened: NDArray[np.int64] | None,
+        opened: Integers | None,
         of: Callable[..., Opened] = Release,  # type: ignore[assignment]
     ) -> Opened | None:
         """Keep what this party has opened; return it as a release, or None at a party that has opened nothing.

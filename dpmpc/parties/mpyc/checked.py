@@ -35,11 +35,11 @@ from typing import Any
 
 import numpy as np
 from mpyc.runtime import mpc
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import InconsistentShares
 from dpmpc.base.randomness import Label, Stream, derive
-from dpmpc.linear.encoding.ring import Words, ring_named
+from dpmpc.linear.encoding.ring import ring_named
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.parties.mpyc import agreeing
 from dpmpc.parties.mpyc.costs import costs
@@ -111,7 +111,7 @@ def _times(matrix: Words, vector: Words) -> Words:
     return total
 
 
-async def _opened(share: Words, what: str) -> NDArray[np.uint64]:
+async def _opened(share: Words, what: str) -> Words:
     """Show this server's share to all others; return the secret if all shares lie on one polynomial."""
     costs.round("multiply")
     sent = await exchange(np.ascontiguousarray(share).tobytes())

@@ -14,8 +14,8 @@ from collections.abc import Callable
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Integers, Words
 from dpmpc.base.errors import InputError, OverflowRisk
 from dpmpc.linear.contributions import Rows
 from dpmpc.linear.contributions.powers_and_items import ItemSketch
@@ -38,7 +38,7 @@ class OpenedProducts:
     """
 
     task: Task
-    values: NDArray[np.int64]
+    values: Integers
 
     @property
     def guarantee(self) -> Guarantee:
@@ -121,7 +121,7 @@ def bits_of_products(task: Task) -> int:
     return (2 * int(largest * (1 + 1e-9) + 1) ** 2 + 1).bit_length()
 
 
-def public_ones(task: Task) -> NDArray[np.uint64]:
+def public_ones(task: Task) -> Words:
     """Return the unscaled S 1 as field elements (k, 1)."""
     ones = np.rint(task.sketch.column_sums() / task.sketch.scale).astype(np.int64)
     return task.encoding.ring.embed(ones[:, None])

@@ -18,11 +18,12 @@ import numpy as np
 from mpyc.runtime import mpc
 
 from dpmpc import __version__
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.files import write_private
 from dpmpc.data import Schema
 from dpmpc.parties.mpyc import agreeing
-from dpmpc.parties.mpyc.agreed_runs import AgreedRun, Plan, Rows, require_no_proofs
+from dpmpc.parties.mpyc.agreed_runs import AgreedRun, Plan, require_no_proofs
 from dpmpc.parties.mpyc.costs import PartyCost, costs
 from dpmpc.parties.mpyc.mpyc_links import MpycLinks
 from dpmpc.parties.mpyc.share_folders import ShareFolder, read_task
@@ -139,7 +140,7 @@ class PlayedPlan(MpycPlan):
         self,
         args: argparse.Namespace,
         schema: Schema,
-        generated: Callable[[int], Rows],
+        generated: Callable[[int], Reals],
         designed: Callable[..., Task],
         **choices: Any,
     ):
@@ -199,7 +200,7 @@ class HeldPlan(MpycPlan):
 def plan_on_mpyc(
     args: argparse.Namespace,
     schema: Schema | None,
-    generated: Callable[[int], Rows] | None,
+    generated: Callable[[int], Reals] | None,
     designed: Callable[..., Task] | None,
     **choices: Any,
 ) -> Plan:
@@ -236,10 +237,10 @@ def specification(args: argparse.Namespace, schema: Schema, **choices: Any) -> R
     )
 
 
-def uniform_rows(schema: Schema) -> Callable[[int], Rows]:
+def uniform_rows(schema: Schema) -> Callable[[int], Reals]:
     """Return what generates rows that are uniform within their bounds, the same at every party."""
 
-    def generated(clients: int) -> Rows:
+    def generated(clients: int) -> Reals:
         uniform = np.random.default_rng(0).uniform(-1, 1, (clients, len(schema)))
         return schema.offset + schema.slope * uniform
 

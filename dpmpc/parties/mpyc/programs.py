@@ -31,9 +31,10 @@ from typing import Any
 
 from mpyc.runtime import mpc
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
-from dpmpc.parties.mpyc.agreed_runs import LinkedPlan, Plan, Rows
+from dpmpc.parties.mpyc.agreed_runs import LinkedPlan, Plan
 from dpmpc.parties.mpyc.secret_arrays import SHARINGS
 from dpmpc.privacy.task import Task
 
@@ -93,7 +94,7 @@ def options(doc: str, **defaults: Any) -> argparse.Namespace:
 def planned(
     args: argparse.Namespace,
     schema: Schema | None = None,
-    generated: Callable[[int], Rows] | None = None,
+    generated: Callable[[int], Reals] | None = None,
     designed: Callable[..., Task] | None = None,
     **choices: Any,
 ) -> Plan:

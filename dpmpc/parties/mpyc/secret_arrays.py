@@ -33,11 +33,11 @@ from typing import Any, ClassVar, cast
 
 import numpy as np
 from mpyc.runtime import mpc
-from numpy.typing import NDArray
 
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import BatchMismatch, InputError, MalformedFrame
 from dpmpc.base.randomness import KEY_BYTES
-from dpmpc.linear.encoding.ring import Ring, Words, ring_named
+from dpmpc.linear.encoding.ring import Ring, ring_named
 from dpmpc.linear.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.linear.sharing.batch import ArrayShare, SeededShare, Share, open_share
 from dpmpc.linear.sketching import PublicMatrix
@@ -289,7 +289,7 @@ def _additive(ring: Ring) -> Any:
             return cls(_loaded(source, shape, ring) if is_server() else None, shape)
 
         @classmethod
-        def summed(cls, words: NDArray[np.uint64]) -> Any:
+        def summed(cls, words: Words) -> Any:
             """Return the array that all parties' words add up to. They are opened only in a sum with a dealt array."""
             array = cls(words if is_server() else None, words.shape)
             array.dealt = False
@@ -391,7 +391,7 @@ def _shamir() -> Any:
                 return cls(share.rows(0, shape[0]))
 
         @classmethod
-        def summed(cls, words: NDArray[np.uint64]) -> Any:
+        def summed(cls, words: Words) -> Any:
             """Return the array that all parties' words add up to: each deals its own among all."""
             first, *others = mpc.input(cls(words))
             return sum(others, start=first)

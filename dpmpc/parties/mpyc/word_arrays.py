@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-Words = NDArray[np.uint64]
+from dpmpc.base.arrays import Words
 
 JOINING = frozenset({np.concatenate, np.vstack, np.hstack, np.stack})
 """Functions of NumPy that put arrays together and change no element."""

@@ -32,9 +32,9 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base import errors
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import BatchMismatch, DpmpcError, InconsistentShares, MalformedFrame, ProtocolFailure
 from dpmpc.base.randomness import Label, Stream
 from dpmpc.base.untrusted import ReadError, printable, read_json
@@ -43,7 +43,6 @@ from dpmpc.parties.network.frames import ContentType, Kind, malformed_frame
 from dpmpc.parties.network.party import Party
 
 Result = TypeVar("Result")
-Words = NDArray[np.uint64]
 
 NONCE_BYTES = DIGEST_BYTES = COIN_BYTES = 32
 WORDS_IN_A_FRAME = 1 << 20

@@ -29,9 +29,9 @@ import math
 import struct
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bytes, require_whole
+from dpmpc.base.arrays import Words
 from dpmpc.base.errors import BatchMismatch, InputError, MalformedFrame, PartyImpersonated, ProtocolFailure
 
 MAGIC = b"dpmpcfrm"
@@ -43,7 +43,7 @@ WORD = np.dtype("<u8")
 _HEADER = struct.Struct(f"<8sBBBBI{TASK_BYTES}sQ")
 _PICKLES = tuple(bytes((0x80, protocol)) for protocol in range(2, 6))
 
-Content = NDArray[np.uint64] | bytes | None
+Content = Words | bytes | None
 
 
 class Kind(enum.IntEnum):
@@ -119,7 +119,7 @@ class Frame:
         return (len(self.content),) if isinstance(self.content, bytes) else self.content.shape
 
     @property
-    def words(self) -> NDArray[np.uint64]:
+    def words(self) -> Words:
         """The content of a frame that carries an array."""
         assert isinstance(self.content, np.ndarray), "the receiver asked for another type of content"
         return self.content

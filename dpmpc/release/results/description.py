@@ -19,13 +19,11 @@ import math
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema
 from dpmpc.release.results.number_tables import NumberTable, number_text
-
-Matrix = NDArray[np.float64]
 
 #: What the standard errors are about: the population that the clients were drawn from, or these clients.
 OF = ("population", "sample")
@@ -56,12 +54,12 @@ class Description:
 
     names: tuple[str, ...]
     clients: int
-    means: Matrix
-    mean_errors: Matrix
-    deviations: Matrix
-    deviation_errors: Matrix
-    correlations: Matrix
-    correlation_errors: Matrix
+    means: Reals
+    mean_errors: Reals
+    deviations: Reals
+    deviation_errors: Reals
+    correlations: Reals
+    correlation_errors: Reals
     of: str
     total: float | None = None
     total_error: float | None = None
@@ -134,7 +132,7 @@ class Description:
 
 
 def describe_moments(
-    gram: Matrix, noise_variance: float, public: Schema, clients: int, of: str, *, total_variance: float = 0.0
+    gram: Reals, noise_variance: float, public: Schema, clients: int, of: str, *, total_variance: float = 0.0
 ) -> Description:
     """Describe the columns of a noisy Gram matrix.
 
@@ -192,7 +190,7 @@ def describe_moments(
     )
 
 
-def _noise_of_correlations(R: Matrix, m: Matrix, a: Matrix, corner: float) -> Matrix:
+def _noise_of_correlations(R: Reals, m: Reals, a: Reals, corner: float) -> Reals:
     """Return the variance of r_jk due to the noise, in units of v; `corner` is that of N_00, 0 or 1.
 
     dr = dq_jk / s_j s_k - (m_k / s_j s_k - r m_j / a_j) dm_j - (m_j / s_j s_k - r m_k / a_k) dm_k

@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data.schemas import clip_ball
@@ -21,7 +22,7 @@ from dpmpc.data.table import check_finite, numeric_matrix
 from dpmpc.linear.noise.floating import Gaussian
 
 
-def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float | None = None) -> NDArray[np.float64]:
+def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float | None = None) -> Reals:
     """Put X (n, d) and, where there is one, y (n,) side by side and clip the rows to the ball."""
     rows = numeric_matrix("X", X).astype(np.float64)
     if y is not None:
@@ -36,9 +37,7 @@ def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float |
     return rows if radius is None else clip_ball(rows, radius)
 
 
-def symmetric_noise(
-    size: int, sigma: float, stream: Stream, *, off_diagonal: float | None = None
-) -> NDArray[np.float64]:
+def symmetric_noise(size: int, sigma: float, stream: Stream, *, off_diagonal: float | None = None) -> Reals:
     """Draw a symmetric Gaussian matrix of standard deviation sigma on the diagonal.
 
     Off the diagonal it is sigma/sqrt(2) unless given: then the L2 norm that the noise hides is the Frobenius norm.

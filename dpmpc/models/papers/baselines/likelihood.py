@@ -8,12 +8,10 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_choice
+from dpmpc.base.arrays import Reals
 from dpmpc.linear.contributions.scores import sigmoid
-
-Reals = NDArray[np.float64]
 
 FAMILIES = ("logistic", "poisson")
 _STEPS, _HALVINGS, _CLOSE = 100, 30, 1e-10

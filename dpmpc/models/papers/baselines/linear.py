@@ -12,10 +12,11 @@ import math
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc.base.arguments import documented, require_finite
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Table
 from dpmpc.data.schemas import largest_squared_norm
@@ -30,14 +31,12 @@ ADASSP_SENSITIVITY = 4 / math.sqrt(3)  # of the three releases together, replace
 ADASSP_FAILURE = 0.05  # rho: the probability that the noise of X^T X exceeds the penalty (Wang 2018, Algorithm 2)
 
 
-def optimal_ridge(
-    X: NDArray[np.float64], y: NDArray[np.float64], alpha: float, *, fit_intercept: bool = True
-) -> LinearModel:
+def optimal_ridge(X: Reals, y: Reals, alpha: float, *, fit_intercept: bool = True) -> LinearModel:
     """Fit a ridge regression without any privacy: the optimum that phi divides by."""
     return solve_ridge(exact_gram(np.column_stack([X, y])), X.shape[1], alpha, fit_intercept=fit_intercept)
 
 
-def trivial_predictor(features: int, y: NDArray[np.float64], *, fit_intercept: bool = True) -> LinearModel:
+def trivial_predictor(features: int, y: Reals, *, fit_intercept: bool = True) -> LinearModel:
     """Return w = 0, with the target's true mean as intercept where there is one: what a release has to beat."""
     return LinearModel(np.zeros(features), float(np.mean(y)) if fit_intercept else 0.0)
 
@@ -95,13 +94,13 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         remember_features(self, X)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Reals:
         """Predict the normalised target of normalised rows (m, d)."""
         rows = rows_like_fitted(self, X)
         return self.model_.predict(rows)
 
     @abc.abstractmethod
-    def _fit(self, Z: NDArray[np.float64], mu: float, stream: Stream) -> LinearModel:
+    def _fit(self, Z: Reals, mu: float, stream: Stream) -> LinearModel:
         """Fit rows (n, p) whose last column is the target, with one mu-GDP release."""
 
 
@@ -120,7 +119,7 @@ class SSP(PrivateRidge):
         The parameters of `PrivateRidge`.
     """
 
-    def _fit(self, Z: NDArray[np.float64], mu: float, stream: Stream) -> LinearModel:
+    def _fit(self, Z: Reals, mu: float, stream: Stream) -> LinearModel:
         columns = Z.shape[1]
         self.sensitivity_ = moment_sensitivity(largest_squared_norm(columns, self.radius) + self.fit_intercept)
         self.sigma_ = self.sensitivity_ / mu
@@ -154,7 +153,7 @@ class AdaSSP(PrivateRidge):
         The penalty used.
     """
 
-    def _fit(self, Z: NDArray[np.float64], mu: float, stream: Stream) -> LinearModel:
+    def _fit(self, Z: Reals, mu: float, stream: Stream) -> LinearModel:
         columns = Z.shape[1]
         first = 0 if self.fit_intercept else 1
         squared_B = largest_squared_norm(columns - 1, self.radius) + self.fit_intercept

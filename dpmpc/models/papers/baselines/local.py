@@ -9,9 +9,10 @@ import math
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import documented
+from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Table
 from dpmpc.data.schemas import largest_squared_norm
@@ -74,7 +75,7 @@ class LocalGaussian(PrivateRidge):
         remember_features(self, X)
         return self
 
-    def _fit(self, Z: NDArray[np.float64], mu: float, stream: Stream) -> LinearModel:
+    def _fit(self, Z: Reals, mu: float, stream: Stream) -> LinearModel:
         n, columns = Z.shape
         names = tuple(str(column) for column in range(columns))
         noisy = self._randomize(Z, mu, stream)
@@ -83,7 +84,7 @@ class LocalGaussian(PrivateRidge):
         self.debiased_ = usable is not gram
         return solve_ridge(usable.matrix, columns - 1, self.alpha, fit_intercept=self.fit_intercept)
 
-    def _randomize(self, rows: NDArray[np.float64], mu: float, stream: Stream) -> NDArray[np.float64]:
+    def _randomize(self, rows: Reals, mu: float, stream: Stream) -> Reals:
         """Return the noisy rows (n, p) that the clients send."""
         self.sensitivity_ = 2 * math.sqrt(largest_squared_norm(rows.shape[1], self.radius))
         self.sigma_ = self.sensitivity_ / mu

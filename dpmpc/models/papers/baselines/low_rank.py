@@ -12,10 +12,11 @@ import math
 from typing import Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
 from dpmpc.base.arguments import documented
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import GuaranteeError
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Table
@@ -74,7 +75,7 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
         return self
 
     @abc.abstractmethod
-    def _moments(self, rows: NDArray[np.float64], mu: float, stream: Stream) -> NDArray[np.float64]:
+    def _moments(self, rows: Reals, mu: float, stream: Stream) -> Reals:
         """Release the second moments (d, d), up to a factor, with one mu-GDP mechanism."""
 
 
@@ -93,7 +94,7 @@ class AnalyzeGauss(PrivateComponents):
         The parameters of `PrivateComponents`.
     """
 
-    def _moments(self, rows: NDArray[np.float64], mu: float, stream: Stream) -> NDArray[np.float64]:
+    def _moments(self, rows: Reals, mu: float, stream: Stream) -> Reals:
         columns = rows.shape[1]
         self.sensitivity_ = moment_sensitivity(largest_squared_norm(columns, self.radius))
         self.sigma_ = self.sensitivity_ / mu
@@ -120,7 +121,7 @@ class ModSulq(PrivateComponents):
         Upper bound, by the tight curve, on what the printed noise costs at `delta`.
     """
 
-    def _moments(self, rows: NDArray[np.float64], mu: float, stream: Stream) -> NDArray[np.float64]:
+    def _moments(self, rows: Reals, mu: float, stream: Stream) -> Reals:
         n, d = rows.shape
         self.sigma_ = modsulq_beta(n, d, self.epsilon, self.delta)
         # The upper triangle's norm is at most the Frobenius norm.

@@ -17,8 +17,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from dpmpc.base.arrays import Reals
 from dpmpc.models.papers.coinpress import steps
-from dpmpc.models.papers.coinpress.steps import Reals, center_from, covariance_round, mean_round, moments_from
+from dpmpc.models.papers.coinpress.steps import center_from, covariance_round, mean_round, moments_from
 from dpmpc.models.papers.coinpress.summation import Summation
 
 PRINTED_SHARES = 0.1, 0.45  # of rho, for ||beta||^2 and for the mean of z: Algorithm 3, line 2, without its third

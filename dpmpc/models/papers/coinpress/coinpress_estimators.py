@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc.base.arguments import documented, require_choice, require_fraction, require_positive
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Table
 from dpmpc.data.schemas import Bounds, schema
@@ -152,7 +153,7 @@ class PrivateMean(CoinPress):
             )
         return self._keep(total, table, X)
 
-    def _ball(self, names: Sequence[str]) -> tuple[NDArray[np.float64], float]:
+    def _ball(self, names: Sequence[str]) -> tuple[Reals, float]:
         """Return centre and radius of the ball that is said to hold the mean."""
         if self.bounds is not None:
             if self.center is not None or self.radius is not None:
@@ -278,7 +279,7 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
         self._keep(total, table, X)
         return self
 
-    def predict(self, X: ArrayLike) -> NDArray[np.float64]:
+    def predict(self, X: ArrayLike) -> Reals:
         """Predict the labels of rows (m, d)."""
         return np.asarray(rows_like_fitted(self, X) @ self.coef_)
 
@@ -302,7 +303,7 @@ def _or_default(name: str, value: float | None, default: float) -> float:
     return default if value is None else require_positive(name, value, LARGEST)
 
 
-def _center(center: Any, columns: int) -> NDArray[np.float64]:
+def _center(center: Any, columns: int) -> Reals:
     values = np.array(center, dtype=np.float64)
     if values.shape == ():
         values = np.full(columns, values)

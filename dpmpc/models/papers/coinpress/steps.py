@@ -17,14 +17,12 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Column, Schema
 from dpmpc.linear.contributions import Rows
 from dpmpc.linear.contributions.contribution import Contribution, WhitenedProducts
-
-Reals = NDArray[np.float64]
 
 MEAN_FAILURE = 0.01  # beta of a mean step
 COVARIANCE_FAILURE = 0.1  # beta of a covariance step

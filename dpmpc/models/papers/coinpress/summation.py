@@ -19,12 +19,13 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import stream_for
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.linear.noise import DiscreteGaussian
 from dpmpc.linear.sketching.sparse import Sum
-from dpmpc.models.papers.coinpress.steps import Averaged, Reals, Round
+from dpmpc.models.papers.coinpress.steps import Averaged, Round
 from dpmpc.privacy import Guarantee, ZCDPBudget
 from dpmpc.privacy.calibration import Calibration
 from dpmpc.privacy.composition import epsilon_of_rho, rho_of_sum

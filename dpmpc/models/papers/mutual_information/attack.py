@@ -9,18 +9,17 @@ y in place of x_2, released without noise, does the same to a single column.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import beta
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.models.papers.mutual_information.information import binary_entropy
 
-Matrix = NDArray[np.float64]
 _FAILURE = 1e-3  # of the confidence bound
 _ROUNDING = 1e-18  # of a squared difference that is 0 without rounding, beside the squared lengths
 
 
-def copied_columns(n: int, entry: float, generator: np.random.Generator) -> tuple[Matrix, Matrix]:
+def copied_columns(n: int, entry: float, generator: np.random.Generator) -> tuple[Reals, Reals]:
     """Return the counterexample: X (n, 2) uniform on [-1, 1], columns equal but for X_11 = entry and X_12 = 1; and y.
 
     y (n,) is their half sum plus N(0, 1/4).
@@ -31,7 +30,7 @@ def copied_columns(n: int, entry: float, generator: np.random.Generator) -> tupl
     return X, X.mean(axis=1) + 0.5 * generator.standard_normal(n)
 
 
-def guess_entry(first: Matrix, second: Matrix, variance: float) -> float:
+def guess_entry(first: Reals, second: Reals, variance: float) -> float:
     """Guess X_11 in {-1, 1} from two released columns that the likelihood-ratio test compares.
 
     Parameters

@@ -33,11 +33,11 @@ import math
 from typing import ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import qr, solve_triangular
 from scipy.optimize import brentq
 
 from dpmpc.base.arguments import require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
 from dpmpc.privacy.gaussian import last
@@ -183,10 +183,8 @@ CALIBRATIONS = ("sound", "paper")
 _WORST_CONDITION = 1e7
 _LEAST_REMAINDER = 1e-6
 
-Matrix = NDArray[np.float64]
 
-
-def smallest_spread(X: Matrix) -> float:
+def smallest_spread(X: Reals) -> float:
     """Return f^2 = min_j [sum_i X_ij^2 - max_i X_ij^2], samples i, features j (section II swaps the indices)."""
     squares = np.square(X)
     return float((squares.sum(axis=0) - squares.max(axis=0)).min())
@@ -207,7 +205,7 @@ def paper_variance(rows: int, leakage_bits: float, spread: float = 0.0) -> float
     return max(0.0, require_whole("rows", rows, 1) * additive_variance(leakage_bits) - spread)
 
 
-def hidden_variance(X: Matrix, y: Matrix, variance: float) -> float:
+def hidden_variance(X: Reals, y: Reals, variance: float) -> float:
     """Return v of the module's docstring, or less where rounding could overstate it.
 
     With M = [X, y] and G = M^T M + diag(sigma^2, .., sigma^2, 0) the bracket is 1/[(G - m_i m_i^T)^-1]_jj, and
@@ -248,7 +246,7 @@ def hidden_variance(X: Matrix, y: Matrix, variance: float) -> float:
     return max(variance, float(hidden[:d].min()))
 
 
-def leak_bound(X: Matrix, y: Matrix, rows: int, variance: float) -> float:
+def leak_bound(X: Reals, y: Reals, rows: int, variance: float) -> float:
     """Return 1/2 log2(1 + n'/v): the most bits that the release can tell about one entry of these data; maybe infinite.
 
     Not private: it depends on the data.
@@ -257,7 +255,7 @@ def leak_bound(X: Matrix, y: Matrix, rows: int, variance: float) -> float:
     return bits(require_whole("rows", rows, 1) / hidden) if hidden > 0 else float("inf")
 
 
-def sound_variance(X: Matrix, y: Matrix, rows: int, leakage_bits: float) -> float:
+def sound_variance(X: Reals, y: Reals, rows: int, leakage_bits: float) -> float:
     """Return the smallest sigma^2 for which `leak_bound` of these data is at most `leakage_bits`.
 
     v - sigma^2 grows with sigma^2, so that v meets n'/(2^(2 epsilon) - 1) once, at the latest at that sigma^2.

@@ -14,10 +14,11 @@ import math
 from typing import Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc.base.arguments import documented, require_choice, require_finite, require_whole
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.randomness import SEED_BYTES, Stream, stream_for
 from dpmpc.data import Table
@@ -35,8 +36,6 @@ from dpmpc.models.papers.mutual_information.information import (
     smallest_spread,
     sound_variance,
 )
-
-Matrix = NDArray[np.float64]
 
 
 class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
@@ -80,13 +79,13 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         remember_features(self, X)
         return self
 
-    def predict(self, X: ArrayLike) -> Matrix:
+    def predict(self, X: ArrayLike) -> Reals:
         """Predict the targets of rows (m, d), in the units of X that `fit` has seen."""
         rows = rows_like_fitted(self, X)
         return self._schema.normalise(rows) @ self.coef_
 
     @abc.abstractmethod
-    def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
+    def _release(self, X: Reals, y: Reals, stream: Stream) -> tuple[Reals, Reals]:
         """Return what is released of normalised rows; set `sigma_` and `guarantee_`."""
 
 
@@ -113,7 +112,7 @@ class AdditiveNoise(NoisyRegression):
         self.bounds = bounds
         self.simulation_seed = simulation_seed
 
-    def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
+    def _release(self, X: Reals, y: Reals, stream: Stream) -> tuple[Reals, Reals]:
         self.sigma_ = math.sqrt(additive_variance(self.leakage_bits))
         self.guarantee_ = MutualInformationGuarantee(
             self.leakage_bits,
@@ -172,7 +171,7 @@ class RandomProjection(NoisyRegression):
         self.bounds = bounds
         self.simulation_seed = simulation_seed
 
-    def _release(self, X: Matrix, y: Matrix, stream: Stream) -> tuple[Matrix, Matrix]:
+    def _release(self, X: Reals, y: Reals, stream: Stream) -> tuple[Reals, Reals]:
         if require_whole("rows", self.rows, 1) < X.shape[1]:
             raise InputError(f"rows: {self.rows} given, at least {X.shape[1]} expected: one for each column of X")
         floor = self._checked_floor()
@@ -192,7 +191,7 @@ class RandomProjection(NoisyRegression):
             return "data"
         return require_finite("floor", self.floor, 0)
 
-    def _variance(self, X: Matrix, y: Matrix, floor: float | Literal["data"]) -> float:
+    def _variance(self, X: Reals, y: Reals, floor: float | Literal["data"]) -> float:
         """Return sigma^2; refuse data that do not meet the public floor."""
         sound = self.calibration == "sound"
         if floor == "data":

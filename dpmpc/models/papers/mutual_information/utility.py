@@ -9,22 +9,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_finite, require_positive
+from dpmpc.base.arrays import Reals
 from dpmpc.models.papers.mutual_information.information import additive_variance
 
-Matrix = NDArray[np.float64]
 
-
-def relative_error(X: Matrix, y: Matrix, coef: Matrix) -> float:
+def relative_error(X: Reals, y: Reals, coef: Reals) -> float:
     """Return eta, ||X theta - y||^2 over its minimum (Equation 5); infinite if only the minimum is 0."""
     least = _squared_residual(X, y, _optimum(X, y))
     given = _squared_residual(X, y, coef)
     return given / least if least > 0 else (1.0 if given == 0 else math.inf)
 
 
-def additive_error_bound(X: Matrix, y: Matrix, leakage_bits: float, delta: float) -> float:
+def additive_error_bound(X: Reals, y: Reals, leakage_bits: float, delta: float) -> float:
     """Return the error bound of Theorem 1 (Equation 11), which fails with the probability of `additive_failure`.
 
     eta_AN <= (1 + kappa (Delta + delta)/(1 - kappa (Delta + delta)) (kappa + r(y)))^2, with
@@ -53,14 +51,14 @@ def additive_error_bound(X: Matrix, y: Matrix, leakage_bits: float, delta: float
     return float((1 + lost / (1 - lost) * (sizes[0] / sizes[-1] + _fitted_ratio(X, y))) ** 2)
 
 
-def additive_failure(X: Matrix, leakage_bits: float, delta: float) -> float:
+def additive_failure(X: Reals, leakage_bits: float, delta: float) -> float:
     """Return the probability that Theorem 1 fails: 2 exp(-sigma_max(X)^2 delta^2/(2 sigma_AN^2)), at most 1."""
     largest = float(np.linalg.norm(X, 2))
     delta = require_positive("delta", delta)
     return min(1.0, 2 * math.exp(-((largest * delta) ** 2) / (2 * additive_variance(leakage_bits))))
 
 
-def projection_error_bound(X: Matrix, y: Matrix, variance: float, delta: float) -> float:
+def projection_error_bound(X: Reals, y: Reals, variance: float, delta: float) -> float:
     """Return the error bound of Theorem 2 (Equation 15): eta_RP <= (1 + delta)^2 (1 + l_1) (1 + l_2)^2.
 
     l_1 = sigma^2 (max_i s_i/(s_i^2 + sigma^2))^2 r(y)^2 and l_2 = sigma^2/(s_min^2 + sigma^2) r(y), s_i the singular
@@ -86,15 +84,15 @@ def projection_error_bound(X: Matrix, y: Matrix, variance: float, delta: float) 
     return float((1 + require_positive("delta", delta)) ** 2 * (1 + first) * (1 + second) ** 2)
 
 
-def _optimum(X: Matrix, y: Matrix) -> Matrix:
+def _optimum(X: Reals, y: Reals) -> Reals:
     return np.asarray(np.linalg.lstsq(X, y, rcond=None)[0])
 
 
-def _squared_residual(X: Matrix, y: Matrix, coef: Matrix) -> float:
+def _squared_residual(X: Reals, y: Reals, coef: Reals) -> float:
     return float(np.square(X @ coef - y).sum())
 
 
-def _fitted_ratio(X: Matrix, y: Matrix) -> float:
+def _fitted_ratio(X: Reals, y: Reals) -> float:
     """Return r(y) = ||X theta*|| / ||X theta* - y|| (Equation 7)."""
     coef = _optimum(X, y)
     residual = math.sqrt(_squared_residual(X, y, coef))
