@@ -17,8 +17,10 @@ from dpmpc.base import errors
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
+from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.papers import baselines, coinpress, mutual_information
 from dpmpc.owners import columns as data_release
+from dpmpc.privacy.specification import flat_choices
 from support.certified_releases import certify
 from support.lints import check_each
 
@@ -213,6 +215,9 @@ def test_a_specification_is_designed_and_simulated_by_public_names():
     assert release.guarantee.epsilon <= 1.0
 
 
+CHOICES = flat_choices()
+
+
 def estimators():
     """Every estimator that a room exports, and those of the package itself."""
     for room in (dpmpc, baselines, coinpress, data_release, mutual_information):
@@ -230,6 +235,20 @@ def check_documented_parameters(kind):
     assert set(documented) == set(inspect.signature(kind).parameters)
     assert "Those of" not in kind.__doc__
     assert "**options" not in kind.__doc__
+
+
+def check_described_choices(kind):
+    """The words for a choice are those of the specification, where the class does not narrow it down."""
+    text = " ".join(inspect.getdoc(kind).split())
+    options = {name: ", ".join(f'"{one}"' for one in meta.extra["options"]) for name, (_, meta, _) in CHOICES.items()}
+    there = [name for name in CHOICES if options[name] and f"{name} : {{{options[name]}}}" in text]
+    assert [name for name in there if CHOICES[name][1].description not in text] == []
+    assert there or "PrivateEstimator" not in {base.__name__ for base in kind.__mro__}
+
+
+def test_estimators_describe_the_choices_of_a_release_as_it_does():
+    private = [kind for kind in estimators() if issubclass(kind, PrivateEstimator)]
+    check_each(check_described_choices, private, name=lambda kind: f"{kind.__module__}.{kind.__name__}")
 
 
 def test_every_estimator_documents_every_parameter_of_its_own():

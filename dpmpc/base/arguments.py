@@ -6,11 +6,9 @@ argument, the value that was given and what was expected. A bool is never taken 
 
 from __future__ import annotations
 
-import inspect
 import math
 import operator
-import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection
 from fractions import Fraction
 from numbers import Rational, Real
 from typing import Any, TypeVar
@@ -143,40 +141,3 @@ def choice(text: str, *options: str, symbol: str | None = None, command: bool = 
         Whether it is an option of the command.
     """
     return msgspec.Meta(description=text, extra={"options": options, "symbol": symbol, "command": command})
-
-
-def documented(describe: Callable[[Sequence[str]], str] = lambda names: "") -> Callable[[type[T]], type[T]]:
-    """Return a decorator that completes the docstring of a class: every parameter, also inherited ones, in order.
-
-    A parameter is described by the class itself, by a class that it is inherited from, or by `describe`. An entry
-    ``**options`` in the docstring stands for what is filled in.
-
-    Parameters
-    ----------
-    describe : callable
-        ``describe(names)`` returns the entries of choices that no docstring has, as a numpydoc section lists them.
-    """
-
-    def complete(kind: type[T]) -> type[T]:
-        if kind.__doc__ is None:  # python -OO
-            return kind
-        entries: dict[str, str] = {}
-        for base in reversed(kind.__mro__):
-            for entry in _entries(inspect.cleandoc(base.__dict__.get("__doc__") or "")):
-                entries |= dict.fromkeys(entry.partition(" : ")[0].split(", "), entry)
-        names = [name for name in inspect.signature(kind).parameters if name != "self"]
-        texts = [entries.get(name) or describe([name]) for name in names]
-        text = inspect.cleandoc(kind.__doc__)
-        own = "\n".join(_entries(text))
-        kind.__doc__ = text.replace(own, "\n".join(dict.fromkeys(filter(None, texts))), 1)
-        return kind
-
-    return complete
-
-
-def _entries(text: str) -> list[str]:
-    """Return the entries of the section on parameters of a docstring, each with its lines."""
-    section = re.search(r"^Parameters\n-+\n(.*?)(?=^\S[^\n]*\n-+$|\Z)", text, re.DOTALL | re.MULTILINE)
-    if section is None:
-        return []
-    return re.findall(r"^\S.*?(?=\n\S|\Z)", section[1].rstrip(), re.DOTALL | re.MULTILINE)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -15,8 +14,6 @@ def face(room: str, sources: Mapping[str, Sequence[str]]) -> tuple[Callable[[str
     def get(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {room!r} has no attribute {name!r}")
-        found = getattr(importlib.import_module(modules[name]), name)
-        setattr(sys.modules[room], name, found)  # asked for once
-        return found
+        return getattr(importlib.import_module(modules[name]), name)
 
     return get, lambda: sorted(modules)

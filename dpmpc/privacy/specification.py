@@ -4,16 +4,15 @@ A `ReleaseSpec` is made of small frozen values: how much may be spent (`Budget`)
 how noise is made and split (`Mechanism`), and the public matrix (`Sketch`). `ReleaseSpec.of` takes the same choices as
 flat keywords, which is how estimators and the command say them.
 
-This module is the one source of what each choice is called, what it means and what it may be: the docstrings of the
-estimators and the options of the command are drawn from it.
+This module is the one source of what each choice is called, what it means and what it may be: the options of the
+command are drawn from it, and a test compares the docstrings of the estimators with it.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
 
@@ -376,23 +375,3 @@ def choices_of(*parts: type[msgspec.Struct]) -> Mapping[str, Described]:
 def taken(part: type[Part], values: dict[str, Any]) -> Part:
     """Make a struct from those of the values that are its fields, and take them out of the mapping."""
     return part(**{name: values.pop(name) for name in part.__struct_fields__ if name in values})
-
-
-def describe(names: Sequence[str] | None = None) -> str:
-    """Return the parameters of the choices as a numpydoc section would list them, one source for all docstrings."""
-    lines = []
-    for name, (kind, meta, default) in flat_choices().items():
-        if names is not None and name not in names:
-            continue
-        options = (meta.extra or {})["options"]
-        shown = "{" + ", ".join(f'"{option}"' for option in options) + "}" if options else _type_name(kind)
-        optional = ", optional" if default is None else ""
-        lines += [
-            f"{name} : {shown}{optional}",
-            *textwrap.wrap(meta.description or "", 116, initial_indent="    ", subsequent_indent="    "),
-        ]
-    return "\n".join(lines)
-
-
-def _type_name(kind: Any) -> str:
-    return " or ".join(one.__name__ for one in (get_args(kind) or (kind,)) if one is not type(None))

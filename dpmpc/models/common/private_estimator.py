@@ -17,24 +17,23 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema, Table
 from dpmpc.data.data_checks import check_table, warn_of_bounds
 from dpmpc.data.schemas import Bounds, schema
+from dpmpc.models.common.private_fits import PrivateFits
 from dpmpc.models.common.releases import Ask, Releases
-from dpmpc.models.common.scikit import rows_like_fitted, target_of, warn_in_selection
-from dpmpc.privacy.specification import Mechanism, ReleaseSpec, TrustModel, describe
+from dpmpc.models.common.scikit import rows_like_fitted, target_of
+from dpmpc.privacy.specification import Mechanism, ReleaseSpec, TrustModel
 from dpmpc.release import simulation
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
+class PrivateEstimator(PrivateFits):
     """Base of the estimators that read a release, or make one from data at hand.
 
     Parameters
@@ -45,6 +44,26 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
         (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
         and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
@@ -114,7 +133,7 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
 
     def _asked(self, table: Table, public: Schema, given: Bounds = None) -> tuple[ReleaseSpec, Ask]:
         """Return what is released, and what makes a release of a task: clients who own the table's rows."""
-        warn_in_selection()
+        self._warn_if_copied()
         table.require_public_count()
         warn_of_bounds(public, table.values, given, stacklevel=4)
         spec = self.specification(public, len(table))
@@ -122,15 +141,51 @@ class PrivateEstimator(BaseEstimator):  # type: ignore[misc]
         return spec, lambda task: simulation.run(task, table.values, stream=stream, threads=self.threads)
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateLinearModel(PrivateEstimator):
     """Base of the estimators that read the Gram matrix of a release of rows or second moments.
 
     Parameters
     ----------
-    **options
-        The parameters of `PrivateEstimator`.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
+        What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' is 'sum'
+        while a client sends at most 8192 words, then 'osnap'.
+    rows : int, optional
+        Rows k of the sketch; by default what suits the purpose.
+    sparsity : int, optional
+        Rows s of the sketch that each client hits, with 'osnap'; 4 by default.
+    radius : float, optional
+        Clip rows, scaled by their bounds, to this L2 norm; no such limit by default.
 
     Examples
     --------

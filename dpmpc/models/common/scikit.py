@@ -5,33 +5,20 @@ errors name column and row.
 
 Not promised: that scores on private rows are private. They are computed from the rows themselves; a search or a
 cross-validation reports them, and spends the whole budget of every fit on people who are in several fits. `fit` warns
-when scikit-learn's model selection calls it. What costs nothing is to fit one release in several ways (`fit_release`).
+at a copy that scikit-learn has made. What costs nothing is to fit one release in several ways (`fit_release`).
 """
 
 from __future__ import annotations
 
-import inspect
-import warnings
-import weakref
 from collections.abc import Sequence
-from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dpmpc.base.arrays import Reals
-from dpmpc.base.errors import InputError, PrivacyWarning
+from dpmpc.base.errors import InputError
 from dpmpc.data import Table
 from dpmpc.data.table import default_names, numeric_vector
-
-_SELECTION = "sklearn.model_selection."
-_LIBRARY = ("sklearn.", "joblib.")
-_WARNING = (
-    "this estimator is fitted by a search or a cross-validation. Every fit is a release that spends its own budget on "
-    "the rows that it is given, and scores on rows of the data are not private. Choose parameters on public or "
-    "synthetic data, or from one release: fit_release() costs nothing, and alpha='auto' chooses a penalty"
-)
-_warned: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def name_features(estimator: Any, names: Sequence[str]) -> None:
@@ -94,41 +81,6 @@ def target_of(estimator: Any, y: Any, count: int) -> Reals:
     if vector.shape != (count,):
         raise InputError(f"y: shape {vector.shape} given, ({count},) expected: one value for each row of X")
     return numeric_vector("y", vector)
-
-
-def warn_in_selection() -> None:
-    """Warn if scikit-learn's model selection is among the callers: once for each search, at the line that began it.
-
-    A search is known by the `Parallel` that its fits run in. Other processes have none to show: they warn at each fit.
-    """
-    callers = _callers()
-    inside = [depth for depth, frame in enumerate(callers) if _module(frame).startswith(_SELECTION)]
-    if not inside:
-        return
-    runs = [callers[depth].f_locals.get("parallel") for depth in reversed(inside)]
-    search = next((run for run in runs if run is not None), None)
-    if search is not None:
-        if search in _warned:
-            return
-        _warned.add(search)
-    outside = inside[-1] + 1
-    while outside < len(callers) and _module(callers[outside]).startswith(_LIBRARY):
-        outside += 1
-    warnings.warn(_WARNING, PrivacyWarning, stacklevel=outside + 2)
-
-
-def _callers() -> list[FrameType]:
-    """Yield the frames of the stack from the caller's caller on, so that the caller keeps no cycle of references."""
-    frame = inspect.currentframe()
-    frame = frame and frame.f_back
-    frames = []
-    while frame and (frame := frame.f_back):
-        frames.append(frame)
-    return frames
-
-
-def _module(frame: FrameType) -> str:
-    return str(frame.f_globals.get("__name__", ""))
 
 
 def _validate(estimator: Any, X: Any, *, reset: bool) -> None:

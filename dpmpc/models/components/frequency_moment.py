@@ -13,21 +13,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.utils import Tags
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.components.components_and_moments import MomentFit
-from dpmpc.privacy.specification import describe
 from dpmpc.release.planning.designing import public_seed
 
 DEFAULT_ROWS = 256
 FRACTIONAL_BITS = 24  # n rounding errors of 2^-25 stay below the noise for n up to 10^8
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class FrequencyMoment(MomentFit, PrivateEstimator):
     """Differentially private moments of what the clients hold, each one number or one item.
@@ -41,14 +38,42 @@ class FrequencyMoment(MomentFit, PrivateEstimator):
     ----------
     order : int
         k, from 1 to 32; 2 for items.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
     of : {"values", "items"}
         "values": sum_i x_i^k over the clients' numbers. "items": F_2 = sum_v f_v^2, where f_v clients hold the whole
         number v; the bounds are the first and the last item, and need to be given.
     rows : int, optional
         Rows of the items' sketch, which are the words that a client sends: 256 by default. More rows estimate better
         until noise rules.
-    **options
-        The parameters of `PrivateEstimator`.
 
     Attributes
     ----------

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
@@ -22,10 +21,8 @@ from dpmpc.models.common.linear_algebra import excess_risk, random_excess_risk
 from dpmpc.models.common.private_estimator import PrivateLinearModel
 from dpmpc.models.common.scikit import remember_features, rows_like_fitted
 from dpmpc.models.components.components_and_moments import LowRankFit
-from dpmpc.privacy.specification import describe
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class LowRankApproximation(
     LowRankFit,
@@ -52,8 +49,45 @@ class LowRankApproximation(
         Whether directions go through the mean, as in principal component analysis: the released sums hold it, so that
         one release serves both. Where the mean is far from the middle of the bounds, the first direction without
         centring is little else than the direction of the mean.
-    **options
-        The parameters of `PrivateLinearModel`.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
+        What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' is 'sum'
+        while a client sends at most 8192 words, then 'osnap'.
+    rows : int, optional
+        Rows k of the sketch; by default what suits the purpose.
+    sparsity : int, optional
+        Rows s of the sketch that each client hits, with 'osnap'; 4 by default.
+    radius : float, optional
+        Clip rows, scaled by their bounds, to this L2 norm; no such limit by default.
 
     Attributes
     ----------

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema, Table
@@ -26,11 +25,9 @@ from dpmpc.models.common.scikit import remember_features, rows_like_fitted, targ
 from dpmpc.models.groups.group_comparison import GroupComparisonFit
 from dpmpc.models.groups.grouped_fit import GroupedRidgeFit
 from dpmpc.models.regression.ridge_regression import RidgeRegression
-from dpmpc.privacy.specification import describe
 from dpmpc.release.release import Release
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class EstimatorByGroup(PrivateEstimator):
     """Base of the estimators that read second moments by group.
@@ -43,10 +40,38 @@ class EstimatorByGroup(PrivateEstimator):
     ----------
     values : sequence of str
         What the groups are called, 2 to 50; public, and not read off the data.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
     by : str
         What the values are values of.
-    **options
-        The parameters of `PrivateEstimator`.
     """
 
     values: Sequence[str] = ()
@@ -81,7 +106,6 @@ class EstimatorByGroup(PrivateEstimator):
         return Variable(self.by, values=tuple(str(value) for value in self.values))
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class GroupedRidgeRegression(GroupedRidgeFit, EstimatorByGroup):
     """One differentially private ridge regression for each public group, from one release, at the price of one.
@@ -92,10 +116,38 @@ class GroupedRidgeRegression(GroupedRidgeFit, EstimatorByGroup):
         What the groups are called, 2 to 50; public, and not read off the data.
     alpha : float or "auto"
         Penalty of each regression, as in `RidgeRegression`.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
     by : str
         What the values are values of.
-    **options
-        The parameters of `EstimatorByGroup`.
 
     Attributes
     ----------
@@ -186,7 +238,6 @@ class GroupedRidgeRegression(GroupedRidgeFit, EstimatorByGroup):
         return np.asarray(np.sum(rows * self.coef_[places], axis=1) + self.intercept_[places])
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class GroupComparison(GroupComparisonFit, EstimatorByGroup):
     """Differences and ratios of a mean between public groups, from one release: whether an arm of a trial is different.
@@ -201,12 +252,40 @@ class GroupComparison(GroupComparisonFit, EstimatorByGroup):
         What the groups are called, 2 to 50; public, and not read off the data.
     before : sequence of str
         Columns of the release that a difference is adjusted for; none by default.
-    control : str, optional
-        The group that others are compared with, the first by default.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
     by : str
         What the values are values of.
-    **options
-        The parameters of `EstimatorByGroup`.
+    control : str, optional
+        The group that others are compared with, the first by default.
 
     Attributes
     ----------

@@ -15,7 +15,6 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin, RegressorMixin
 from sklearn.utils.multiclass import type_of_target
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Column
@@ -25,10 +24,8 @@ from dpmpc.models.common.private_estimator import PrivateEstimator, schema_of, t
 from dpmpc.models.common.scikit import remember_features, rows_like_fitted
 from dpmpc.models.regression.in_rounds import FitInRounds, LogisticFit, PoissonFit
 from dpmpc.models.rounds.models import PoissonModel
-from dpmpc.privacy.specification import describe
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class EstimatorInRounds(FitInRounds, PrivateEstimator):
     """Base of the regressions that take several sums.
@@ -42,18 +39,34 @@ class EstimatorInRounds(FitInRounds, PrivateEstimator):
         model. They may be named too, as "y" or as the Series that holds it, and others than the model's are refused.
     noise : {"discrete-gaussian"}
         What rounds take: only of that is known here how rounds add up.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
     coalition : {"adaptive"}
         Corrupt clients may be chosen at any time.
     calibration : {"joint"}
         Noise for a whole sum at once.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
     rounds : int or "auto"
         Steering rounds, 1 to 64, after the first sum of second moments. "auto" takes 8, or 32 for at most 100,000 rows
         without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an
         approximation without intervals (`LogisticRegression.fit_release`).
     intervals : bool
         Whether half of the budget goes into standard errors and intervals, by two last rounds.
-    **options
-        The parameters of `PrivateEstimator`.
     """
 
     def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
@@ -73,18 +86,50 @@ class EstimatorInRounds(FitInRounds, PrivateEstimator):
         return np.asarray(rows @ self.coef_ + self.intercept_)
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class LogisticRegression(ClassifierMixin, LogisticFit, EstimatorInRounds):  # type: ignore[misc]
     """Differentially private logistic regression from rounds of noisy sums.
 
     Parameters
     ----------
+    epsilon, delta : float
+        Budget of all rounds together, 0 < delta < 1/n.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the features; None where they are already in [-1, 1]. The bounds of the target follow from the
+        model. They may be named too, as "y" or as the Series that holds it, and others than the model's are refused.
+    noise : {"discrete-gaussian"}
+        What rounds take: only of that is known here how rounds add up.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive"}
+        Corrupt clients may be chosen at any time.
+    calibration : {"joint"}
+        Noise for a whole sum at once.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    rounds : int or "auto"
+        Steering rounds, 1 to 64, after the first sum of second moments. "auto" takes 8, or 32 for at most 100,000 rows
+        without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an
+        approximation without intervals (`LogisticRegression.fit_release`).
+    intervals : bool
+        Whether half of the budget goes into standard errors and intervals, by two last rounds.
     classes : pair, optional
         The two labels; probabilities are those of the second. They are public. None takes those that occur, and then
         that both occur is taken to be public too.
-    **options
-        The parameters of `EstimatorInRounds`.
 
     Attributes
     ----------
@@ -181,7 +226,6 @@ class LogisticRegression(ClassifierMixin, LogisticFit, EstimatorInRounds):  # ty
         return (labels == found[1]).astype(np.float64)
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type: ignore[misc]
     """Differentially private Poisson regression of counts, with a logarithmic link, from rounds of noisy sums.
@@ -190,10 +234,43 @@ class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type:
 
     Parameters
     ----------
+    epsilon, delta : float
+        Budget of all rounds together, 0 < delta < 1/n.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the features; None where they are already in [-1, 1]. The bounds of the target follow from the
+        model. They may be named too, as "y" or as the Series that holds it, and others than the model's are refused.
+    noise : {"discrete-gaussian"}
+        What rounds take: only of that is known here how rounds add up.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive"}
+        Corrupt clients may be chosen at any time.
+    calibration : {"joint"}
+        Noise for a whole sum at once.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    rounds : int or "auto"
+        Steering rounds, 1 to 64, after the first sum of second moments. "auto" takes 8, or 32 for at most 100,000 rows
+        without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an
+        approximation without intervals (`LogisticRegression.fit_release`).
+    intervals : bool
+        Whether half of the budget goes into standard errors and intervals, by two last rounds.
     most : int
         Public upper bound of the counts; larger ones count as so many, and none below 0.
-    **options
-        The parameters of `EstimatorInRounds`.
 
     Attributes
     ----------

@@ -10,16 +10,13 @@ import dataclasses
 
 from numpy.typing import ArrayLike
 
-from dpmpc.base.arguments import documented
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.schemas import schema
 from dpmpc.models.common.private_estimator import LinearPredictor, PrivateLinearModel, table_of, target_name
 from dpmpc.models.common.scikit import remember_features
 from dpmpc.models.regression.ridge import RidgeFit
-from dpmpc.privacy.specification import describe
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
     """Differentially private ridge regression, from one release or in rounds of sums.
@@ -33,6 +30,45 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         Of one release: penalty on the squared coefficients of the normalised columns (each mapped from its bounds to
         [-1, 1]), by default 1. "auto" averages over penalties as the release suggests or, of a sketch of rows, chooses
         one (`dpmpc.models.regression.ridge`). Rounds shrink by themselves.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
+        What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' is 'sum'
+        while a client sends at most 8192 words, then 'osnap'.
+    rows : int, optional
+        Rows k of the sketch; by default what suits the purpose.
+    sparsity : int, optional
+        Rows s of the sketch that each client hits, with 'osnap'; 4 by default.
+    radius : float, optional
+        Clip rows, scaled by their bounds, to this L2 norm; no such limit by default.
     fit_intercept : bool
         Whether to fit an intercept. It costs no privacy: its column of the sketch is public.
     debias : {"guarded", "never"}
@@ -48,8 +84,6 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         noise, or more columns than a round has room for.
     intervals : bool
         Of a fit in rounds: whether half of the budget goes into standard errors and intervals.
-    **options
-        The parameters of `PrivateLinearModel`.
 
     Attributes
     ----------

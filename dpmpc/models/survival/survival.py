@@ -13,7 +13,6 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.table import Cells
@@ -28,26 +27,51 @@ from dpmpc.models.survival.survival_cells import (
     survival_contribution,
     survival_schema,
 )
-from dpmpc.privacy.specification import describe
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateSurvival(PrivateEstimator):
     """Base of the estimators that read times until an event.
 
     Parameters
     ----------
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
     time : str, optional
         The column of times, from 0 on: "time" by default, of a release its only number.
     event : str, optional
         The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
         until then and no longer. "event" by default, of a release the last column that people are counted by.
-    **options
-        The parameters of `PrivateEstimator`. `bounds` are needed: how times are cut into cells is never read off the
-        data. A pair (lower, upper) is that of times.
     """
 
     counted_argument: ClassVar[str] = "features"  # what errors call `counted_by`
@@ -128,7 +152,6 @@ class _Frame(dict[str, Any]):
         return np.column_stack(list(self.values()))
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class KaplanMeier(KaplanMeierFit, PrivateSurvival):
     """Differentially private survival curves: medians, restricted means and a log-rank test, from one release.
@@ -138,12 +161,45 @@ class KaplanMeier(KaplanMeierFit, PrivateSurvival):
 
     Parameters
     ----------
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    time : str, optional
+        The column of times, from 0 on: "time" by default, of a release its only number.
+    event : str, optional
+        The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
+        until then and no longer. "event" by default, of a release the last column that people are counted by.
     by : str, optional
         A category, or an answer yes or no, of a bounds file: a curve for each of its groups.
     until : float, optional
         The time up to which means are restricted; by default the last one that all curves reach.
-    **options
-        The parameters of `PrivateSurvival`.
 
     Attributes
     ----------
@@ -204,7 +260,6 @@ class KaplanMeier(KaplanMeierFit, PrivateSurvival):
         return () if self.by is None else (self.by,)
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class CoxRegression(CoxFit, PrivateSurvival):
     """Differentially private Cox regression of times until an event on categories, from one release.
@@ -214,10 +269,43 @@ class CoxRegression(CoxFit, PrivateSurvival):
 
     Parameters
     ----------
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    time : str, optional
+        The column of times, from 0 on: "time" by default, of a release its only number.
+    event : str, optional
+        The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
+        until then and no longer. "event" by default, of a release the last column that people are counted by.
     features : sequence of str, optional
         Categories, or answers yes or no, of a bounds file; all of them by default.
-    **options
-        The parameters of `PrivateSurvival`.
 
     Attributes
     ----------

@@ -11,16 +11,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.tables.table_one_fit import TableOneFit
-from dpmpc.privacy.specification import describe
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
 class TableOne(TableOneFit, PrivateEstimator):
     """Differentially private Table 1: people, medians, quartiles, means and shares, by group, from one release.
@@ -35,9 +32,36 @@ class TableOne(TableOneFit, PrivateEstimator):
         A category, or an answer yes or no, of a bounds file: everything is counted in each of its groups.
     columns : sequence of str, optional
         What is described; all columns with bounds by default.
-    **options
-        The parameters of `PrivateEstimator`. `bounds` are needed: how numbers are cut into cells is never read off the
-        data.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
 
     Attributes
     ----------

@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Table
@@ -144,7 +143,6 @@ class MixingRegression(LinearPredictor, MixingFit, BaseEstimator, abc.ABC):  # t
         return None
 
 
-@documented()
 class BGM(BGMFit, MixingRegression):
     """Biased Gaussian mechanism: noisy rows, and ordinary least squares on them (Wu et al. 2022, section 5.1).
 
@@ -153,12 +151,26 @@ class BGM(BGMFit, MixingRegression):
 
     Parameters
     ----------
-    **options
-        The parameters of `MixingRegression`.
+    epsilon, delta : float
+        Budget of the release that `fit` makes.
+    ridge : float
+        What is added to the diagonal of the Hessian, divided by n, in normalised units.
+    guarantee : {"party", "subject"}
+        Whose budget it is: that of a subject's columns at any one party, as in the paper, or of its whole row. The
+        release's guarantee says both epsilons.
+    calibration : {"analytic", "paper"}
+        The tight curve of the Gaussian, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, up to epsilon = 1.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of all columns; None where the data is already in [-1, 1].
+    noise : {"discrete-gaussian", "gaussian"}
+        The family; "gaussian" is floating-point noise and needs a seed: for simulations only.
+    threads : int
+        Threads of the sampler and of the kernel.
+    simulation_seed : int, optional
+        Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
     """
 
 
-@documented()
 class DGM(DGMFit, MixingRegression):
     """De-biased Gaussian mechanism (Wu et al. 2022, Algorithm 1): noisy rows, and their noise taken off the Hessian.
 
@@ -167,12 +179,26 @@ class DGM(DGMFit, MixingRegression):
 
     Parameters
     ----------
-    **options
-        The parameters of `MixingRegression`.
+    epsilon, delta : float
+        Budget of the release that `fit` makes.
+    ridge : float
+        What is added to the diagonal of the Hessian, divided by n, in normalised units.
+    guarantee : {"party", "subject"}
+        Whose budget it is: that of a subject's columns at any one party, as in the paper, or of its whole row. The
+        release's guarantee says both epsilons.
+    calibration : {"analytic", "paper"}
+        The tight curve of the Gaussian, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, up to epsilon = 1.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of all columns; None where the data is already in [-1, 1].
+    noise : {"discrete-gaussian", "gaussian"}
+        The family; "gaussian" is floating-point noise and needs a seed: for simulations only.
+    threads : int
+        Threads of the sampler and of the kernel.
+    simulation_seed : int, optional
+        Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
     """
 
 
-@documented()
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class RMGM(RMGMFit, MixingRegression):
     """Random mixing prior to the Gaussian mechanism (Wu et al. 2022, Algorithm 2), and ordinary least squares.
@@ -182,12 +208,27 @@ class RMGM(RMGMFit, MixingRegression):
 
     Parameters
     ----------
+    epsilon, delta : float
+        Budget of the release that `fit` makes.
+    ridge : float
+        What is added to the diagonal of the Hessian, divided by n, in normalised units.
+    guarantee : {"party", "subject"}
+        Whose budget it is: that of a subject's columns at any one party, as in the paper, or of its whole row. The
+        release's guarantee says both epsilons.
+    calibration : {"analytic", "paper"}
+        The tight curve of the Gaussian, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, up to epsilon = 1.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of all columns; None where the data is already in [-1, 1].
+    noise : {"discrete-gaussian", "gaussian"}
+        The family; "gaussian" is floating-point noise and needs a seed: for simulations only.
+    threads : int
+        Threads of the sampler and of the kernel.
+    simulation_seed : int, optional
+        Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
     rows : int or {"theory", "paper"}
         k, at least the number of features; "theory" takes the least expected error for a typical population, "paper"
         is floor(sqrt(n)/sigma) (`dpmpc.owners.columns.rows.choose_rows`). Trying several on the data needs budget for
         each.
-    **options
-        The parameters of `MixingRegression`.
     """
 
     rows: int | str = "theory"

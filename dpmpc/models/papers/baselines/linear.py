@@ -13,9 +13,9 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 
-from dpmpc.base.arguments import documented, require_finite
+from dpmpc.base.arguments import require_finite
 from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Table
@@ -23,7 +23,8 @@ from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.linear.contributions.contribution import moment_sensitivity
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, solve_ridge
-from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
+from dpmpc.models.common.private_fits import PrivateFits
+from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of
 from dpmpc.models.papers.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.privacy.gaussian import mu_of_budget
 
@@ -41,7 +42,7 @@ def trivial_predictor(features: int, y: Reals, *, fit_intercept: bool = True) ->
     return LinearModel(np.zeros(features), float(np.mean(y)) if fit_intercept else 0.0)
 
 
-class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
+class PrivateRidge(RegressorMixin, PrivateFits, abc.ABC):  # type: ignore[misc]
     """Base of the private ridge regressions that a user compares with.
 
     Parameters
@@ -85,7 +86,7 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
     def fit(self, X: ArrayLike, y: ArrayLike) -> Self:
         """Fit to normalised data, X (n, d) and y (n,) in [-1, 1]."""
         require_finite("alpha", self.alpha, 0)
-        warn_in_selection()
+        self._warn_if_copied()
         mu = mu_of_budget(self.epsilon, self.delta)
         features = Table.from_any(X).require_public_count().values
         rows = normalised_rows(features, target_of(self, y, len(features)), radius=self.radius)
@@ -104,7 +105,6 @@ class PrivateRidge(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc
         """Fit rows (n, p) whose last column is the target, with one mu-GDP release."""
 
 
-@documented()
 class SSP(PrivateRidge):
     """Sufficient statistics perturbation with a trusted curator.
 
@@ -115,8 +115,16 @@ class SSP(PrivateRidge):
 
     Parameters
     ----------
-    **options
-        The parameters of `PrivateRidge`.
+    alpha : float
+        Ridge penalty, on the weights and not on the intercept.
+    epsilon, delta : float
+        Replace-one budget.
+    fit_intercept : bool
+        Whether the extended row (1, z) or the row z is used.
+    radius : float, optional
+        Clip the row, target included, to this L2 norm: a public constant.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
     """
 
     def _fit(self, Z: Reals, mu: float, stream: Stream) -> LinearModel:
@@ -128,7 +136,6 @@ class SSP(PrivateRidge):
         return solve_ridge(exact_gram(Z) + noise, columns - 1, self.alpha, fit_intercept=self.fit_intercept)
 
 
-@documented()
 class AdaSSP(PrivateRidge):
     """Adaptive SSP with a trusted curator (Wang 2018, Algorithm 2), its three releases accounted jointly.
 
@@ -144,8 +151,14 @@ class AdaSSP(PrivateRidge):
     ----------
     alpha : float
         The least penalty on the weights; the mechanism raises it where the noise asks for more.
-    **options
-        The parameters of `PrivateRidge`.
+    epsilon, delta : float
+        Replace-one budget.
+    fit_intercept : bool
+        Whether the extended row (1, z) or the row z is used.
+    radius : float, optional
+        Clip the row, target included, to this L2 norm: a public constant.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Attributes
     ----------

@@ -11,21 +11,19 @@ from typing import Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Table
 from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.models.common.linear_algebra import LinearModel, solve_ridge, top_components
-from dpmpc.models.common.scikit import remember_features, warn_in_selection
+from dpmpc.models.common.scikit import remember_features
 from dpmpc.models.papers.baselines.common import normalised_rows
 from dpmpc.models.papers.baselines.linear import PrivateRidge
 from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.release.release import NoisyGram
 
 
-@documented()
 class LocalGaussian(PrivateRidge):
     """Row + N(0, (Delta/mu)^2 I) from each client, then ridge regression or a low-rank approximation of the noisy rows.
 
@@ -35,10 +33,18 @@ class LocalGaussian(PrivateRidge):
 
     Parameters
     ----------
+    alpha : float
+        Ridge penalty, on the weights and not on the intercept.
+    epsilon, delta : float
+        Replace-one budget.
     n_components : int
         r of the low-rank approximation.
-    **options
-        The parameters of `PrivateRidge`.
+    fit_intercept : bool
+        Whether the extended row (1, z) or the row z is used.
+    radius : float, optional
+        Clip the row, target included, to this L2 norm: a public constant.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Attributes
     ----------
@@ -68,7 +74,7 @@ class LocalGaussian(PrivateRidge):
         """Fit a ridge regression of y on X, both normalised, or the components of X where there is no y."""
         if y is not None:
             return super().fit(X, y)
-        warn_in_selection()
+        self._warn_if_copied()
         rows = normalised_rows(Table.from_any(X).require_public_count().values, radius=self.radius)
         noisy = self._randomize(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.simulation_seed))
         self.components_ = top_components(noisy.T @ noisy, self.n_components)

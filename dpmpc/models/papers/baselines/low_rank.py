@@ -13,9 +13,7 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
-from dpmpc.base.arguments import documented
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import GuaranteeError
 from dpmpc.base.randomness import Stream, stream_for
@@ -23,12 +21,13 @@ from dpmpc.data import Table
 from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.linear.contributions.contribution import moment_sensitivity
 from dpmpc.models.common.linear_algebra import top_components
-from dpmpc.models.common.scikit import remember_features, warn_in_selection
+from dpmpc.models.common.private_fits import PrivateFits
+from dpmpc.models.common.scikit import remember_features
 from dpmpc.models.papers.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 
 
-class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
+class PrivateComponents(PrivateFits, abc.ABC):
     """Base of the private low-rank approximations that a user compares with.
 
     Parameters
@@ -67,7 +66,7 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Fit to normalised data, X (n, d) in [-1, 1]."""
-        warn_in_selection()
+        self._warn_if_copied()
         rows = normalised_rows(Table.from_any(X).require_public_count().values, radius=self.radius)
         moments = self._moments(rows, mu_of_budget(self.epsilon, self.delta), stream_for(self.simulation_seed))
         self.components_ = top_components(moments, self.n_components)
@@ -79,7 +78,6 @@ class PrivateComponents(BaseEstimator, abc.ABC):  # type: ignore[misc]
         """Release the second moments (d, d), up to a factor, with one mu-GDP mechanism."""
 
 
-@documented()
 class AnalyzeGauss(PrivateComponents):
     """Components of X^T X with symmetric Gaussian noise, from a trusted curator (Dwork et al. 2014, Algorithm 1).
 
@@ -90,8 +88,14 @@ class AnalyzeGauss(PrivateComponents):
 
     Parameters
     ----------
-    **options
-        The parameters of `PrivateComponents`.
+    n_components : int
+        r, from 1 to d.
+    epsilon, delta : float
+        Replace-one budget.
+    radius : float, optional
+        Clip the row to this L2 norm: a public constant.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
     """
 
     def _moments(self, rows: Reals, mu: float, stream: Stream) -> Reals:
@@ -101,7 +105,6 @@ class AnalyzeGauss(PrivateComponents):
         return np.asarray(rows.T @ rows + symmetric_noise(columns, self.sigma_, stream))
 
 
-@documented()
 class ModSulq(PrivateComponents):
     """MOD-SULQ with a trusted curator, noise as printed (Chaudhuri, Sarwate and Sinha 2013, Algorithm 1).
 
@@ -112,8 +115,14 @@ class ModSulq(PrivateComponents):
 
     Parameters
     ----------
-    **options
-        The parameters of `PrivateComponents`.
+    n_components : int
+        r, from 1 to d.
+    epsilon, delta : float
+        Replace-one budget.
+    radius : float, optional
+        Clip the row to this L2 norm: a public constant.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise, which then protects nobody.
 
     Attributes
     ----------

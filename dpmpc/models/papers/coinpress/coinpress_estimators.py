@@ -14,19 +14,19 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 
-from dpmpc.base.arguments import documented, require_choice, require_fraction, require_positive
+from dpmpc.base.arguments import require_choice, require_fraction, require_positive
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Table
 from dpmpc.data.schemas import Bounds, schema
-from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
+from dpmpc.models.common.private_fits import PrivateFits
+from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of
 from dpmpc.models.papers.coinpress import algorithms, steps
 from dpmpc.models.papers.coinpress.algorithms import LARGEST
 from dpmpc.models.papers.coinpress.summation import Curator, Runner, Servers, Summation
 from dpmpc.privacy import Guarantee, ZCDPBudget
-from dpmpc.privacy.specification import describe
 from dpmpc.release import simulation as model
 
 CALIBRATIONS = ("joint", "paper")
@@ -35,9 +35,8 @@ COVARIANCES = ("identity", "estimate")
 ALGORITHMS = ("repaired", "printed")
 
 
-@documented(describe)
 @dataclasses.dataclass(eq=False, repr=False)
-class CoinPress(BaseEstimator):  # type: ignore[misc]
+class CoinPress(PrivateFits):
     """Base of the estimators.
 
     Parameters
@@ -50,6 +49,13 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
         Where epsilon is read off, below 1/n.
     servers : int, optional
         Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
@@ -76,7 +82,7 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
 
     def _summation(self, clients: int) -> Summation:
         """Make the curator or the servers who will sum, with the whole budget unspent."""
-        warn_in_selection()
+        self._warn_if_copied()
         if self.delta * clients >= 1:
             raise InputError(
                 f"delta: {self.delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected"
@@ -102,13 +108,31 @@ class CoinPress(BaseEstimator):  # type: ignore[misc]
         return self
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateMean(CoinPress):
     """Mean of rows whose covariance is at most the identity (CoinPress, MVMRec).
 
     Parameters
     ----------
+    rho : float
+        Budget of `fit`, in zCDP; neighbouring rows are replaced, n is public.
+    rounds : int
+        t: the earlier rounds share a quarter of the budget, the last one has the rest.
+    delta : float
+        Where epsilon is read off, below 1/n.
+    servers : int, optional
+        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    run : callable, optional
+        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
     center : float or array_like of float, shape (d,), optional
         c, the middle of the ball that is known to hold the mean; a number for all columns.
     radius : float, optional
@@ -118,8 +142,6 @@ class PrivateMean(CoinPress):
     bounds : Schema, pair, dict or path, optional
         Public bounds of the columns in place of centre and radius: their middle, and what reaches their corners. Rows
         are not clipped to them.
-    **options
-        The parameters of `CoinPress`.
 
     Attributes
     ----------
@@ -169,20 +191,36 @@ class PrivateMean(CoinPress):
         return _center(self.center, len(names)), require_positive("radius", self.radius, LARGEST)
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class PrivateCovariance(CoinPress):
     """Covariance of rows with mean 0 (CoinPress, MVCRec).
 
     Parameters
     ----------
+    rho : float
+        Budget of `fit`, in zCDP; neighbouring rows are replaced, n is public.
+    rounds : int
+        t: the earlier rounds share a quarter of the budget, the last one has the rest.
+    delta : float
+        Where epsilon is read off, below 1/n.
+    servers : int, optional
+        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    run : callable, optional
+        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
     upper : float, optional
         u: the covariance is at most u I; 10 sqrt(d) by default. A public constant: larger covariances are missed.
     calibration : {"joint", "paper"}
         "joint" adds noise to the symmetric matrix as a whole, so that entries off the diagonal have 1/sqrt(2) of the
         noise that "paper" gives to every entry; the guarantee is the same.
-    **options
-        The parameters of `CoinPress`.
 
     Attributes
     ----------
@@ -208,7 +246,6 @@ class PrivateCovariance(CoinPress):
         return self._keep(total, table, X)
 
 
-@documented(describe)
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
 class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
     """Linear regression without intercept from private means (Ediger 2021, Algorithms 3 and 5).
@@ -217,8 +254,25 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
 
     Parameters
     ----------
+    rho : float
+        Budget of `fit`, in zCDP; neighbouring rows are replaced, n is public.
     rounds : int
         t of each mean or covariance: its earlier rounds share a quarter of its budget, its last one has the rest.
+    delta : float
+        Where epsilon is read off, below 1/n.
+    servers : int, optional
+        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    run : callable, optional
+        How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
+    simulation_seed : int, optional
+        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
     covariance : {"identity", "estimate"}
         Whether the features' covariance is known to be I (Algorithm 3), or a third of the budget estimates it
         (Algorithm 5).
@@ -236,8 +290,6 @@ class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
     calibration : {"joint", "paper"}
         How much noise an estimated covariance gets: "joint" for the symmetric matrix as a whole, "paper" the same for
         every entry.
-    **options
-        The parameters of `CoinPress`.
 
     Attributes
     ----------

@@ -15,9 +15,9 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import RegressorMixin
 
-from dpmpc.base.arguments import documented, require_choice, require_finite, require_whole
+from dpmpc.base.arguments import require_choice, require_finite, require_whole
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.randomness import SEED_BYTES, Stream, stream_for
@@ -25,7 +25,8 @@ from dpmpc.data import Table
 from dpmpc.data.schemas import Bounds, schema
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.linear.sketching.dense import GaussianProjection
-from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of, warn_in_selection
+from dpmpc.models.common.private_fits import PrivateFits
+from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of
 from dpmpc.models.papers.mutual_information.information import (
     CALIBRATIONS,
     MutualInformationGuarantee,
@@ -38,7 +39,7 @@ from dpmpc.models.papers.mutual_information.information import (
 )
 
 
-class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
+class NoisyRegression(RegressorMixin, PrivateFits, abc.ABC):  # type: ignore[misc]
     """Base of the two mechanisms: least squares without an intercept on released rows.
 
     Attributes
@@ -67,7 +68,7 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         GuaranteeError
             If the data are outside the class that a public floor stands for.
         """
-        warn_in_selection()
+        self._warn_if_copied()
         check_bits(self.leakage_bits)
         table = Table.from_any(X).require_public_count()
         self._schema = schema(self.bounds, table.names)
@@ -89,7 +90,6 @@ class NoisyRegression(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[m
         """Return what is released of normalised rows; set `sigma_` and `guarantee_`."""
 
 
-@documented()
 class AdditiveNoise(NoisyRegression):
     """X + sigma_AN N: independent Gaussian noise on every entry (Equations 8 to 10).
 
@@ -126,7 +126,6 @@ class AdditiveNoise(NoisyRegression):
         return X + Gaussian(self.sigma_).sample(X.shape, stream=stream), y
 
 
-@documented()
 class RandomProjection(NoisyRegression):
     """(SX + sigma_RP N, Sy) with a secret Gaussian matrix S of n' rows (Equations 12 to 14).
 
