@@ -21,11 +21,11 @@ from dpmpc.parties.mpyc.agreed_runs import AgreedRun
 from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
 from dpmpc.parties.mpyc.programs import options, planned
 from dpmpc.parties.mpyc.secret_arrays import secret_array
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import VerifiedTask
 from dpmpc.release.client import Client
 
 
-def R(task: Task, x: Any) -> Words:
+def R(task: VerifiedTask, x: Any) -> Words:
     """Return z_i = R(x_i), Eq. (1): s copies of each clipped, encoded row, each copy with noise of its own."""
     return Client(task).randomize(x)
 

@@ -51,7 +51,7 @@ from dpmpc.linear.sharing.batch import FileShare, open_share
 from dpmpc.parties.network.frames import ContentType, Kind
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.networked import REFUSED, Placement, clients, run_servers, share_file, stored_reports
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.protocols._by_hand import by_hand, parse_options, print_servers
 from dpmpc.release.client import Client
 from dpmpc.release.proved_reports import circuit_of
@@ -98,7 +98,7 @@ class Proofs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     refused: dict[str, int]
 
 
-async def accepted_task(party: Party, task: Task) -> tuple[Task, dict[str, int]]:
+async def accepted_task(party: Party, task: VerifiedTask) -> tuple[VerifiedTask, dict[str, int]]:
     """Hear from every server how many reports are accepted; return the task of so many, and the others by cause.
 
     Raises
@@ -220,7 +220,7 @@ def reports(task: Task, rows: Reals, told: NDArray[np.intp]) -> Iterator[list[Pr
     told : ndarray of int, shape (n,)
         See `liars_among`.
     """
-    circuit, client = circuit_of(task), Client(task)
+    circuit, client = circuit_of(task), Client(task.verify())
     if not isinstance(circuit, RowCircuit) or not circuit.moments or circuit.squared_radius is None:
         raise InputError(f"task: of {task.statistic.name} given, second moments in a ball expected: liars leave it")
     for first in range(0, len(rows), _AT_ONCE):

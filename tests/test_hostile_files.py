@@ -11,7 +11,6 @@ import time
 import zipfile
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -38,6 +37,7 @@ from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 from support.hostile import files
 from support.release_processes import deploy
+from support.unverified import unverified
 
 TESTS = Path(__file__).parent
 SECONDS = 5  # of a busy machine; the sound file takes some milliseconds
@@ -273,7 +273,7 @@ def test_the_time_that_a_check_takes_is_estimated_and_bounded():
 
 
 def with_sketch(task, sketch):
-    return msgspec.structs.replace(task, sketch=sketch, noise=DiscreteGaussian(5.0))
+    return unverified(task, sketch=sketch, noise=DiscreteGaussian(5.0))
 
 
 def test_what_cannot_be_read_is_not_written(sound, tmp_path, monkeypatch):

@@ -148,7 +148,7 @@ def _client(folder: str, number: str, count: str, kills: str) -> None:
     """Upload in submissions of some rows, spread over the kills."""
     place = Path(folder)
     collection = Collection.load(place / "collection.json")
-    client = Remembering(collection.plan)
+    client = Remembering(collection.plan.verify())
     rows = np.random.default_rng(int(number)).uniform(0, 10, (int(count), len(collection.plan.schema)))
     ids = []
     for first in range(0, len(rows), _ROWS):

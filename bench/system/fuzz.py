@@ -150,7 +150,7 @@ def _valid_records(collection: Collection) -> list[list[bytes]]:
     """Return records for each server."""
     rows = np.linspace(0, 10, 24).reshape(8, 3)
     ids = [bytes([index + 1]) * ID_BYTES for index in range(len(rows))]
-    return make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
+    return make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, ids)
 
 
 def _judge_upload(form: SealedReports, opener: Opener, records: Sequence[bytes]) -> Judge:

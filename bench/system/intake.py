@@ -195,7 +195,7 @@ def _bodies(collection: Collection, count: int) -> list[bytes]:
     """Make reports; what the rows say does not matter to a server."""
     ids = [report_id(collection.digest, os.urandom(SECRET_BYTES)) for _ in range(count)]
     rows = np.full((count, len(collection.plan.schema)), 5.0)
-    records = zip(*make_reports(Client(collection.plan), collection, rows, ids), strict=True)
+    records = zip(*make_reports(Client(collection.plan.verify()), collection, rows, ids), strict=True)
     return list(map(SealedReports(collection).seal, records))
 
 

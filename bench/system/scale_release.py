@@ -78,7 +78,7 @@ def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
     numbers = range(len(servers.collection.servers))
     forms = [ReportFormat(servers.collection, server) for server in numbers]
     spools = [servers.server_folder(server).open_spool(servers.collection, server, writer=True) for server in numbers]
-    client, draw = Client(servers.collection.plan, Stream.from_os()), np.random.default_rng(1)
+    client, draw = Client(servers.collection.plan.verify(), Stream.from_os()), np.random.default_rng(1)
     door = [dict.fromkeys(DOOR, 0.0) for _ in numbers]
     for first in range(0, reports, AT_ONCE):
         count = min(AT_ONCE, reports - first)

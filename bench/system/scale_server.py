@@ -16,7 +16,7 @@ from dpmpc.release.server import transform
 
 def main(task_file: str, share_file: str) -> None:
     """Read the task and the share, apply the one to the other."""
-    task = Task.from_dict(json.loads(Path(task_file).read_text()))
+    task = Task.from_dict(json.loads(Path(task_file).read_text())).verify()
     meter = Meter(0, dict)
     meter.connected()
     transform(task, open_share(share_file, task.encoding.ring), phase=meter.phase)

@@ -37,7 +37,7 @@ from dpmpc.linear.sharing.batch import ArrayShare
 from dpmpc.owners.columns import DataOwner
 from dpmpc.owners.columns.mixing_task import MixingTask
 from dpmpc.owners.columns.owner import mixing_of
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.analyst import open_sums
 from dpmpc.release.client import Client
 from dpmpc.release.server import add_noise, noise_stream, transform
@@ -77,11 +77,17 @@ class Replicated(Contribution):
         return {"base": self.base.describe(), "times": self.times}
 
 
-def side_by_side(task: Task, times: int) -> Task:
-    """Return a wide task of so many releases, each with noise of its own."""
-    wide = msgspec.structs.replace(task, statistic=Replicated(task.statistic, times), simulation=True)
-    vars(wide).update(guarantee=task.guarantee, has_enough_noise=True)  # of one release: nothing is promised of many
-    return wide
+class SideBySide(VerifiedTask, frozen=True, tag=2, tag_field="format"):
+    """So many releases in one task, each with noise of its own: nothing is promised of all of them together."""
+
+    def require_enough_noise(self) -> None:
+        """Accept the noise: the task of one release has been verified."""
+
+
+def side_by_side(task: Task, times: int) -> SideBySide:
+    """Return a wide task of so many releases."""
+    fields = {name: getattr(task, name) for name in task.__struct_fields__}
+    return SideBySide(**fields | {"statistic": Replicated(task.statistic, times), "simulation": True})
 
 
 class Sums(AuditedMechanism):
@@ -132,7 +138,7 @@ class Sums(AuditedMechanism):
             return super().scores(observed, shift, direction)
         return np.asarray((np.abs(observed) - np.abs(observed - shift)).sum(axis=1))
 
-    def _releases(self, task: Task, rows: Reals, stream: Stream) -> Reals:
+    def _releases(self, task: VerifiedTask, rows: Reals, stream: Stream) -> Reals:
         """Return R releases (R, k w) of these rows, less what all clients' first rows and known noise add to them."""
         ring = task.encoding.ring
         client = Client(task, stream)

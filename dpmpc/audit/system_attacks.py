@@ -140,7 +140,7 @@ class HonestServer:
         stream = Stream.from_os()
         names = sorted(stream.bytes(ID_BYTES) for _ in range(clients))
         rows = np.tile(np.asarray(pair, np.float64)[0], (clients, 1))
-        records = make_reports(Client(self.collection.plan, stream), self.collection, rows, names)
+        records = make_reports(Client(self.collection.plan.verify(), stream), self.collection, rows, names)
         with self.folder.open_spool(self.collection, 0, writer=True) as spool:
             spool.add(*ReportFormat(self.collection, 0).decode(b"".join(records[0])))
         self.ids: Bytes = np.frombuffer(b"".join(names), np.uint8).reshape(-1, ID_BYTES)

@@ -27,7 +27,7 @@ from dpmpc.data.table_files import load_pyarrow
 from dpmpc.linear.encoding.ring import Ring
 from dpmpc.linear.sharing.batch import Share, open_share
 from dpmpc.linear.sketching import PublicMatrix
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask, require_verified
 from dpmpc.release.server import CHUNK_BYTES, add_noise, noise_stream, require_dealt
 
 BLOCK_BYTES = 1 << 27  # of a share, for one call of a worker: its reading outlasts Dask's work on it by far
@@ -35,7 +35,7 @@ FAN_IN = 16  # results that are added up at once
 
 
 def transform(
-    task: Task,
+    task: VerifiedTask,
     share: Share | Any,
     *,
     client: Any = None,
@@ -48,7 +48,7 @@ def transform(
 
     Parameters
     ----------
-    task : Task
+    task : VerifiedTask
         The public facts.
     share : Share, path or dask.array.Array
         This server's share, (n, copies, width) ring or field elements: a share, a file that
@@ -71,16 +71,14 @@ def transform(
     Raises
     ------
     InputError
-        If Dask is not installed, or a share is not what it has to be.
-    GuaranteeError, OverflowRisk
-        If the task does not give what it promises.
+        If Dask is not installed, the task has not been verified, or a share is not what it has to be.
     BatchMismatch
         If the share is not of the task's shape.
     ProtocolFailure
         If the deadline passes, or workers are lost again and again.
     """
     dask = _dask()
-    task.verify()
+    require_verified(task)
     require_dealt(task, dealt)
     stream = noise_stream(task, simulation_key)
     if isinstance(share, str | os.PathLike):

@@ -209,7 +209,7 @@ def proved_blocks(task: Task, rows: Reals, *, stream: Stream | None = None) -> I
     """
     if rows.shape != (task.clients, len(task.schema)):
         raise InputError(f"rows: shape {rows.shape} given, {(task.clients, len(task.schema))} expected by the task")
-    client = Client(task, stream)
+    client = Client(task.verify(), stream)
     step = max(1, _PROVED_AT_ONCE // circuit_of(task).words)
     for first in range(0, task.clients, step):
         block = rows[first : first + step]

@@ -2,7 +2,7 @@
 
 A `Task` travels to clients, servers and the analyst as JSON; its digest is bound into every frame that a server sends
 and into the release. It holds no secret. Nobody has to take its word: `Task.verify` recomputes the privacy
-guarantee and the proof that no sum wraps around, from the task's own facts.
+guarantee and the proof that no sum wraps around, from the task's own facts, and returns a `VerifiedTask`.
 """
 
 from __future__ import annotations
@@ -79,13 +79,16 @@ class PublicFacts(Record, frozen=True):
         OverflowRisk
             If a sum might wrap around.
         """
-        with malformed(self.called):
-            self._require_promise()
-            _ = self.modulus_plan
+        self._require_what_is_promised()
         return self
 
-    def _require_promise(self) -> None:
-        """Raise unless the noise gives what is promised."""
+    def _require_what_is_promised(self) -> None:
+        with malformed(self.called):
+            self.require_enough_noise()
+            _ = self.modulus_plan
+
+    def require_enough_noise(self) -> None:
+        """Raise a `GuaranteeError` unless the noise gives what is promised."""
         _ = self.guarantee
 
 
@@ -337,15 +340,16 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             self.simulation,
         )
 
-    @functools.cached_property
-    def has_enough_noise(self) -> bool:
-        """True; an error if the noise does not give what is promised, or there is none outside of a simulation."""
-        if self.noiseless:
-            if not self.simulation:
-                raise GuaranteeError("noise: none given, some expected in a task that is no simulation")
-            return True
-        self._calibration.require_enough(self.noise)
-        return True
+    def require_enough_noise(self) -> None:
+        """Raise a `GuaranteeError` unless the noise gives what is promised.
+
+        A server that verifies a task prints no guarantee, which takes longer.
+        """
+        _ = self.scheme  # which rejects a threshold that it does not have
+        if not self.noiseless:
+            self._calibration.require_enough(self.noise)
+        elif not self.simulation:
+            raise GuaranteeError("noise: none given, some expected in a task that is no simulation")
 
     def epsilon_against(self, corrupt_clients: int) -> float:
         """Return epsilon at the task's delta if this many clients tell their noise; infinite if nothing is proven."""
@@ -373,10 +377,6 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         chosen = self.trust.servers * self.noise_bound if self.noise_is_dealt else 0
         return lambda log_odds: max(self.noise.tail(draws, log_odds), chosen)
 
-    def _require_promise(self) -> None:
-        _ = self.scheme  # which refuses a threshold that it does not have
-        _ = self.has_enough_noise  # without the words of a guarantee, which a server that verifies does not print
-
     @property
     def check_seconds(self) -> float:
         """Estimate how long `verify` takes: the entries of the matrix are drawn once more, unless a formula will do.
@@ -391,6 +391,24 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         if self.noising.reaches_several_rows(self.sketch):
             seconds += _PRODUCT_SECONDS * (clients * places**2 + 10 * rows**3)
         return seconds
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Task) and self.digest == other.digest
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def verify(self) -> VerifiedTask:
+        """Recompute the guarantee and the overflow proof; return the same facts as a `VerifiedTask`.
+
+        Raises
+        ------
+        GuaranteeError
+            If the noise does not give what is promised.
+        OverflowRisk
+            If a sum might wrap around.
+        """
+        return VerifiedTask(**{name: getattr(self, name) for name in self.__struct_fields__})
 
     def require_checkable(self, longest: float = LONGEST_CHECK) -> Task:
         """Return the task itself if `verify` takes no longer than that: whoever wrote the task chose its size.
@@ -419,3 +437,39 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     def digest(self) -> bytes:
         """SHA-256 of the canonical JSON form: 32 bytes that two parties compare to know that they do the same task."""
         return hashlib.sha256(canonical(self)).digest()
+
+
+class VerifiedTask(Task, frozen=True, tag=2, tag_field="format"):
+    """A task whose guarantee and overflow proof this process has recomputed from its facts.
+
+    There is none without that: the constructor does it, also for a copy with another field
+    (`msgspec.structs.replace`). `Client` and `transform` take nothing else.
+
+    Raises
+    ------
+    GuaranteeError
+        If the noise does not give what is promised.
+    OverflowRisk
+        If a sum might wrap around.
+    """
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self._require_what_is_promised()
+
+    def verify(self) -> VerifiedTask:
+        """Return the task itself."""
+        return self
+
+
+def require_verified(task: Task) -> VerifiedTask:
+    """Return a task that has been verified, and reject any other.
+
+    Raises
+    ------
+    InputError
+        If it is a mere `Task`.
+    """
+    if not isinstance(task, VerifiedTask):
+        raise InputError(f"task: a {type(task).__name__} given, a VerifiedTask expected, as task.verify() returns it")
+    return task

@@ -28,7 +28,7 @@ from dpmpc.linear.proving.prove import ProvedShares
 from dpmpc.linear.sharing import AdditiveSharing
 from dpmpc.linear.sharing.additive import Masks
 from dpmpc.linear.sharing.batch import ArrayShare, FileShare, SeededShare, Share, in_parallel
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask, require_verified
 from dpmpc.release.proved_reports import circuit_of, scheme_of, statement_of
 
 BLOCK = 1 << 15  # clients randomized at once: bounds the memory of a simulation
@@ -41,21 +41,21 @@ class Client:
 
     Parameters
     ----------
-    task : Task
-        The public facts; verified here.
+    task : VerifiedTask
+        The public facts, as `design` or `Task.verify` returns them.
     stream : Stream, optional
         Source of noise and shares: the operating system's by default.
 
     Raises
     ------
-    GuaranteeError, OverflowRisk
-        If the task does not give what it promises.
+    InputError
+        If the task has not been verified.
     SimulationOnly
         If a seeded stream is given and the task does not say that it is a simulation.
     """
 
-    def __init__(self, task: Task, stream: Stream | None = None):
-        self.task = task.verify()
+    def __init__(self, task: VerifiedTask, stream: Stream | None = None):
+        self.task = require_verified(task)
         self.stream = stream or Stream.from_os()
         if not task.simulation:
             require_secret(self.stream, "Client")
@@ -168,7 +168,7 @@ def share_batch(
     """
     if rows.shape != (task.clients, len(task.schema)):
         raise InputError(f"rows: shape {rows.shape} given, {(task.clients, len(task.schema))} expected by the task")
-    client = Client(task, stream)
+    client = Client(task.verify(), stream)
     place = storage or (lambda server: np.empty(task.share_shape, np.uint64))
     scheme = task.scheme
     servers = task.trust.servers

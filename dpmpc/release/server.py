@@ -25,7 +25,7 @@ from dpmpc.base.randomness import KEY_BYTES, Stream, require_secret
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.linear.sharing.batch import Share
 from dpmpc.linear.sketching import PublicMatrix
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask, require_verified
 
 CHUNK_BYTES = 1 << 22  # small enough that the kernel finds a chunk in the cache, large enough that calls cost nothing
 
@@ -37,7 +37,7 @@ def _untimed(name: str) -> AbstractContextManager[object]:
 
 
 def transform(
-    task: Task,
+    task: VerifiedTask,
     share: Share,
     *,
     simulation_key: bytes | None = None,
@@ -50,7 +50,7 @@ def transform(
 
     Parameters
     ----------
-    task : Task
+    task : VerifiedTask
         The public facts.
     share : Share
         This server's share, (n, copies, width) ring or field elements.
@@ -72,14 +72,12 @@ def transform(
 
     Raises
     ------
-    GuaranteeError, OverflowRisk
-        If the task does not give what it promises.
     BatchMismatch
         If the share is not of the task's shape.
     InputError
-        If servers deal their noise and none is given, or the other way round.
+        If the task has not been verified, or servers deal their noise and none is given, or the other way round.
     """
-    task.verify()
+    require_verified(task)
     require_dealt(task, dealt)
     if (*share.shape[:-1], share.finished_width) != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")

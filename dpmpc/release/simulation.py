@@ -52,6 +52,7 @@ def run(
     >>> simulate(design(spec), rows).sums.shape
     (1, 5)
     """
+    task = task.verify()
     keys = simulation_keys(task, stream)
     shares = share_batch(task, rows, stream=stream, threads=threads, progress=progress)
     dealt = deal_together(task, keys, stream)

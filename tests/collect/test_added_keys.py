@@ -44,7 +44,7 @@ def servers(tmp_path):
 
 def sealed(collection, added=(), row=ROWS[:1]):
     report = report_id(collection.digest, Stream.from_os().bytes(32))
-    (own,) = zip(*make_reports(Client(collection.plan), collection, row, [report]), strict=True)
+    (own,) = zip(*make_reports(Client(collection.plan.verify()), collection, row, [report]), strict=True)
     return SealedReports(collection, tuple(added)).seal(own), own
 
 

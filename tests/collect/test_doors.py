@@ -249,7 +249,7 @@ def test_the_digest_is_the_hash_of_what_a_door_answers(running):
 def test_an_unsealed_record_is_refused_at_the_door_and_at_the_pinned_port(running):
     collection = running.collection
     ids = [report_id(collection.digest, Stream.from_os().bytes(SECRET_BYTES))]
-    records = make_reports(Client(collection.plan), collection, ROWS[:1], ids)
+    records = make_reports(Client(collection.plan.verify()), collection, ROWS[:1], ids)
     assert exchange("POST", running.door(0) + path_of(collection), records[0][0])[0] == 400
     assert send_pinned(running, 0, records[0][0], running.server_folder(1).identity)[0] == 400
     assert ids[0] not in ids_at(running, 0)
@@ -403,7 +403,7 @@ def test_with_a_roster_the_token_is_sealed_and_the_roster_decides(tmp_path):
         assert done.stored == (1,)
         form = SealedReports(servers.collection)
         forged = tickets[1]._replace(secret=bytes(32))  # who knows the id alone
-        records = make_reports(Client(servers.collection.plan), servers.collection, ROWS[:1], [forged.report])
+        records = make_reports(Client(servers.collection.plan.verify()), servers.collection, ROWS[:1], [forged.report])
         report = form.seal([one for (one,) in records], forged)
         assert send(servers, 0, report)[1]["error"] == "Unknown"
         assert lengths(servers) == [1] * 3
@@ -455,7 +455,7 @@ def test_whoever_fills_one_door_leaves_the_others_alone(tmp_path):
     assert (collection.entrance_room, collection.most_stored) == (240, 960)
     ids = [index.to_bytes(16) for index in range(700)]
     rows = np.tile(ROWS[:1], (len(ids), 1))
-    own, *_ = make_reports(Client(collection.plan), collection, rows, ids)
+    own, *_ = make_reports(Client(collection.plan.verify()), collection, rows, ids)
     uploads = [(b"".join(own[:240]), None, 1), (own[240], None, 1), (own[241], None, 2)]
     uploads += [(b"".join(own[250:490]), None, 0), (own[242], "192.0.2.1", None), (own[0], None, 1)]
     found = commits(servers, tmp_path / "spool", uploads)

@@ -54,7 +54,7 @@ def test_the_noise_is_there_and_of_the_variance_that_is_stated(deployed, monkeyp
     deployment = deployed(3)
     assert not [result for result in converse(deployment).values() if isinstance(result, Exception)]
     release = verify(deployment.out(0), deployment.collection).release
-    expected = Client(deployment.collection.plan).encode(rows_of_clients()).sum(axis=0)
+    expected = Client(deployment.collection.plan.verify()).encode(rows_of_clients()).sum(axis=0)
     assert len(drawn) == 3
     np.testing.assert_array_equal(release.sums[0] - expected, sum(drawn)[0])
     assert len({noise.tobytes() for noise in drawn}) == 3
@@ -79,7 +79,7 @@ def test_noise_of_a_sketch_in_several_blocks_and_frames(tmp_path, monkeypatch):
     release = verify(deployment.out(0), deployment.collection).release
     assert release.task.dealt_noise.blocks == 2
     order = sorted(range(COUNT), key=lambda index: deployment.ids[index])
-    encoded = Client(deployment.collection.plan).encode(rows_of_clients()[order])
+    encoded = Client(deployment.collection.plan.verify()).encode(rows_of_clients()[order])
     expected = release.task.sketch.to_csc().astype(np.int64) @ encoded
     np.testing.assert_array_equal(release.sums - expected, sum(drawn))
 
@@ -275,7 +275,7 @@ def test_what_was_begun_goes_on_with_the_same_noise(deployed, monkeypatch):
     assert not [result for result in results.values() if isinstance(result, Exception)], results
     assert len(drawn) == 3
     release = verify(deployment.out(0), deployment.collection).release
-    expected = Client(deployment.collection.plan).encode(rows_of_clients()).sum(axis=0)
+    expected = Client(deployment.collection.plan.verify()).encode(rows_of_clients()).sum(axis=0)
     np.testing.assert_array_equal(release.sums[0] - expected, sum(drawn)[0])
 
 

@@ -540,7 +540,7 @@ def test_a_sketch_of_proved_rows(tmp_path):
     assert not [result for result in results if isinstance(result, Exception)], results
     opened = verify(deployment.out(0), deployment.collection).release
     order = sorted(range(COUNT), key=lambda index: deployment.ids[index])
-    encoded = Client(deployment.collection.plan).encode(rows_of_clients()[order])
+    encoded = Client(deployment.collection.plan.verify()).encode(rows_of_clients()[order])
     expected = opened.task.sketch.to_csc().astype(np.int64) @ encoded
     np.testing.assert_array_equal(opened.sums, expected)
 

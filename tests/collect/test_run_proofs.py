@@ -79,7 +79,7 @@ def test_honest_reports_are_all_accepted(keys, tmp_path, servers):
     found = checked(folders_for(keys, tmp_path, proved_blocks(plan, rows()), plan), plan)
     assert {one.task.digest for one in found} == {plan.digest}
     assert [one.refused for one in found] == [{}] * servers
-    np.testing.assert_array_equal(opened(plan, found), Client(plan).encode(rows()).sum(axis=0))
+    np.testing.assert_array_equal(opened(plan, found), Client(plan.verify()).encode(rows()).sum(axis=0))
 
 
 def test_liars_are_left_out_by_cause_and_the_others_are_summed(keys, tmp_path):
@@ -93,7 +93,7 @@ def test_liars_are_left_out_by_cause_and_the_others_are_summed(keys, tmp_path):
         assert one.refused == expected
         assert one.task.clients == CLIENTS - 21
         assert one.task.guarantee.epsilon == plan.epsilon
-    np.testing.assert_array_equal(opened(plan, found), Client(plan).encode(rows()[told < 0]).sum(axis=0))
+    np.testing.assert_array_equal(opened(plan, found), Client(plan.verify()).encode(rows()[told < 0]).sum(axis=0))
 
 
 def test_small_blocks_make_no_difference(keys, tmp_path, monkeypatch):
@@ -101,7 +101,7 @@ def test_small_blocks_make_no_difference(keys, tmp_path, monkeypatch):
     plan = task()
     told = proved_reports.liars_among(CLIENTS, 0.2)
     found = checked(folders_for(keys, tmp_path, proved_reports.reports(plan, rows(), told), plan), plan)
-    np.testing.assert_array_equal(opened(plan, found), Client(plan).encode(rows()[told < 0]).sum(axis=0))
+    np.testing.assert_array_equal(opened(plan, found), Client(plan.verify()).encode(rows()[told < 0]).sum(axis=0))
 
 
 def test_a_sketch_goes_on_with_as_many_columns_as_reports_are_accepted(keys, tmp_path):
@@ -114,7 +114,7 @@ def test_a_sketch_goes_on_with_as_many_columns_as_reports_are_accepted(keys, tmp
     assert (sketch, found[0].refused) == (CLIENTS - 1, {FALSE_PROOF: 1})
     shares = [one.share.rows(0, CLIENTS - 1) for one in found]
     left = plan.encoding.ring.lift(plan.scheme.combine(shares))[:, 0]
-    np.testing.assert_array_equal(left, Client(plan).encode(np.delete(rows(), 5, axis=0)))
+    np.testing.assert_array_equal(left, Client(plan.verify()).encode(np.delete(rows(), 5, axis=0)))
 
 
 def test_a_server_says_that_its_own_hash_does_not_fit(keys, tmp_path):

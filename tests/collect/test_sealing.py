@@ -50,7 +50,7 @@ def reports_of(collection, tickets=None):
         ids = [report_id(collection.digest, Stream.from_os().bytes(32)) for _ in ROWS]
     else:
         ids = [ticket.report for ticket in tickets]
-    records = list(zip(*make_reports(Client(collection.plan), collection, ROWS, ids), strict=True))
+    records = list(zip(*make_reports(Client(collection.plan.verify()), collection, ROWS, ids), strict=True))
     form = SealedReports(collection)
     sealed = [form.seal(own, tickets[index] if tickets else None) for index, own in enumerate(records)]
     return sealed, records
@@ -201,7 +201,7 @@ def test_sealed_reports_of_one_row_look_like_random_bytes(tmp_path, count):
     form, stream = SealedReports(collection), Stream.from_os()
     ids = [report_id(collection.digest, stream.bytes(32)) for _ in range(count)]
     rows = np.full((count, 1), 3.25)
-    records = zip(*make_reports(Client(collection.plan), collection, rows, ids), strict=True)
+    records = zip(*make_reports(Client(collection.plan.verify()), collection, rows, ids), strict=True)
     reports = np.frombuffer(b"".join(map(form.seal, records)), np.uint8).reshape(count, form.report_bytes)
     starts = [17, 17 + form.record_bytes[0]]
     fixed, halved = {0, *starts}, {start + 32 for start in starts}

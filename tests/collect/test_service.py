@@ -67,7 +67,7 @@ def collection(running):
 
 def records(collection, rows=ROWS, first=0):
     ids = [(first + index + 1).to_bytes(16) for index in range(len(rows))]
-    return make_reports(Client(collection.plan), collection, rows, ids)
+    return make_reports(Client(collection.plan.verify()), collection, rows, ids)
 
 
 def reports(collection, rows=ROWS, first=0):
@@ -675,7 +675,7 @@ def test_a_token_speaks_for_one_client_at_one_server(tmp_path):
     tickets = draw_tickets(["a", "b"])
     write_roster(tmp_path / "roster-0", collection, 0, tickets)
     roster = Roster(tmp_path / "roster-0", collection, 0)
-    own = make_reports(Client(collection.plan), collection, ROWS[:2], [one.report for one in tickets])
+    own = make_reports(Client(collection.plan.verify()), collection, ROWS[:2], [one.report for one in tickets])
     first, second = zip(*own, strict=True)
     stranger = draw_tickets(["c"])[0]
     seal = SealedReports(collection).seal

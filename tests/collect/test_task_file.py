@@ -316,7 +316,7 @@ def test_times_are_kept(sketched):
 def some_reports(collection, count=5):
     rows = np.linspace(0, 10, 3 * count).reshape(count, 3)
     ids = [bytes([index]) * 16 for index in range(count)]
-    return ids, rows, make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
+    return ids, rows, make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, ids)
 
 
 def test_servers_decode_shares_of_the_rows(collection):
@@ -336,7 +336,7 @@ def test_servers_decode_shares_of_the_rows(collection):
         masks, opened = opened[:, 0, -1], opened[:, 0, :-1].reshape(len(rows), task.copies, -1)
         assert len(set(masks.tolist())) == len(rows)
         assert np.abs(masks).max() > 2**50
-    exact = Client(task).encode(rows)[:, None, :]
+    exact = Client(task.verify()).encode(rows)[:, None, :]
     noise = opened - exact
     assert np.abs(noise).max() < 20 * task.noise.sigma
     assert noise.any() if task.noising.by == "clients" else not noise.any()

@@ -298,7 +298,7 @@ def test_after_a_withdrawal_by_ticket_the_outbox_hands_on_the_other_reports(tmp_
             write_roster(servers.server_folder(server).roster, servers.collection, server, tickets)
         servers.start(0, 1)
         records = make_reports(
-            Client(servers.collection.plan), servers.collection, ROWS[:2], [x.report for x in tickets]
+            Client(servers.collection.plan.verify()), servers.collection, ROWS[:2], [x.report for x in tickets]
         )
         form = SealedReports(servers.collection)
         sealed = [form.seal(own, one) for own, one in zip(zip(*records, strict=True), tickets, strict=True)]

@@ -23,6 +23,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.client import share_batch
 from dpmpc.release.planning import design
 from dpmpc.release.server import transform
+from support.unverified import unverified
 
 CLIENTS = 500
 SERVER, ANALYST = 0, 3
@@ -38,7 +39,7 @@ def task_of(**choices):
 
 def weakened(task):
     """The same promise, and a thousandth of the noise."""
-    return msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma / 1000))
+    return unverified(task, noise=DiscreteGaussian(task.noise.sigma / 1000))
 
 
 def settings_of(task, pid=SERVER, *, digest=None, keys=None, fields=None, by_hand=False):
@@ -76,9 +77,9 @@ def test_a_task_for_other_servers_is_refused():
 
 def test_a_task_whose_sums_may_wrap_around_is_refused():
     task = task_of(fractional_bits=20)
-    wide = msgspec.structs.replace(task, encoding=FixedPoint(20), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
-    assert wide.verify() is wide
-    wide = msgspec.structs.replace(task, encoding=FixedPoint(29), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
+    wide = unverified(task, encoding=FixedPoint(20), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
+    assert wide.verify() == wide
+    wide = unverified(task, encoding=FixedPoint(29), noise=DiscreteGaussian(2.0**40), sketch=Sum(1 << 34))
     with pytest.raises(OverflowRisk):
         verified_task(settings_of(wide))
 
@@ -122,10 +123,10 @@ def test_no_program_is_imported_for_a_task_that_is_refused(pid, tmp_path):
     assert not (tmp_path / "mark").exists()
 
 
-def test_the_transform_verifies_its_task():
+def test_the_transform_takes_no_task_that_nobody_has_verified():
     task = task_of()
     share = share_batch(task, np.zeros((CLIENTS, 2)))[0]
-    with pytest.raises(GuaranteeError):
+    with pytest.raises(InputError, match="a VerifiedTask expected"):
         transform(weakened(task), share)
 
 

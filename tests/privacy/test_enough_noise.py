@@ -22,6 +22,7 @@ from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
+from support.unverified import unverified
 
 CLIENTS = 2000
 CHOICES = [
@@ -89,7 +90,7 @@ def test_a_task_is_refused_just_when_its_guarantee_is(choices):
     assert task.verify() is task
     achieved = task.guarantee.achieved_epsilon
     for factor, refused in ((1.0000001, False), (0.9999999, True), (0.5, True)):
-        promised = msgspec.structs.replace(task, epsilon=achieved * factor)
+        promised = unverified(task, epsilon=achieved * factor)
         for check in (promised.verify, lambda promised=promised: promised.guarantee):
             if refused:
                 with pytest.raises(GuaranteeError, match=f"epsilon: {promised.epsilon:g} promised, but"):
@@ -107,13 +108,13 @@ def test_what_a_static_coalition_takes_of_delta_is_not_spent_again():
     least = privacy.accountant_of(task.noise.name).least(exposure, task.sensitivity, task.epsilon, delta)
     assert least.variance < task.noise.variance
     with pytest.raises(GuaranteeError):
-        msgspec.structs.replace(task, noise=least).verify()
+        unverified(task, noise=least).verify()
 
 
 def test_noise_so_narrow_that_nothing_is_proven_is_refused():
     task = task_of(noise_by="servers")
     with pytest.raises(GuaranteeError, match="gives epsilon = inf"):
-        msgspec.structs.replace(task, noise=DiscreteGaussian(0.3)).verify()
+        unverified(task, noise=DiscreteGaussian(0.3)).verify()
 
 
 def test_the_public_matrix_is_measured_once(monkeypatch):
@@ -140,7 +141,7 @@ def test_a_server_verifies_an_honest_task_without_scipy(choices):
 def test_a_threshold_that_shamir_shares_do_not_have_is_refused():
     """Also by a server that prints no guarantee: noise alone says nothing of the shares."""
     task = task_of(sharing="shamir")
-    unshared = msgspec.structs.replace(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=0))
+    unshared = unverified(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=0))
     with pytest.raises(InputError, match="threshold: 0 given"):
         unshared.verify()
 

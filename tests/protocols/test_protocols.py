@@ -12,7 +12,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import msgspec
 import numpy as np
 import pytest
 
@@ -35,6 +34,7 @@ from dpmpc.release.planning import design
 from dpmpc.release.release import GramRelease
 from support import forks
 from support.closed_sketches import UNOPENED_MOMENT, UNOPENED_RIDGE, item_task, products_task
+from support.unverified import unverified
 
 PROGRAMS = Path(__file__).parents[2] / "protocols"
 DEMO_CLIENTS = 30_000
@@ -279,7 +279,7 @@ def test_the_products_never_wrap_around(clients):
     task = products_task(["a", "y"], clients, rows=40, delta=1e-7)
     fullest = task.sketch.occupancy() * 2**task.encoding.fractional_bits + int(task.modulus_plan.tail) + 1
     assert sum(int(entry) ** 2 for entry in fullest) < 2**60
-    finer = msgspec.structs.replace(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
+    finer = unverified(task, encoding=FixedPoint(task.encoding.fractional_bits + 12, "mersenne61"))
     with pytest.raises(OverflowRisk, match="fewer fractional bits"):
         require_products(finer)
 

@@ -26,6 +26,7 @@ from dpmpc.release.client import BLOCK, Client, share_batch
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 from dpmpc.release.server import simulation_keys, transform
+from support.unverified import unverified
 
 NAMES = ("a", "b", "y")
 
@@ -224,13 +225,15 @@ def test_an_increased_occupancy_cannot_wrap_around():
 
 def test_clients_do_not_take_a_servers_word_for_the_noise():
     task = task_of()
-    weakened = msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma / 2))
+    weakened = unverified(task, noise=DiscreteGaussian(task.noise.sigma / 2))
     with pytest.raises(GuaranteeError, match="promised"):
+        weakened.verify()
+    with pytest.raises(InputError, match="a VerifiedTask expected"):
         Client(weakened)
     pure = task_of(noise="discrete-laplace")
     for scale, shares in ((pure.noise.scale / 2, pure.noise.shares), (pure.noise.scale, pure.noise.shares + 1)):
         with pytest.raises(GuaranteeError, match=r"promised|shares"):
-            Client(msgspec.structs.replace(pure, noise=DiscreteLaplace(scale, shares)))
+            unverified(pure, noise=DiscreteLaplace(scale, shares)).verify()
 
 
 def test_seeded_randomness_is_refused_outside_simulations():

@@ -70,7 +70,7 @@ def put(deployment, server, record):
 
 def honest_sums(deployment, rows):
     """What these rows add up to, from the rows and not from any report."""
-    return Client(deployment.collection.plan).encode(rows).sum(axis=0)
+    return Client(deployment.collection.plan.verify()).encode(rows).sum(axis=0)
 
 
 def released(deployment, rows, results, refused=None):

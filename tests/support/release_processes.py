@@ -126,7 +126,7 @@ def deploy(root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, 
     collection.save(root / "collection.json")
     rows = np.random.default_rng(5).uniform(0, 10, (count, len(columns)))
     ids = [os.urandom(16) for _ in range(count)] if ids is None else ids
-    records = make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
+    records = make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, ids)
     return Deployment(root, collection, ids, records, ports)
 
 

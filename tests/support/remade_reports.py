@@ -106,7 +106,7 @@ def remade(collection, count=24) -> list[Remade]:
     rows[:4] = lower, upper, (lower + upper) / 2, np.where(np.arange(len(lower)) % 2, 1e300, -1e300)
     secrets = [generator.bytes(SECRET_BYTES) for _ in range(count)]
     ids = [report_id(collection.digest, secret) for secret in secrets]
-    records = make_reports(Client(collection.plan, Stream.from_os()), collection, rows, ids)
+    records = make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, ids)
     payloads = [[record[ID_BYTES:] for record in each] for each in zip(*records, strict=True)]
     return [
         Remade(row.tolist(), secret, named, drawn_for(collection, named, each), each)

@@ -21,7 +21,7 @@ PROVED = {"proved": True, "noise_by": "servers", "sketch": "sum", "rows": None}
 
 def sealed_reports(collection, rows=ROWS[:1], ids=None):
     ids = [report_id(collection.digest, Stream.from_os().bytes(SECRET_BYTES)) for _ in rows] if ids is None else ids
-    records = make_reports(Client(collection.plan), collection, rows, ids)
+    records = make_reports(Client(collection.plan.verify()), collection, rows, ids)
     form = SealedReports(collection)
     return [form.seal(own) for own in zip(*records, strict=True)]
 

@@ -248,7 +248,7 @@ class ReleasingServer:
         if task.noise_is_dealt:
             shape = (task.sketch.rows, task.width)
             dealt = self.openings.noise(self.collection.digest, manifest.digest, shape)
-        return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase)
+        return transform(task.verify(), share, dealt=dealt, threads=self.threads, phase=meter.phase)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
         """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""

@@ -38,7 +38,7 @@ from dpmpc.parties.network.announcing import explained
 from dpmpc.parties.network.conversation import confirm, together, toss
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.networked import ids_file, share_file
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.proved_reports import row_words
 
 _POINT = "query point"
@@ -48,7 +48,7 @@ _POINT = "query point"
 class ProvedRun:
     """What a server goes on with once the proofs are checked."""
 
-    task: Task  # of the clients whose reports are accepted; the task of the run if these are all
+    task: VerifiedTask  # of the clients whose reports are accepted; the task of the run if these are all
     share: Share  # this server's share of what they contribute, of ``task.share_shape``
     refused: dict[str, int]  # how many reports are left out, by cause
 
@@ -92,12 +92,12 @@ class _SomeRows(Share):
         return np.ascontiguousarray(self._share.rows(start, int(places[-1]) + 1 - start)[places - start])
 
 
-async def check_run(party: Party, task: Task) -> ProvedRun:
+async def check_run(party: Party, task: VerifiedTask) -> ProvedRun:
     """Take the steps above."""
     return await explained(party, _check_run(party, task))
 
 
-async def _check_run(party: Party, task: Task) -> ProvedRun:
+async def _check_run(party: Party, task: VerifiedTask) -> ProvedRun:
     with party.meter.phase("verify"):
         reports = await together(party, lambda: RunReports(party.folder, task, party.pid))
         await confirm(party, batch_digest(reports.ids), "batch: the ids of all reports")
@@ -123,7 +123,7 @@ def use_point(folder: Path, point: bytes) -> None:
         kept.put({_POINT: point})
 
 
-def task_of(task: Task, clients: int, refused: dict[str, int]) -> Task:
+def task_of(task: VerifiedTask, clients: int, refused: dict[str, int]) -> VerifiedTask:
     """Return the verified task of the clients that are left, whose public matrix has as many columns."""
     if clients == task.clients:
         return task
@@ -131,4 +131,4 @@ def task_of(task: Task, clients: int, refused: dict[str, int]) -> Task:
         counts = "".join(f"; {count} refused: {cause}" for cause, count in refused.items())
         raise TooFewClients(f"clients: {clients} given, at least {task.sketch.rows} expected by the sketch{counts}")
     matrix = sketch_from({**task.sketch.describe(), "columns": clients})
-    return msgspec.structs.replace(task, sketch=matrix).verify()
+    return msgspec.structs.replace(task, sketch=matrix)

@@ -177,7 +177,7 @@ class Submission:
 
     def _reports(self, rows: Reals, ids: Sequence[bytes], added: tuple[AddedKey, ...]) -> Iterator[list[bytes]]:
         """Yield the sealed reports, block by block."""
-        client = self.client or Client(self.collection.plan)
+        client = self.client or Client(self.collection.plan.verify())
         step = max(1, _BLOCK_WORDS // math.prod(self.collection.record_shape))
         for first in range(0, len(rows), step):
             block = slice(first, first + step)

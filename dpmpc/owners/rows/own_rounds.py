@@ -57,7 +57,7 @@ class OwnRound:
         InputError
             If the task has somebody else add noise.
         """
-        client = Client(task, self._stream)  # verifies
+        client = Client(task.verify(), self._stream)
         if not task.servers_add_noise or task.noising.by != "servers":
             raise InputError(f"noise_by: {task.noising.by!r} given, 'servers' expected between data owners")
         ring = task.encoding.ring

@@ -22,7 +22,7 @@ from dpmpc.parties.mpyc.costs import costs
 from dpmpc.parties.mpyc.secret_arrays import is_server
 from dpmpc.parties.mpyc.share_folders import ShareFolder
 from dpmpc.parties.network.verified_task import simulation_keys
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.release import RELEASE_FILE, GramRelease, Release
 from dpmpc.release.results import Result
 from dpmpc.release.server import noise_stream, require_own_noise, server_noise
@@ -36,8 +36,8 @@ class AgreedRun:
 
     Parameters
     ----------
-    task : Task
-        The public facts, which this party has verified; the public matrix is ``task.sketch``.
+    task : VerifiedTask
+        The public facts; the public matrix is ``task.sketch``.
     analyst : int or None
         The party that opens the sketch; None where all do.
     rows : ndarray of float64, shape (n / M, columns), or None
@@ -48,7 +48,7 @@ class AgreedRun:
         Of the kernel.
     """
 
-    task: Task
+    task: VerifiedTask
     analyst: int | None
     rows: Reals | None = None
     share: Share | None = None

@@ -119,7 +119,7 @@ class MpycPlan(Plan):
     def run(self, task: Task, **own: Any) -> AgreedRun:
         """Return the run of an agreed task."""
         threads = mpc.options.workers or 1
-        return MpycRun(task, self.args.analyst, threads=threads, args=self.args, links=self.links, **own)
+        return MpycRun(task.verify(), self.args.analyst, threads=threads, args=self.args, links=self.links, **own)
 
     def require_parties(self, task: Task) -> None:
         """Refuse a task for other servers than the parties of this program."""

@@ -50,7 +50,7 @@ from dpmpc.parties.network.settings import (
     write_outcome,
 )
 from dpmpc.parties.network.verified_task import NO_TASK, TASK, verified_task
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import VerifiedTask
 
 PROGRAMS = "dpmpc.protocols"  # what any folder may name
 _logger = logging.getLogger(__name__)
@@ -71,7 +71,7 @@ class Party:
     runtime: PartyRuntime
     folder: Path
     _progress: TextIO
-    _task: Task | None = None
+    _task: VerifiedTask | None = None
 
     @property
     def has_task(self) -> bool:
@@ -79,7 +79,7 @@ class Party:
         return self._task is not None
 
     @property
-    def task(self) -> Task:
+    def task(self) -> VerifiedTask:
         """The task of the run, which this party has verified; an `InputError` if the run has none."""
         if self._task is None:
             raise InputError(NO_TASK)

@@ -11,7 +11,7 @@ import msgspec
 
 from dpmpc.base.errors import InputError, SimulationOnly
 from dpmpc.parties.network.settings import SETTINGS_FILE, PartySettings
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.server import require_own_noise
 
 TASK = "task"  # among the arguments of a program
@@ -19,7 +19,7 @@ NO_TASK = "task: none given in the arguments of the program, the public facts of
 KEYS = "keys"  # of the servers' noise in a simulation, as a launcher hands them over
 
 
-def verified_task(settings: PartySettings) -> Task:
+def verified_task(settings: PartySettings) -> VerifiedTask:
     """Return the task of a run, once this party has convinced itself of it.
 
     Raises

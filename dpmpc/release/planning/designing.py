@@ -30,7 +30,7 @@ from dpmpc.privacy.accountants import is_pure
 from dpmpc.privacy.calibration import Calibration, NoisePlacement
 from dpmpc.privacy.gaussian import check_budget
 from dpmpc.privacy.specification import COPIES, FRACTIONAL_BITS, OWN_NOISE, SKETCHES, Mechanism, ReleaseSpec, TrustModel
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.planning.prediction import LowRank, Regression, Scenario, UtilityMetric
 
 PURPOSES: dict[str, UtilityMetric] = {metric.purpose: metric for metric in (Regression(), LowRank())}
@@ -43,7 +43,7 @@ DEFAULT_SPARSITY = 4
 _ROW_OF_ALL = re.compile(r"\(.*: (pooled|fixed effects|random effects)\)")
 
 
-def design(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> Task:
+def design(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> VerifiedTask:
     """Make the task of one release: choose the public matrix and the noise that give the budget.
 
     No data is needed, and none is read.

@@ -36,7 +36,7 @@ SECONDS = 20.0
 def deal_badly(collection: Collection, report_id: bytes, to: Sequence[int], entry: int | None = None) -> list[bytes]:
     """Make the records of a report whose shares at some servers are off the polynomial."""
     rows = np.array([[(column.lower + column.upper) / 2 for column in collection.plan.schema.columns]])
-    records = [own[0] for own in make_reports(Client(collection.plan), collection, rows, [report_id])]
+    records = [own[0] for own in make_reports(Client(collection.plan.verify()), collection, rows, [report_id])]
     for server in to:
         words = np.frombuffer(records[server][ID_BYTES:], "<u8").astype(np.uint64)
         if entry is None:

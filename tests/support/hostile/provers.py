@@ -35,7 +35,7 @@ Records = list[bytes]
 def honest(collection: Collection, report_id: bytes) -> Records:
     """Make the records of the row in the middle of all bounds."""
     rows = np.array([[(column.lower + column.upper) / 2 for column in collection.plan.schema.columns]])
-    return [own[0] for own in make_reports(Client(collection.plan), collection, rows, [report_id])]
+    return [own[0] for own in make_reports(Client(collection.plan.verify()), collection, rows, [report_id])]
 
 
 def witness_of(collection: Collection, z: Sequence[int]) -> np.ndarray:

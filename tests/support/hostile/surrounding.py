@@ -33,6 +33,7 @@ class Stranger(Client):
 
 def surround(task, victim, runs=1):
     """Sum a victim's report and n - 1 strangers', and take off what the strangers know."""
+    task = task.verify()
     ring, theirs = task.encoding.ring, np.zeros((task.clients - 1, victim.shape[1]))
     honest, strangers = Client(task), Stranger(task)
     known = strangers.encode(theirs).sum(axis=0) + honest.encode(victim)[0]
