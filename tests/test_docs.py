@@ -1,6 +1,7 @@
 """What the pages show is what runs; the notebooks run, and are those of their programs."""
 
 import doctest
+import re
 import sys
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
@@ -31,6 +32,16 @@ def check_blocks(page):
 
 def test_every_block_says_what_it_is():
     check_each(check_blocks, PAGES, name)
+
+
+def test_the_environment_of_a_checkout_has_one_installation():
+    """A copy of the package beside the editable one of `make` would ignore changes, in protocols/ and everywhere."""
+
+    def check(page):
+        there = [block.code for block in blocks(page.read_text()) if block.kind == "sh" and ".venv" in block.code]
+        assert [code for code in there if re.search(r"pip install (?!--editable)\S*\.\[", code)] == []
+
+    check_each(check, PAGES, name)
 
 
 def test_no_block_is_overlooked():
