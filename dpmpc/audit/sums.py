@@ -86,8 +86,9 @@ class SideBySide(VerifiedTask, frozen=True, tag=2, tag_field="format"):
 
 def side_by_side(task: Task, times: int) -> SideBySide:
     """Return a wide task of so many releases."""
-    fields = {name: getattr(task, name) for name in task.__struct_fields__}
-    return SideBySide(**fields | {"statistic": Replicated(task.statistic, times), "simulation": True})
+    return SideBySide(
+        **msgspec.structs.asdict(task) | {"statistic": Replicated(task.statistic, times), "simulation": True}
+    )
 
 
 class Sums(AuditedMechanism):

@@ -408,7 +408,11 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         OverflowRisk
             If a sum might wrap around.
         """
-        return VerifiedTask(**{name: getattr(self, name) for name in self.__struct_fields__})
+        return self._verified
+
+    @functools.cached_property
+    def _verified(self) -> VerifiedTask:
+        return VerifiedTask(**msgspec.structs.asdict(self))
 
     def require_checkable(self, longest: float = LONGEST_CHECK) -> Task:
         """Return the task itself if `verify` takes no longer than that: whoever wrote the task chose its size.

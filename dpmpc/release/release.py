@@ -213,8 +213,7 @@ class Release(GramSource):
         def build(header: release_file.Header, sums: release_file.SumsReader) -> Release:
             task = Task.from_dict(header.task)
             opened = sums((task.sketch.rows, task.width), np.int64)
-            task.require_checkable(longest).verify()
-            return cls(task, opened)
+            return cls(task.require_checkable(longest).verify(), opened)
 
         return release_file.read(path, "release file", build)
 

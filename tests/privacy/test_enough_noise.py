@@ -88,6 +88,8 @@ def test_an_honest_mu_is_enough_and_the_next_double_is_not(epsilon, delta):
 def test_a_task_is_refused_just_when_its_guarantee_is(choices):
     task = task_of(**choices)
     assert task.verify() is task
+    mere = unverified(task)
+    assert mere.verify() is mere.verify() == task  # once
     achieved = task.guarantee.achieved_epsilon
     for factor, refused in ((1.0000001, False), (0.9999999, True), (0.5, True)):
         promised = unverified(task, epsilon=achieved * factor)

@@ -88,7 +88,7 @@ from dpmpc.parties.network.frames import Kind, malformed_frame
 from dpmpc.parties.network.identity import LONGEST_SIGNATURE, verify_signature
 from dpmpc.parties.network.meter import RunStatistics, rounded, statistics_from
 from dpmpc.parties.network.party import Party
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import VerifiedTask
 from dpmpc.release.analyst import open_robustly
 from dpmpc.release.release import Release
 
@@ -205,7 +205,7 @@ def what_came_earlier(standings: dict[int, Standing]) -> dict[str, str]:
     return known
 
 
-async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, Task]:
+async def agree(party: Party, server: ReleasingServer, standings: dict[int, Standing]) -> tuple[Manifest, VerifiedTask]:
     """Agree (steps 1 to 4) on batch and toss, check them, and seal the manifest that follows from them."""
     earlier = await together(party, lambda: what_came_earlier(standings))
     own = await together(party, server.available)
@@ -301,7 +301,7 @@ async def leave_out_unproved(
     return kept, checked.refused, checked.odd
 
 
-async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, Task]:
+async def resume(party: Party, server: ReleasingServer, digest: bytes) -> tuple[Manifest, VerifiedTask]:
     """Continue the release that an earlier run has begun."""
     server.tell(f"manifest {digest.hex()} was begun in an earlier run, which goes on")
     manifest = await together(party, lambda: server.sealed_manifest(digest))

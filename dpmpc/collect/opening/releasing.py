@@ -41,7 +41,7 @@ from dpmpc.collect.upload.reports import ReportFormat
 from dpmpc.linear.sharing.batch import Share
 from dpmpc.linear.sharing.check_values import check_values, draw_coefficients
 from dpmpc.parties.network.meter import Meter, RunStatistics
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.proved_reports import share_of_one, shares_of, statement_of
 from dpmpc.release.release import Release
 from dpmpc.release.server import transform
@@ -226,7 +226,7 @@ class ReleasingServer:
         ]
         return np.concatenate(parts)
 
-    def transformed_share(self, manifest: Manifest, task: Task, meter: Meter) -> Words:
+    def transformed_share(self, manifest: Manifest, task: VerifiedTask, meter: Meter) -> Words:
         """Return this server's share of the noisy sums; `meter` measures how.
 
         Nothing is bound yet: a report that is damaged is noticed here, at the latest. Until `bound_share` a server may
@@ -248,7 +248,7 @@ class ReleasingServer:
         if task.noise_is_dealt:
             shape = (task.sketch.rows, task.width)
             dealt = self.openings.noise(self.collection.digest, manifest.digest, shape)
-        return transform(task.verify(), share, dealt=dealt, threads=self.threads, phase=meter.phase)
+        return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
         """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""

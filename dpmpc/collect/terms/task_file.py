@@ -38,7 +38,7 @@ from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.linear.sketching.sparse import Sum
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.specification import MATRICES
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.proved_reports import row_words
 
 ATTEMPTS = MATRICES  # matrices that are drawn from one toss before a batch is refused
@@ -251,7 +251,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         )
         return self
 
-    def task(self, clients: int, toss: bytes, *, dealers: int | None = None, longest: float = math.inf) -> Task:
+    def task(self, clients: int, toss: bytes, *, dealers: int | None = None, longest: float = math.inf) -> VerifiedTask:
         """Return the verified task of the batch that was collected.
 
         Parameters
