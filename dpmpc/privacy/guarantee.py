@@ -310,12 +310,12 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     @property
     def assumption_texts(self) -> list[str]:
         """What the promise rests on, in sentences."""
-        lost = self.dropouts + (self.corrupt_clients if "clients" in self.noise_by else 0)
+        lost = self.corrupt_clients + self.dropouts
         shamir = "shamir" in self.assumptions
         return assumptions(
             self.assumptions,
             {
-                **{name: getattr(self, name) for name in self.__struct_fields__},
+                **msgspec.structs.asdict(self),
                 "honest": honest_servers(self.servers - self.corrupt_servers),
                 "lost": f" after {lost:,} are taken away" if lost else "",
                 "wrong_shares": wrong_shares(self.servers, self.corrupt_servers) if shamir else "",

@@ -7,12 +7,9 @@ sentence cannot contradict a field, and rewording one changes no file.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 from dpmpc.linear.sharing import ShamirSharing
-
-if TYPE_CHECKING:
-    pass
+from dpmpc.privacy.specification import MATRICES
 
 REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."
 
@@ -74,8 +71,8 @@ ASSUMPTIONS: dict[str, str] = {
     ),
     "trusted-network": "every party trusts the machines of all and the network between them, which MPyC's links are",
     "public-draw": (
-        "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most 16 "
-        "of them were drawn, all of them paid for in delta, and no run was broken off to draw others"
+        "the public matrix is as good as random, which takes that Philox4x32-7 is a pseudorandom function; at most "
+        f"{MATRICES} of them were drawn, all of them paid for in delta, and no run was broken off to draw others"
     ),
     "laplace-tails": (
         "nobody notices the tails that the sampler cuts off: total variation distance below 2^-183 for each released "
