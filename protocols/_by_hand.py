@@ -14,7 +14,7 @@ from typing import NoReturn
 from dpmpc.base.errors import InputError
 from dpmpc.base.exits import exit_status
 from dpmpc.parties.network.meter import RunStatistics, hundredths, rounded
-from dpmpc.privacy.specification import NOISED_BY
+from dpmpc.privacy.specification import option_of
 
 _MPYC = ("-I", "--index", "-P", "-C", "--config", "-T", "--threshold", "-B", "--base-port", "--ssl")
 
@@ -54,11 +54,11 @@ def parse_options(
                 "protocols/linear_transform.py takes all options of MPyC (docs/how-to/mpyc.md)"
             )
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
-    parser.add_argument("-M", "--servers", type=int, default=3, help="number of servers (default %(default)s)")
+    parser.add_argument("-M", "--servers", **option_of("servers"))
     parser.add_argument("--clients", type=int, default=clients, help="number of people (default %(default)s)")
     if epsilon is not None:
-        parser.add_argument("--epsilon", type=float, default=epsilon, help="the budget (default %(default)g)")
-    parser.add_argument("--delta", type=float, default=delta, help="(default %(default)g)")
+        parser.add_argument("--epsilon", **option_of("epsilon", default=epsilon))
+    parser.add_argument("--delta", **option_of("delta", default=delta))
     if more is not None:
         more(parser)
     return parser.parse_args(arguments)
@@ -66,7 +66,7 @@ def parse_options(
 
 def add_noise_options(parser: argparse.ArgumentParser) -> None:
     """Add who makes the noise, and the seed of a simulation."""
-    parser.add_argument("--noise-by", choices=NOISED_BY, default="clients", help="who adds noise (default %(default)s)")
+    parser.add_argument("--noise-by", **option_of("noise_by"))
     parser.add_argument("--simulation-seed", type=int, help="repeatable randomness: protects nobody")
 
 

@@ -35,6 +35,7 @@ from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance
 from dpmpc.models.papers.coinpress.coinpress_estimators import CoinPress
 from dpmpc.parties.network.meter import RunStatistics
 from dpmpc.parties.networked import run
+from dpmpc.privacy.specification import option_of
 from dpmpc.privacy.task import Task
 from dpmpc.protocols._by_hand import add_noise_options, by_hand, parse_options
 from dpmpc.release.release import Release
@@ -100,7 +101,7 @@ def _more(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--features", type=int, default=10, help="(default %(default)s)")
     parser.add_argument("--rho", type=float, default=0.5, help="budget of all rounds, in zCDP (default %(default)s)")
     parser.add_argument("--rounds", type=int, help="rounds of each mean or covariance (default: the estimator's)")
-    parser.add_argument("--corrupt-clients", type=int, default=0, help="most clients that may tell their noise")
+    parser.add_argument("--corrupt-clients", **option_of("corrupt_clients"))
     add_noise_options(parser)
     parser.add_argument("--json", action="store_true", help="one JSON object in place of the text")
 

@@ -50,7 +50,15 @@ from dpmpc.linear.proving.prove import ProvedShares
 from dpmpc.linear.sharing.batch import FileShare, open_share
 from dpmpc.parties.network.frames import ContentType, Kind
 from dpmpc.parties.network.party import Party
-from dpmpc.parties.networked import REFUSED, Placement, clients, run_servers, share_file, stored_reports
+from dpmpc.parties.networked import (
+    REFUSED,
+    Placement,
+    clients,
+    proofs_text,
+    run_servers,
+    share_file,
+    stored_reports,
+)
 from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.protocols._by_hand import by_hand, parse_options, print_servers
 from dpmpc.release.client import Client
@@ -285,9 +293,8 @@ def demonstrate(arguments: Sequence[str]) -> None:
         warnings.simplefilter("ignore", UtilityWarning)  # that nothing can be learned from it is what is shown
         without = compare(spoiled.release)
     lies = ", ".join(f"{int((lie_of == number).sum()):,} {lie}" for number, lie in enumerate(LIES))
-    causes = ", ".join(f"{count:,} refused ({cause})" for cause, count in sorted(done.refused.items()))
     print(f"{chosen.clients:,} clients, {int((lie_of >= 0).sum()):,} of whom lie: {lies}")
-    print(f"Proofs: {done.release.clients:,} of {chosen.clients:,} reports accepted, {causes or 'none refused'}")
+    print(proofs_text(done.release.clients, done.refused))
     print(
         f"cost / optimal cost (phi) for the honest rows: {with_proofs.approximation_factor:.5g} with proofs, "
         f"{without.approximation_factor:.4g} without, where each liar shares random words; trivial predictor "

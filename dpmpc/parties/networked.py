@@ -91,6 +91,13 @@ class NetworkedRun(Run):
         return self.answer.get(REFUSED)
 
 
+def proofs_text(accepted: int, refused: Mapping[str, int]) -> str:
+    """Return how many reports were accepted, and why others were not."""
+    total = accepted + sum(refused.values())
+    causes = ", ".join(f"{count:,} refused ({cause})" for cause, count in sorted(refused.items())) or "none refused"
+    return f"Proofs: {accepted:,} of {total:,} reports accepted, {causes}"
+
+
 def share_file(folder: Path) -> Path:
     """Return where a server finds its share of the batch."""
     return folder / SHARE_FILE

@@ -372,6 +372,24 @@ def choices_of(*parts: type[msgspec.Struct]) -> Mapping[str, Described]:
     return MappingProxyType(found)
 
 
+def option_of(name: str, **changes: Any) -> dict[str, Any]:
+    """Return what an option is made of, from the field of a specification that it fills; `changes` come in its place.
+
+    The first of its types that is not None reads it, and its default stands in its help.
+    """
+    kind, meta, default = {**choices_of(Budget), **flat_choices()}[name]
+    extra, default = meta.extra or {}, changes.pop("default", default)
+    shown = f"{default:g}" if isinstance(default, float) else default
+    return {
+        "type": next(one for one in (get_args(kind) or (kind,)) if one is not type(None)),
+        "choices": extra["options"] or None,
+        "metavar": extra["symbol"],
+        "default": default,
+        "help": (meta.description or "").rstrip(".") + ("" if default is None else f" (default {shown})"),
+        **changes,
+    }
+
+
 def taken(part: type[Part], values: dict[str, Any]) -> Part:
     """Make a struct from those of the values that are its fields, and take them out of the mapping."""
     return part(**{name: values.pop(name) for name in part.__struct_fields__ if name in values})

@@ -7,8 +7,9 @@ import time
 from typing import Any
 
 from dpmpc.app.cli.fit import run_and_fit
-from dpmpc.app.cli.options import add_run_options, add_simulation_seed, option_of
+from dpmpc.app.cli.options import add_run_options, add_simulation_seed
 from dpmpc.app.cli.output import ResultFolder, print_result
+from dpmpc.privacy.specification import option_of
 
 DEMONSTRATED = ("ridge", "low-rank", "moment")
 

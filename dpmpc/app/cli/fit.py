@@ -243,9 +243,9 @@ def run_and_fit(
     from dpmpc.app.render.about import About
     from dpmpc.app.render.guarantee_prose import spent_text
     from dpmpc.app.render.released import report_of
-    from dpmpc.app.render.servers import RunCost, proofs_text, with_run
+    from dpmpc.app.render.servers import RunCost, with_run
     from dpmpc.base.randomness import stream_for
-    from dpmpc.parties.networked import run
+    from dpmpc.parties.networked import proofs_text, run
 
     with progress() as on_progress:
         networked = run(

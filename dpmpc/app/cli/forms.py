@@ -17,11 +17,11 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.app.cli.options import add_simulation_seed, address, option_of, seconds
+from dpmpc.app.cli.options import add_simulation_seed, address, seconds
 from dpmpc.app.cli.output import new_path
 from dpmpc.app.cli.parsing import Parser
 from dpmpc.base.errors import DpmpcError, InputError
-from dpmpc.privacy.specification import DELTA_IS
+from dpmpc.privacy.specification import DELTA_IS, option_of
 
 if TYPE_CHECKING:
     import msgspec

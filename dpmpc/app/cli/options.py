@@ -5,11 +5,11 @@ from __future__ import annotations
 import argparse
 import math
 import re
-from typing import Any, get_args
+from typing import Any
 
 from dpmpc.app.cli.parsing import Parser, Section
 from dpmpc.base.errors import InputError
-from dpmpc.privacy.specification import Budget, choices_of, flat_choices
+from dpmpc.privacy.specification import flat_choices, option_of
 
 SHARE_LIMIT_GB = 4.0
 LONGEST_S = 365 * 86400
@@ -22,24 +22,6 @@ _COLLECTED = {
     "noise_by": " (default: servers)",
     "corrupt_clients": ": in any batch that a server could leave; needed with --noise-by clients",
 }
-
-
-def option_of(name: str, **changes: Any) -> dict[str, Any]:
-    """Return what an option is made of, from the field of a specification that it fills; `changes` come in its place.
-
-    The first of its types that is not None reads it, and its default stands in its help.
-    """
-    kind, meta, default = {**choices_of(Budget), **flat_choices()}[name]
-    extra, default = meta.extra or {}, changes.pop("default", default)
-    shown = f"{default:g}" if isinstance(default, float) else default
-    return {
-        "type": next(one for one in (get_args(kind) or (kind,)) if one is not type(None)),
-        "choices": extra["options"] or None,
-        "metavar": extra["symbol"],
-        "default": default,
-        "help": (meta.description or "").rstrip(".") + ("" if default is None else f" (default {shown})"),
-        **changes,
-    }
 
 
 def add_release_options(command: Parser, *, collected: bool = False) -> None:

@@ -158,10 +158,3 @@ def proof_fields(run: NetworkedRun) -> dict[str, object]:
         return {}
     found = {"accepted": run.release.clients, "refused": run.refused}
     return {"proofs": {**found, "message_bytes": circuit.message_bytes, "words": circuit.words}}
-
-
-def proofs_text(accepted: int, refused: Mapping[str, int]) -> str:
-    """Say how many reports were accepted, and why others were not."""
-    total = accepted + sum(refused.values())
-    causes = ", ".join(f"{count:,} refused ({cause})" for cause, count in sorted(refused.items())) or "none refused"
-    return f"Proofs: {accepted:,} of {total:,} reports accepted, {causes}"
