@@ -13,15 +13,11 @@ from nbclient import NotebookClient
 import dpmpc
 from dpmpc.app.cli.main import parser
 from support.forks import command_folder
-from support.lints import check_each
+from support.lints import check_each, path_in_checkout
 from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, not_printed, pages_with_code, run_page, runs
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SECONDS = 120
-
-
-def name(path):
-    return str(path.relative_to(ROOT))
 
 
 def check_blocks(page):
@@ -31,7 +27,7 @@ def check_blocks(page):
 
 
 def test_every_block_says_what_it_is():
-    check_each(check_blocks, PAGES, name)
+    check_each(check_blocks, PAGES, path_in_checkout)
 
 
 def test_the_environment_of_a_checkout_has_one_installation():
@@ -41,7 +37,7 @@ def test_the_environment_of_a_checkout_has_one_installation():
         there = [block.code for block in blocks(page.read_text()) if block.kind == "sh" and ".venv" in block.code]
         assert [code for code in there if re.search(r"pip install (?!--editable)\S*\.\[", code)] == []
 
-    check_each(check, PAGES, name)
+    check_each(check, PAGES, path_in_checkout)
 
 
 def test_no_block_is_overlooked():
@@ -49,7 +45,7 @@ def test_no_block_is_overlooked():
         text = page.read_text()
         assert text.count("\n```") == 2 * len(blocks("\n" + text)) - text.startswith("```")
 
-    check_each(check, PAGES, name)
+    check_each(check, PAGES, path_in_checkout)
 
 
 @pytest.fixture(scope="module")
@@ -60,7 +56,7 @@ def commands():
 
 
 @pytest.mark.timeout(900)  # several programs one after the other, each of them bounded
-@pytest.mark.parametrize("page", pages_with_code(), ids=name)
+@pytest.mark.parametrize("page", pages_with_code(), ids=path_in_checkout)
 def test_the_blocks_of_a_page_run(page, commands, tmp_path, monkeypatch):
     """The README's commands have interpreters of their own."""
     monkeypatch.chdir(tmp_path)
@@ -78,7 +74,7 @@ def test_output_is_shown_only_where_a_block_prints_it():
         shown = [block.line for block in of_page if block.kind == "text" and block.reason is None]
         assert all(any(line < at for line in ran) for at in shown), f"output without a block: lines {shown}"
 
-    check_each(check, PAGES, name)
+    check_each(check, PAGES, path_in_checkout)
 
 
 def test_output_that_was_not_printed_is_noticed():
@@ -144,7 +140,9 @@ def test_notebooks_are_those_of_their_programs():
     "path",
     [
         pytest.param(
-            path, id=name(path), marks=pytest.mark.long("every notebook; `make docs` runs them too") if place else ()
+            path,
+            id=path_in_checkout(path),
+            marks=pytest.mark.long("every notebook; `make docs` runs them too") if place else (),
         )
         for place, path in enumerate(NOTEBOOKS)
     ],

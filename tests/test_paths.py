@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from setuptools import find_packages
 
-from support.lints import check_each
+from support.lints import check_each, path_in_checkout
 
 ROOT = Path(__file__).parents[1]
 WRITTEN = {".py", ".md", ".rst", ".toml", ".pyx", ".pxd", ".c", ".h", ".in", ".mjs", ".yaml"}
@@ -21,7 +21,7 @@ PLACEHOLDER = re.compile(r"\b[A-Z]+\b")  # bench/FOLDER/NAME.py
 
 
 def tracked():
-    """Return the files of the repository that people write; those of a checkout, or of an archive of one."""
+    """Return the files of the repository that people write."""
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, check=False)
     if listed.returncode != 0:
         pytest.skip("no git repository")
@@ -49,17 +49,13 @@ def means_something(name):
     return False
 
 
-def name(path):
-    return str(path.relative_to(ROOT))
-
-
 def test_paths_exist():
     def check(file):
         paths = {path for path in PATH.findall(file.read_text()) if not PLACEHOLDER.search(path)}
         assert [path for path in sorted(paths) if not exists(path) and not path.endswith(".so")] == []
 
     apart = (Path(__file__), ROOT / "tests" / "conftest.py")  # paths in the latter begin in tests/
-    check_each(check, [file for file in tracked() if file not in apart], name)
+    check_each(check, [file for file in tracked() if file not in apart], path_in_checkout)
 
 
 def test_names_of_modules_exist():
@@ -67,7 +63,7 @@ def test_names_of_modules_exist():
         names = {one for one in NAME.findall(file.read_text()) if not PLACEHOLDER.search(one)}
         assert [one for one in sorted(names) if not means_something(one)] == []
 
-    check_each(check, tracked(), name)
+    check_each(check, tracked(), path_in_checkout)
 
 
 def test_files_of_tests_exist():
@@ -75,7 +71,7 @@ def test_files_of_tests_exist():
         names = TEST_FILE.findall(file.read_text())
         assert [one for one in names if not exists(one) and not exists(f"tests/{one}")] == []
 
-    check_each(check, [ROOT / "tests" / "conftest.py", ROOT / "pyproject.toml", ROOT / "Makefile"], name)
+    check_each(check, [ROOT / "tests" / "conftest.py", ROOT / "pyproject.toml", ROOT / "Makefile"], path_in_checkout)
 
 
 def test_packages_that_have_data_exist():

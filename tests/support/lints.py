@@ -1,6 +1,13 @@
 """A lint is one test, however much it looks at, and lists all that fails."""
 
+from pathlib import Path
+
 import pytest
+
+
+def path_in_checkout(path):
+    """Return the path of a file from the root of the checkout."""
+    return str(path.relative_to(Path(__file__).parents[2]))
 
 
 def check_each(check, things, name=str):
