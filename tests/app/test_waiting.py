@@ -44,7 +44,7 @@ def test_a_short_command_is_silent(monkeypatch):
 
 def test_whoever_draws_a_display_is_not_disturbed():
     lines = []
-    with waiting.told_while_waiting("dpmpc fit", lines.append), waiting.quiet():
+    with waiting.quiet(), waiting.told_while_waiting("dpmpc fit", lines.append):
         threading.Event().wait(0.2)
     assert lines == []
 
