@@ -113,7 +113,7 @@ class GroupCommit:
             start = time.perf_counter()
             outcomes: Sequence[Outcome]
             try:
-                outcomes = self._store([(request.body, request.sender) for request in group])
+                outcomes = self._store(group)
                 self.failing = False
             except Exception as error:  # any failure has to reach the requests that wait
                 outcomes = [error] * len(group)
@@ -134,16 +134,16 @@ class GroupCommit:
                 group.append(self._waiting.popleft())
         return group
 
-    def _store(self, bodies: Sequence[tuple[bytes, Sender]]) -> list[Outcome]:
-        """Store what the bodies hold and return the outcome of each."""
+    def _store(self, group: Sequence[_Request]) -> list[Outcome]:
+        """Store the reports of a group of requests and return the outcome of each request."""
         outcomes: dict[int, Outcome] = {}
         uploads: dict[int, Upload] = {}
-        for index, (body, _) in enumerate(bodies):
+        for index, request in enumerate(group):
             try:
-                uploads[index] = self._form.decode(body)
+                uploads[index] = self._form.decode(request.body)
             except ReportRejected as error:
                 outcomes[index] = error
-        senders = {index: bodies[index][1] for index in uploads}
+        senders = {index: group[index].sender for index in uploads}
         for index, refused in self._without_room(uploads, senders).items():
             del uploads[index]
             outcomes[index] = refused
@@ -154,7 +154,7 @@ class GroupCommit:
                     outcomes[index] = one
                     if isinstance(one, Added):
                         self._count(senders[index], one.stored)
-        return [outcomes[index] for index in range(len(bodies))]
+        return [outcomes[index] for index in range(len(group))]
 
     def _without_room(self, uploads: dict[int, Upload], senders: dict[int, Sender]) -> dict[int, NoRoom]:
         """Return which uploads bring more new reports than their senders may store; a repeated report is not new."""
