@@ -112,7 +112,7 @@ extensions = [
 ]
 
 setup(
-    packages=sorted({*find_packages(include=["dpmpc", "dpmpc.*"]), "dpmpc.protocols"}),  # the link may be missing
+    packages=[*find_packages(include=["dpmpc", "dpmpc.*"]), "dpmpc.protocols"],
     package_dir={"dpmpc.protocols": "protocols"},
     ext_modules=cythonize(
         [*extensions, Extension(SHARED, [], extra_compile_args=[*BUILD["flags"], "-O1"])],

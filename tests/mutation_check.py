@@ -126,9 +126,10 @@ def copy_to(folder: Path) -> None:
         source = ROOT / name
         if source.is_dir():
             ignore = shutil.ignore_patterns("results") if name == "bench" else None
-            shutil.copytree(source, folder / name, symlinks=True, ignore=ignore)  # `dpmpc/protocols` is a link
+            shutil.copytree(source, folder / name, ignore=ignore)
         else:
             shutil.copy2(source, folder / name)
+    (folder / "dpmpc" / "protocols").symlink_to("../protocols")  # an installation leads to the programs of the original
 
 
 def compile_kernels(folder: Path, *options: str) -> None:

@@ -47,9 +47,8 @@ ABOVE = ("protocols", "bench", "dpmpc.protocols")  # they use dpmpc, which start
 
 
 def modules() -> dict[str, Path]:
-    """Return the modules of dpmpc by name; `dpmpc/protocols` is a link to another folder, which is not searched."""
-    folder = ROOT / "dpmpc"
-    paths = (path for path in sorted(folder.rglob("*.py")) if folder / "protocols" not in path.parents)
+    """Return the modules of dpmpc by name."""
+    paths = sorted((ROOT / "dpmpc").rglob("*.py"))
     return {".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path for path in paths}
 
 

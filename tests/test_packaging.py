@@ -1,6 +1,7 @@
 """What is published: files of the source distribution, extras as documented, and the same bits from every compiler."""
 
 import fnmatch
+import importlib.util
 import os
 import platform
 import re
@@ -54,6 +55,12 @@ def test_the_source_distribution_holds_every_file_beside_the_packages():
     files += [*ROOT.glob("*.md"), *ROOT.glob("*.cff")]
     named = [path.relative_to(ROOT).as_posix() for path in files if path.suffix != ".pyc"]
     assert [path for path in named if not included(path)] == []
+
+
+def test_programs_are_imported_from_their_folder_without_a_link():
+    spec = importlib.util.find_spec("dpmpc.protocols.linear_transform")
+    assert Path(spec.origin) == ROOT / "protocols" / "linear_transform.py"
+    assert [path for path in (ROOT / "dpmpc").rglob("*") if path.is_symlink()] == []
 
 
 def test_after_make_clean_the_kernels_are_compiled_again(tmp_path):

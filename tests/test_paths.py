@@ -39,7 +39,7 @@ def exists(path):
 
 def means_something(name):
     """Whether a dotted name is that of a module, or of something that a module names; nothing is imported."""
-    parts = name.split(".")
+    parts = name.removeprefix("dpmpc." if name.startswith("dpmpc.protocols") else "").split(".")  # as setup.py maps it
     for length in range(len(parts), 0, -1):
         place = ROOT.joinpath(*parts[:length])
         for file in (place / "__init__.py", place.with_suffix(".py"), place.with_suffix(".pyi")):
