@@ -64,10 +64,10 @@ class PublicFacts(Record, frozen=True):
         """What is promised, recomputed from the public facts; an error if they do not give it."""
         raise NotImplementedError
 
-    @property
+    @functools.cached_property
     def modulus_plan(self) -> ModulusPlan:
         """The proof that no released integer wraps around; an error if it might."""
-        raise NotImplementedError
+        return self.prove_no_overflow()
 
     def verify(self) -> Self:
         """Recompute the guarantee and the overflow proof; return the facts themselves.
@@ -85,11 +85,15 @@ class PublicFacts(Record, frozen=True):
     def _require_what_is_promised(self) -> None:
         with malformed(self.called):
             self.require_enough_noise()
-            _ = self.modulus_plan
+            self.prove_no_overflow()
 
     def require_enough_noise(self) -> None:
         """Raise a `GuaranteeError` unless the noise gives what is promised."""
-        _ = self.guarantee
+        raise NotImplementedError
+
+    def prove_no_overflow(self) -> ModulusPlan:
+        """Prove that no released integer wraps around; raise an `OverflowRisk` if it might."""
+        raise NotImplementedError
 
 
 class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
@@ -173,11 +177,11 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     def _require_dealers(self) -> None:
         """Refuse dealt noise where none is needed, or by fewer servers than may be present."""
         dealers, servers = self.noising.dealers, self.trust.servers
+        fewest = fewest_present(self.scheme)  # the scheme rejects a threshold that it does not have
         if self.sharing != "shamir" or not self.servers_add_noise:
             if self.noising.dealt:
                 raise InputError(f"dealers: {dealers} given, none expected: only noise for Shamir shares is dealt")
             return
-        fewest = fewest_present(self.scheme)
         if fewest > servers:
             raise InputError(
                 f"corrupt_servers: {self.trust.colluding_servers} of {servers} given, fewer than half expected where "
@@ -345,7 +349,6 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
 
         A server that verifies a task prints no guarantee, which takes longer.
         """
-        _ = self.scheme  # which rejects a threshold that it does not have
         if not self.noiseless:
             self._calibration.require_enough(self.noise)
         elif not self.simulation:
@@ -358,9 +361,8 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         trust = msgspec.structs.replace(self.trust, corrupt_clients=corrupt_clients)
         return dataclasses.replace(self._calibration, trust=trust).epsilon_of(self.noise)
 
-    @functools.cached_property
-    def modulus_plan(self) -> ModulusPlan:
-        """The proof that no entry of the opened sum wraps around; an error if it might."""
+    def prove_no_overflow(self) -> ModulusPlan:
+        """Prove that no entry of the opened sum wraps around; raise an `OverflowRisk` if it might."""
         return plan_modulus(
             self.encoding.ring,
             int(self.sketch.occupancy().max()),

@@ -141,11 +141,10 @@ def test_a_server_verifies_an_honest_task_without_scipy(choices):
 
 
 def test_a_threshold_that_shamir_shares_do_not_have_is_refused():
-    """Also by a server that prints no guarantee: noise alone says nothing of the shares."""
+    """By the constructor: noise alone says nothing of the shares."""
     task = task_of(sharing="shamir")
-    unshared = unverified(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=0))
     with pytest.raises(InputError, match="threshold: 0 given"):
-        unshared.verify()
+        unverified(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=0))
 
 
 @pytest.mark.parametrize("epsilon", [1e13, 1e16, 1e20, 1e100, 1e300])

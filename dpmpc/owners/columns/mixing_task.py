@@ -76,7 +76,7 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
             require_whole("rows", self.rows, features, MOST_ROWS)
         if self.subjects < features:
             raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
-        _ = self.encoding
+        FixedPoint(self.fractional_bits)  # which rejects a number of bits that is out of range
         if self.noise.simulation_only and not self.simulation:
             raise InputError(f"noise: {self.noise.name} given, an integer noise expected unless this is a simulation")
 
@@ -113,7 +113,15 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
     @functools.cached_property
     def guarantee(self) -> MixingGuarantee:
         """What is promised, recomputed from the public facts; an error if they do not give it."""
-        calibration = PartyCalibration(
+        return self._calibration.guarantee(self.noise, self.subjects, simulation=self.simulation)
+
+    def require_enough_noise(self) -> None:
+        """Raise a `GuaranteeError` unless the noise gives what is promised."""
+        self._calibration.guarantee(self.noise, self.subjects, simulation=self.simulation)
+
+    @property
+    def _calibration(self) -> PartyCalibration:
+        return PartyCalibration(
             columns=[len(party) for party in self.parties],
             epsilon=self.epsilon,
             delta=self.delta,
@@ -122,11 +130,9 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
             rows=self.rows or 1,
             fractional_bits=self.fractional_bits,
         )
-        return calibration.guarantee(self.noise, self.subjects, simulation=self.simulation)
 
-    @functools.cached_property
-    def modulus_plan(self) -> ModulusPlan:
-        """The proof that no released integer wraps around; an error if it might."""
+    def prove_no_overflow(self) -> ModulusPlan:
+        """Prove that no released integer wraps around; raise an `OverflowRisk` if it might."""
         return plan_modulus(
             self.encoding.ring,
             1 if self.rows is None else self.subjects,
