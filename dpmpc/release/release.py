@@ -187,7 +187,7 @@ class Release(GramSource):
 
     def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
         """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
-        header = release_file.Header(self.task.to_dict(), self.guarantee.to_dict())
+        header = release_file.Header(release_file.FORMAT, self.task.to_dict(), self.guarantee.to_dict())
         with whole(path) as file:
             release_file.write(file, header, self.sums, beside)
 

@@ -17,7 +17,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO, Protocol, TypeAlias, TypeVar, cast
+from typing import Any, BinaryIO, Final, Literal, Protocol, TypeAlias, TypeVar, cast
 
 import msgspec
 import numpy as np
@@ -28,6 +28,7 @@ from dpmpc.base.storage.npy_headers import LONGEST_HEADER, read_header
 from dpmpc.base.storage.records import MALFORMED, plain
 from dpmpc.base.untrusted import ReadError, open_regular, printable, read_json
 
+FORMAT: Final = 2
 PUBLIC_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
 ROUNDING = 1e-7  # relative, of what linear algebra gives a guarantee
 LARGEST_PUBLIC = 1 << 25  # bytes of JSON: the whitening matrix of 1,000 columns takes 20 MB, 100,000 columns 10 MB
@@ -44,12 +45,15 @@ class Header(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fie
 
     Parameters
     ----------
+    format : int
+        `FORMAT`, which rises where a version writes other fields.
     task, guarantee : dict
         In plain form. The guarantee is a claim, compared with what the task gives.
     provenance : dict, optional
         Where the release comes from, for readers.
     """
 
+    format: Literal[2]
     task: dict[str, Any]
     guarantee: dict[str, Any]
     provenance: dict[str, Any] | msgspec.UnsetType = msgspec.UNSET

@@ -428,6 +428,8 @@ def test_release_files_that_were_tampered_with_are_refused(tmp_path, release):
         Release.load(path)
     for change, why in (
         (lambda fields: fields.pop("task"), "not a release file"),
+        (lambda fields: fields.pop("format"), "not a release file .*`format`"),  # as before version 0.8
+        (lambda fields: fields.update(format=3), r"not a release file .*\$.format"),
         (lambda fields: fields.pop("guarantee"), "not a release file"),
         (lambda fields: fields["task"].update(noise=3), "noise: 3 given"),
     ):

@@ -92,7 +92,9 @@ class MixedRelease:
 
     def to_bytes(self) -> bytes:
         """Return the content of the file: the same bytes for the same release, on every machine."""
-        header = release_file.Header(self.task.to_dict(), self.guarantee.to_dict(), self.provenance)
+        header = release_file.Header(
+            release_file.FORMAT, self.task.to_dict(), self.guarantee.to_dict(), self.provenance
+        )
         file = io.BytesIO()
         release_file.write(file, header, self.sums, indent=1)
         return file.getvalue()
