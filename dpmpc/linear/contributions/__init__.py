@@ -19,6 +19,7 @@ from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution, Rows, SecondMoments, WeightedMoments, WhitenedProducts
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.linear.contributions.scores import Scores
 
 __all__ = ["Rows", "SecondMoments"]
@@ -36,6 +37,7 @@ CONTRIBUTIONS: dict[str, type[Contribution]] = {
         CellCounts,
         Scores,
         ClippedScores,
+        ResidualProducts,
     )
 }
 """What a saved task may name; whoever adds a contribution adds it here."""
