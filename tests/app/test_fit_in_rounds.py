@@ -155,10 +155,10 @@ def test_ridge_in_rounds(place, tmp_path, capsys):
     assert fields["warnings"] == []
     assert fields["parameters"] == {"rounds": 2, "intervals": True}
     assert "approximation_factor" not in json.dumps(fields)
-    names = ["second-moments", "clipped-scores", "clipped-scores", "scores"]
+    names = ["second-moments", "clipped-scores", "clipped-scores", "residual-products"]
     assert [one["statistic"] for one in fields["releases"]] == names
     text = (out / "report.txt").read_text()
-    assert "2 steering rounds after the sum of second moments, and 1 last round" in " ".join(text.split())
+    assert "2 steering rounds after the sum of second moments, and 1 sum for errors" in " ".join(text.split())
     assert "R^2" not in text
     page = Page((out / "report.html").read_text(encoding="utf-8")).text
     assert "Ridge regression of ill" in page

@@ -363,7 +363,7 @@ def test_rounds_of_least_squares_take_the_noise_off(loosely_bounded):
     assert (many.rounds_, len(many.releases_)) == (8, 10)
     assert many.guarantee_.achieved_epsilon <= 1.0
     assert many.guarantee_.mu == pytest.approx(one.release_.guarantee.mu, rel=1e-3)
-    assert many.releases_[0].guarantee.mu == pytest.approx(math.sqrt(0.2) * many.guarantee_.mu, rel=1e-3)
+    assert many.releases_[0].guarantee.mu == pytest.approx(math.sqrt(0.65) * many.guarantee_.mu, rel=1e-3)
     found = many.inference()
     rows = np.column_stack([np.ones(len(X)), X])
     inverse = np.linalg.inv(rows.T @ rows)
@@ -393,14 +393,13 @@ def test_prediction_alone_takes_all_of_the_budget(loosely_bounded):
 def test_where_nothing_is_learned_the_mean_is_predicted(loosely_bounded):
     X, y = loosely_bounded
     model = RidgeRegression(epsilon=0.1, bounds=LOOSE, rounds=8, simulation_seed=1)
-    with pytest.warns(
-        UtilityWarning, match="no coefficients can be trusted from 500 rows at epsilon = 0.1: noise hides"
-    ):
+    with pytest.warns(UtilityWarning, match="no prediction can be trusted from 500 rows at epsilon = 0.1: noise hides"):
         model.fit(X[:500], y[:500])
     assert not model.coef_.any()
     assert np.ptp(model.predict(X[:9])) == 0
     assert model.guarantee_.achieved_epsilon <= 0.1
-    assert np.isnan(model.inference().coef).all()
+    assert model.inference().told == (False, False)  # intervals as wide as what is assumed, with their flag
+    assert model.inference().flagged[1:] == (True, True)
     assert model.result().data["coefficients"] is None
 
 
@@ -425,7 +424,7 @@ def test_a_ridge_regression_takes_one_release_unless_rounds_are_asked_for(loosel
     X, y = loosely_bounded
     rounds = RidgeRegression(bounds=LOOSE, rounds="auto", **EPSILON).fit(X, y)
     assert (rounds.rounds_, len(rounds.releases_)) == (8, 10)
-    assert rounds.guarantee_.achieved_epsilon > 0.99 > 0.5 > rounds.releases_[0].guarantee.achieved_epsilon
+    assert rounds.guarantee_.achieved_epsilon > 0.99 > 0.8 > rounds.releases_[0].guarantee.achieved_epsilon
     with pytest.raises(AttributeError, match="release_: a fit in rounds has made 10 releases, `releases_`; what they"):
         rounds.release_.guarantee
     ledger = BudgetLedger(1.0, 1e-6)
@@ -465,9 +464,9 @@ def test_what_only_one_release_knows_is_read_from_one(choice):
 
 def test_rounds_are_taken_as_far_as_a_client_may_send_so_much():
     model, few = RidgeRegression(rounds="auto"), RidgeRegression(rounds="auto", intervals=False)
-    for columns, rounds in ((89, 8), (90, 0)):
+    for columns, rounds in ((126, 8), (127, 0)):
         assert model.rounds_for(model.specification(Schema.unit([f"x{j}" for j in range(columns)]), 1000)) == rounds
-    wide = Schema.unit([f"x{j}" for j in range(90)])
+    wide = Schema.unit([f"x{j}" for j in range(126)])
     assert few.rounds_for(few.specification(wide, 1000)) == 32
     assert few.rounds_for(few.specification(wide, 200_000)) == 8
 

@@ -108,7 +108,8 @@ def _why(found: Outlook) -> str:
 
 def _sums_grid(found: Outlook, sent: int) -> Table:
     """Return a row for each kind of sum: its part of the budget, and the noise in each of its numbers."""
-    kinds = (("second moments", 0, 1), ("steering round", 1, found.rounds), ("last round", 1 + found.rounds, None))
+    last = "second sum" if found.model == "ridge" else "last round"
+    kinds = (("second moments", 0, 1), ("steering round", 1, found.rounds), (last, 1 + found.rounds, None))
     rows = []
     for kind, start, count in kinds:
         sums = found.sums[start : None if count is None else start + count]

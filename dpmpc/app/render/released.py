@@ -23,6 +23,7 @@ from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.statements import REPEATABLE
@@ -246,8 +247,10 @@ def _alike(fields: SumFields, before: SumFields) -> bool:
 def _sum_names(releases: Sequence[Release]) -> list[str]:
     """Return what the sums of a fit in rounds are called."""
     steered = sum(isinstance(release.task.statistic, ClippedScores) for release in releases)
-    last = "last round" if steered else "round"
     names = [f"steering round {number}" for number in range(1, steered + 1)]
+    if isinstance(releases[-1].task.statistic, ResidualProducts):
+        return [START, *names, "second sum"]
+    last = "last round" if steered else "round"
     return [START, *names, *(f"{last} {number}" for number in range(1, len(releases) - steered))]
 
 

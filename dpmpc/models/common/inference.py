@@ -30,7 +30,7 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.data.schemas import largest_squared_norm
-from dpmpc.models.common.linear_algebra import contrast_variances
+from dpmpc.models.common.estimates import Estimate
 from dpmpc.models.common.release_parts import unit_map
 from dpmpc.release.release import NoisyGram, Release, SelectedColumns
 
@@ -116,6 +116,7 @@ def f_tail(statistic: float, degrees: tuple[float, float]) -> float:
 TARGETS = ("population", "sample")
 #: What is assumed of the residuals: that their variance does not depend on the features, or nothing.
 ERRORS = ("homoscedastic", "any")
+FLAG = " (on bounds)"  # behind the name of a coefficient whose interval rests on the bounds, wherever it is shown
 STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
 _NEARLY = 0.02  # a weight so near to 1 is left out
 _CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
@@ -131,16 +132,19 @@ class Contrast:
         NaN, and infinite, where it is not identified.
     confidence_interval : tuple of float
         Lower and upper end.
+    rests_on_bounds : bool
+        Whether more than half of the variance is a bound and no estimate: then the interval has no level of its own.
     """
 
     estimate: float
     standard_error: float
     confidence_interval: tuple[float, float]
+    rests_on_bounds: bool = False
 
     @property
     def identified(self) -> bool:
-        """Whether the release tells it."""
-        return math.isfinite(self.standard_error)
+        """Whether the release shows it, by more than a bound."""
+        return math.isfinite(self.standard_error) and not self.rests_on_bounds
 
 
 @dataclasses.dataclass(frozen=True)
@@ -182,11 +186,10 @@ class Inference:
         Why there are no finite intervals, where the reason is not that the noise leaves none.
     assumes_even : bool
         Whether the errors assume that residuals have one variance, whatever the features are (`ERRORS`).
-    bounded : ndarray of float64, shape (1 + d, 1 + d), optional
-        The part of the covariance that is a bound and no estimate. What has more than half of its variance there is
-        not told from other columns, or from nothing, and has no interval.
-    left : ndarray of float64, shape (1 + d, 1 + d), optional
-        The sum of the sizes of a contrast of its rows bounds what a curved link adds to that contrast.
+    estimate : Estimate, optional
+        Of a fit in rounds: the errors of all contrasts, of which a part is a bound. What has more than half of its
+        variance there rests on the bounds. It has no interval where the estimate withholds these, and elsewhere has
+        one that is flagged and has no level of its own.
     weak : tuple of dict of float
         Directions, by feature and in the columns' units, along which coefficients may move together without anything
         in the releases to show it; the largest number of each is 1.
@@ -210,18 +213,16 @@ class Inference:
     total_standard_error: float | None = None
     no_interval: str | None = None
     assumes_even: bool = False
-    bounded: Reals | None = None
-    left: Reals | None = None
+    estimate: Estimate | None = None
     weak: tuple[dict[str, float], ...] = ()
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""
-        width = max(map(len, (*self.feature_names, "intercept")))
+        intercept, *names = self.labels
+        width = max(map(len, self.labels))
         columns = (self.coef, self.standard_errors, *self.confidence_intervals.T)
-        rows = dict(zip(self.feature_names, np.column_stack(columns), strict=True))
-        rows["intercept"] = np.array(
-            [self.intercept, self.intercept_standard_error, *self.intercept_confidence_interval]
-        )
+        rows = dict(zip(names, np.column_stack(columns), strict=True))
+        rows[intercept] = np.array([self.intercept, self.intercept_standard_error, *self.intercept_confidence_interval])
         headings = ("estimate", "std. error", f"{self.level:.0%} from", "to")
         lines = [" " * width + "".join(f" {heading:>12}" for heading in headings)]
         lines += [f"{name:{width}}" + "".join(f" {value:12.5g}" for value in row) for name, row in rows.items()]
@@ -258,8 +259,8 @@ class Inference:
 
     @property
     def identification(self) -> dict[str, object]:
-        """What last rounds identify, as plain data; nothing where all or none is identified by their nature."""
-        if self.bounded is None:
+        """What the sums of a fit in rounds identify, as plain data; nothing of any other fit."""
+        if self.estimate is None:
             return {}
         return {
             "identified": dict(zip(self.feature_names, self.told, strict=True)),
@@ -280,16 +281,30 @@ class Inference:
     @property
     def told(self) -> tuple[bool, ...]:
         """Whether there is an interval that is mostly sampling and noise, and no bound, for each coefficient."""
-        if self.bounded is None:
+        if self.estimate is None:
             return self.identified
-        variance, bound = self._variances(np.eye(len(self.covariance)))
-        return tuple((np.array(self.identified) & (2 * bound <= variance)[1:]).tolist())
+        return tuple((np.array(self.identified) & self.estimate.shown[1:]).tolist())
 
-    def _variances(self, contrasts: Reals) -> tuple[Reals, Reals]:
-        """Return the variance of contrasts (m, 1 + d), and the part of it that is a bound."""
-        none = np.zeros_like(self.covariance)
-        bounded, left = (none if each is None else each for each in (self.bounded, self.left))
-        return contrast_variances(contrasts, self.covariance, bounded, left)
+    @property
+    def flagged(self) -> tuple[bool, ...]:
+        """Whether the interval rests on the bounds, for the intercept and each coefficient."""
+        if self.estimate is None:
+            return (False,) * len(self.covariance)
+        finite = np.isfinite([self.intercept_standard_error, *self.standard_errors])
+        return tuple((finite & ~self.estimate.shown).tolist())
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The intercept and the features, with the flag of intervals that rest on the bounds."""
+        names = ("intercept", *self.feature_names)
+        return tuple(name + FLAG * flagged for name, flagged in zip(names, self.flagged, strict=True))
+
+    def _variances(self, contrast: Reals) -> tuple[float, float]:
+        """Return the variance of a contrast (1 + d,), and the part of it that is a bound."""
+        if self.estimate is None or self.estimate.covariance is None:
+            return float(contrast @ self.covariance @ contrast), 0.0
+        variance, bound = self.estimate.variances(contrast[None])
+        return float(variance[0]), float(bound[0])
 
     @property
     def informative(self) -> bool:
@@ -310,12 +325,13 @@ class Inference:
             raise InputError(f"weights: {unknown or weights!r} given, numbers by {', '.join(names)} expected")
         row = np.array([float(weights.get(name, 0.0)) for name in names])
         estimate = float(row @ [self.intercept, *self.coef])
-        variance, bound = (float(each[0]) for each in self._variances(row[None]))
-        if not 2 * bound <= variance < math.inf:
+        variance, bound = self._variances(row)
+        bounded = not 2 * bound <= variance
+        if not variance < math.inf or (bounded and (self.estimate is None or self.estimate.withholds)):
             return Contrast(math.nan, math.inf, (-math.inf, math.inf))
         error = math.sqrt(variance)
         reach = t_quantile((1 + self.level) / 2, self.degrees) * error
-        return Contrast(estimate, error, (estimate - reach, estimate + reach))
+        return Contrast(estimate, error, (estimate - reach, estimate + reach), bounded)
 
     @property
     def not_told_apart(self) -> list[str]:

@@ -20,7 +20,7 @@ import numpy as np
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED, InputError
-from dpmpc.models.common.inference import Inference, chi2_tail, f_tail, t_tail
+from dpmpc.models.common.inference import FLAG, Inference, chi2_tail, f_tail, t_tail
 from dpmpc.release.results import NumberTable
 from dpmpc.release.results.number_tables import finite_or_none, number_text
 
@@ -115,7 +115,7 @@ class Summary:
         requested = {ALL_FEATURES: found.feature_names, **_checked(groups or {}, found.feature_names)}
         tests: dict[str, GroupTest] = {}
         for name, features in requested.items():
-            told = [feature for feature in features if found.identified[found.feature_names.index(feature)]]
+            told = [feature for feature in features if found.told[found.feature_names.index(feature)]]
             if told:
                 tests[name] = GroupTest.of(found, told)
         return cls(target, found, tests, fitted, ratio, said)
@@ -147,7 +147,7 @@ class Summary:
     def p_values(self) -> Reals:
         """Two-sided p-values, the intercept first; NaN of what is not identified, bounds of what no float tells."""
         found = self.inference
-        known = np.isfinite([found.intercept_standard_error, *found.standard_errors])
+        known = np.isfinite([found.intercept_standard_error, *found.standard_errors]) & ~np.array(found.flagged)
         p = np.maximum(2 * t_tail(np.abs(self.statistics), self.inference.degrees), _LEAST)
         return np.asarray(np.where(known, p, np.nan))
 
@@ -192,7 +192,7 @@ class Summary:
             lists = {heading: np.where(known, values, np.nan) for heading, values in lists.items()}
         if self.fitted is not None:
             lists["fitted"] = self.fitted
-        names = ("intercept", *found.feature_names)
+        names = found.labels
         return NumberTable(
             title,
             {heading: values[rows].tolist() for heading, values in lists.items()},
@@ -221,7 +221,9 @@ class Summary:
         if not self.informative:
             return notes
         notes += found.not_told_apart
-        count, chance = sum(found.identified), 1 - found.level
+        if any(found.flagged) and found.estimate is not None:
+            notes.append(f"{FLAG.strip()}: {found.estimate.assumption}")
+        count, chance = sum(found.told), 1 - found.level
         if found.assumes_even:
             notes.append(EVEN)
         if found.total is not None and found.total_standard_error is not None:

@@ -281,13 +281,15 @@ class RidgeFit:
             "r_squared_standard_error": finite_or_none(found.r_squared_standard_error),
             "tests": summary.tested,
         }
-        estimated = zip(found.feature_names, found.coef.tolist(), found.identified, strict=True)
-        intervals = zip(found.feature_names, found.confidence_intervals.tolist(), found.identified, strict=True)
+        flagged = dict(zip(self.feature_names_, found.labels[1:], strict=True))
+        estimated = zip(self.feature_names_, found.coef.tolist(), found.identified, strict=True)
+        intervals = zip(self.feature_names_, found.confidence_intervals.tolist(), found.identified, strict=True)
+        columns = self.releases_[0].task.schema.columns
         effects = Effects(
             self.target_,
-            {column.name: column.upper - column.lower for column in self.releases_[0].task.schema.columns},
-            {name: value for name, value, there in estimated if there} if found.informative else fitted,
-            {name: interval for name, interval, there in intervals if there},
+            {flagged.get(column.name, column.name): column.upper - column.lower for column in columns},
+            {flagged[name]: value for name, value, there in estimated if there} if found.informative else fitted,
+            {flagged[name]: interval for name, interval, there in intervals if there},
             found.level,
             unpenalised=found.informative,
         )
@@ -402,7 +404,7 @@ class RidgeFit:
         Rounds shrink by themselves, and are sums of moments and scores: a penalty, a sketch or a fit without an
         intercept is read from one release. "auto" takes one then; a number of rounds beside such a choice is an error.
         """
-        free = self.alpha is None and self.fit_intercept and rounds_suit(spec, intervals=self.intervals)
+        free = self.alpha is None and self.fit_intercept and rounds_suit(spec)
         rounds = rounds_of(self.rounds, spec.clients, intervals=self.intervals, least=0)
         return rounds if free or self.rounds != AUTO else 0
 

@@ -77,13 +77,13 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
     rounds : int or "auto"
         With 0, the default, all of the budget goes into one release, from which any other column can be fitted too; its
-        intervals assume errors of an even spread. With 1 to 64 a fifth of it goes into second moments, and the rest
-        into so many steering rounds and, for intervals, one last round: much less noise (docs/mathematics.md, section
-        12). "auto" takes 8, or 32 for at most 100,000 rows without intervals. It takes one release where only that has
-        what is required: a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares, weights, other
-        noise, or more columns than a round has room for.
+        intervals assume errors of an even spread. With 1 to 64 as many steering rounds follow the second moments, whose
+        coefficients predict, and a second sum, for errors and intervals that assume no spread (docs/mathematics.md,
+        section 12.4). "auto" takes 8, or 32 for at most 100,000 rows without intervals. It takes one release where only
+        that has what is required: a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares,
+        weights, other noise, or more columns than a round has room for.
     intervals : bool
-        Of a fit in rounds: whether half of the budget goes into standard errors and intervals.
+        Of a fit in rounds: whether there is the second sum. Without it most of the budget goes into prediction.
 
     Attributes
     ----------

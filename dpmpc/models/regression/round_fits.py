@@ -1,6 +1,6 @@
 """What a fit in rounds leaves: its attributes in the columns' units, its intervals, and where there are none.
 
-Coefficients that predict are shrunken as far as noise asks for; estimates of the last rounds are not, and have errors.
+Coefficients that predict are shrunken as far as noise asks for; estimates of the last sums are not, and have errors.
 
 Promised: everything is computed from the fit, and so from releases. Not promised: intervals of a fit from the start
 alone, whose bias nothing in a release tells (docs/mathematics.md, section 12.6): there are none.
@@ -8,7 +8,6 @@ alone, whose bias nothing in a release tells (docs/mathematics.md, section 12.6)
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import warnings
 
@@ -17,9 +16,9 @@ import numpy as np
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UtilityWarning
 from dpmpc.data import Schema
+from dpmpc.models.common.estimates import Estimate
 from dpmpc.models.common.inference import Inference, normal_quantile
 from dpmpc.models.rounds.fit import RoundsFit
-from dpmpc.models.rounds.last_round import Estimate
 from dpmpc.privacy import Guarantee
 from dpmpc.release.release import Release
 
@@ -66,7 +65,7 @@ def rounds_text(estimator: Fitted) -> str:
     rounds, last = estimator.rounds_, len(estimator.releases_) - 1 - estimator.rounds_
     if estimator.noise_part_ is None:
         return "No round of scores after the sum of second moments."
-    follow = "" if not last else f", and {last} last round{'s' if last > 1 else ''} for errors and intervals"
+    follow = "" if not last else f", and {last} sum{'s' if last > 1 else ''} for errors and intervals"
     return (
         f"{rounds} steering round{'s' if rounds > 1 else ''} after the sum of second moments{follow}. Noise hides "
         f"about {estimator.noise_part_:.2g} of what the features may explain; clipping may hide more."
@@ -106,7 +105,7 @@ def take(
     """Set what a fit in rounds found, and warn where it found nothing."""
     units = linear @ fit.coefficients + shift
     estimator.coef_, estimator.intercept_ = units[1:], float(units[0])
-    estimator.estimate_ = None if fit.estimate is None else _in_units(fit.estimate, linear, shift)
+    estimator.estimate_ = None if fit.estimate is None else fit.estimate.in_units(linear, shift)
     estimator.feature_names_, estimator.target_ = public.names[:-1], public.names[-1]
     estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
     estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
@@ -117,9 +116,10 @@ def take(
         estimator.no_interval_ = fit.stopped
     if fit.verdict is not None:
         clients, epsilon = fit.guarantee.clients, fit.guarantee.epsilon
+        distrusted = "coefficients can be trusted" if fit.estimate is None else "prediction can be trusted"
         warnings.warn(
-            f"no coefficients can be trusted from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. None are "
-            "given. More people, a larger epsilon or fewer features would help",
+            f"no {distrusted} from {clients:,} rows at epsilon = {epsilon:g}: {fit.verdict}. None are given. More "
+            "people, a larger epsilon or fewer features would help",
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )
@@ -130,20 +130,6 @@ def take(
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )
-
-
-def _in_units(estimate: Estimate, linear: Reals, shift: Reals | float) -> Estimate:
-    """Return an estimate on the normalised scale in the columns' units."""
-    back = np.linalg.inv(linear)
-    return dataclasses.replace(
-        estimate,
-        coefficients=linear @ estimate.coefficients + shift,
-        covariance=None if estimate.covariance is None else linear @ estimate.covariance @ linear.T,
-        curvature=back.T @ estimate.curvature @ back,
-        hidden=linear @ estimate.hidden @ linear.T,
-        left=linear @ estimate.left,
-        weak=estimate.weak @ linear.T,
-    )
 
 
 def _all_told(fit: RoundsFit) -> bool:
@@ -161,16 +147,19 @@ def _hidden(fit: RoundsFit, names: tuple[str, ...]) -> list[str]:
 
 
 def inference_of(estimator: Fitted, level: float) -> Inference:
-    """Return normal intervals around the estimates of a fit in rounds, where the last rounds identify them."""
+    """Return normal intervals around the estimates of a fit in rounds.
+
+    What rests on a bound has none where the estimate withholds it, and elsewhere has it with a flag.
+    """
     side, estimate = len(estimator.coef_) + 1, estimator.estimate_
     estimates = np.array([estimator.intercept_, *estimator.coef_])
     covariance = np.full((side, side), math.nan)
     deviations = np.full(side, math.inf)
-    if estimator.verdict_ is not None:
-        estimates[:] = math.nan
-    elif estimate is not None and estimate.covariance is not None:
+    if estimate is not None and estimate.covariance is not None:
         estimates, covariance = estimate.coefficients, estimate.covariance
-        deviations = np.where(estimate.shown, estimate.deviations, math.inf)
+        deviations = np.where(estimate.shown | (not estimate.withholds), estimate.deviations, math.inf)
+    elif estimator.verdict_ is not None:
+        estimates[:] = math.nan
     reach = normal_quantile((1 + level) / 2) * deviations
     intervals = np.column_stack([estimates - reach, estimates + reach])
     intervals[np.isinf(reach)] = -math.inf, math.inf
@@ -189,8 +178,7 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         r_squared=math.nan,  # rounds release no spread of the target
         r_squared_standard_error=math.nan,
         robust=True,
-        bounded=None if estimate is None else estimate.hidden,
-        left=None if estimate is None else estimate.left,
+        estimate=estimate,
         weak=() if estimate is None else _named(estimator, estimate.weak[:, 1:]),
         no_interval=None if estimator.no_interval_ is None else no_interval_text(estimator.no_interval_),
     )

@@ -1,10 +1,10 @@
-"""A regression from several sums: second moments, steering rounds for the prediction, last rounds for intervals.
+"""A regression from several sums: second moments, steering rounds for the prediction, further ones for intervals.
 
 `rounds` counts the steering rounds (`dpmpc.models.rounds.steering`). Their posterior mean predicts. Where intervals are
-wanted, the last rounds give an estimate without shrinkage and its covariance (`dpmpc.models.rounds.last_round`): one
-round for a linear regression, two where the link is curved.
-
-Where what was steered to and the estimate clearly disagree, the prediction moves from the former towards the latter.
+wanted, further sums at what was steered to give an estimate without shrinkage and its errors. Of a linear regression
+this is one sum of squared residuals, read with the second moments (`dpmpc.models.rounds.linear_reading`). Where the
+link is curved these are two last rounds (`dpmpc.models.rounds.last_round`); where what was steered to and the estimate
+clearly disagree, the prediction then moves from the former towards the latter.
 
 Promised: everything is computed from releases, and all of them are within one budget. Where noise leaves nothing to
 predict there are no coefficients and the reason is given; nothing here says that a prediction is good.
@@ -20,8 +20,10 @@ import numpy as np
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
+from dpmpc.models.common.estimates import Estimate
 from dpmpc.models.common.releases import Releases, why_one_release
-from dpmpc.models.rounds.last_round import Estimate, last_rounds
+from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds
+from dpmpc.models.rounds.linear_reading import read_linear
 from dpmpc.models.rounds.models import LogisticModel, RoundModel
 from dpmpc.models.rounds.start import LARGEST_SLOPE, Whitened, logistic_start, logistic_start_error
 from dpmpc.models.rounds.steering import Steering, likeliest
@@ -31,11 +33,11 @@ from dpmpc.release.release import GramSource, Release
 
 AUTO = "auto"
 MOST_ROUNDS = 64
-_FIRST = 0.2  # share of mu^2 of the second moments
-_STEERING = 0.3  # of all steering rounds, where intervals follow
-_LAST = {False: (0.5,), True: (0.2, 0.3)}  # of the last rounds, by whether the link is curved
 _MANY = 100_000  # clients, from which on few rounds are enough
 MOST_WORDS = 8192  # that a client sends in a round
+# Shares of mu^2 of the second moments, of all steering rounds and of the last sums, by whether the link is curved
+_SHARES = {False: (0.65, 0.25, (0.1,)), True: (0.2, 0.3, (0.2, 0.3))}
+_FIRST_ALONE = 0.2  # of the second moments where all else is steering
 HOPELESS = 0.5  # noise that alone moves a predictor without rounds by more than so many units leaves nothing to learn
 
 
@@ -64,23 +66,22 @@ def rounds_of(rounds: int | str, clients: int, *, intervals: bool, least: int = 
     return int(rounds)
 
 
-def rounds_suit(spec: ReleaseSpec, *, intervals: bool) -> bool:
-    """Return whether a regression that is free to take rounds does: unless a choice or its width asks for one release.
+def rounds_suit(spec: ReleaseSpec) -> bool:
+    """Return whether a linear regression that may take rounds does, since no choice asks for one release.
 
     A named sketch or radius, proofs and Shamir shares belong to one release, as do weights and other noise.
     """
     asked = spec.sketch != Sketch() or spec.radius is not None
     one = asked or spec.mechanism.proved or spec.mechanism.sharing != "additive" or why_one_release(spec) is not None
-    return not one and _words(len(spec.schema), intervals=intervals) <= MOST_WORDS
+    return not one and _words(len(spec.schema)) <= MOST_WORDS
 
 
 def shares_of(model: RoundModel, rounds: int, *, intervals: bool) -> Shares:
     """Return the shares of all sums, for a number of steering rounds; with 0 the first sum is all."""
     if not rounds:
         return Shares(1.0, (), ())
-    last = _LAST[model.curved] if intervals else ()
-    steering = _STEERING if intervals else 1 - _FIRST
-    return Shares(_FIRST, (steering / rounds,) * rounds, last)
+    first, steering, last = _SHARES[model.curved] if intervals else (_FIRST_ALONE, 1 - _FIRST_ALONE, ())
+    return Shares(first, (steering / rounds,) * rounds, last)
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,9 +93,9 @@ class RoundsFit:
     coefficients : ndarray of float64, shape (p,)
         Intercept and weights of the normalised features, which predict; NaN where nothing can be learned.
     estimate : Estimate or None
-        What the last rounds show; None where there were none.
+        What the sums after steering show; None where there were none.
     verdict : str or None
-        Why nothing can be learned.
+        Why nothing can be predicted.
     mean : float
         The released mean of the target, on the normalised scale.
     rounds : int
@@ -102,7 +103,7 @@ class RoundsFit:
     guarantee : Guarantee
         Of all releases together.
     releases : tuple of Release
-        The first sum, the steering rounds, the last rounds.
+        The first sum, the steering rounds, the last ones.
     noise_part : float or None
         The part of what the features may explain that noise hides; None where nothing was steered.
     start_error : float or None
@@ -140,13 +141,13 @@ def fit_in_rounds(
     rounds : int or "auto"
         Steering rounds after the first sum, 1 to 64; 0 for a logistic model too: one release, and an approximation.
     intervals : bool
-        Whether a part of the budget goes into last rounds.
+        Whether a part of the budget goes into sums for errors and intervals.
     """
     least = 0 if isinstance(model, LogisticModel) else 1
     steps = rounds_of(rounds, releases.clients, intervals=intervals, least=least)
     shares = shares_of(model, steps, intervals=intervals)
     if steps:
-        require_words(releases.columns, intervals=intervals)
+        require_words(releases.columns, scores=model.curved and intervals)
     first = releases.make(shares.first)
     if not steps:
         return dataclasses.replace(fit_start(first), guarantee=releases.guarantee)
@@ -158,20 +159,25 @@ def fit_in_rounds(
     while steered < steps and releases.left:
         state.observe(releases.make(shares.steering[steered], state.contribution()))
         steered += 1
-    if refused := state.why_nothing():
+    refused = state.why_nothing()
+    if refused and (model.curved or not shares.last):
         return _nothing(whitened, releases, refused, state.noise_part)
     stopped = steered < steps or releases.left < len(shares.last)
     made = len(releases.made) + releases.left
-    predicting, estimate = state.coefficients, None
+    predicting = state.coefficients
+    estimate: Estimate | None = None
     if shares.last and not stopped:
-        estimate = last_rounds(model, releases, predicting, shares.last)
-        unit = 1.0 if model.curved else state.residual_scale
-        predicting = _nearer_the_estimate(predicting, estimate, whitened, unit)
+        if model.curved:
+            estimate = unshrunk = last_rounds(model, releases, predicting, shares.last)
+            predicting = _nearer_the_estimate(predicting, unshrunk, whitened)
+        else:
+            second = releases.make(shares.last[0], model.last(np.ones(len(predicting)), predicting, whitened.mean))
+            estimate = read_linear(first, second, predicting)
     return RoundsFit(
-        coefficients=predicting,
+        coefficients=predicting if refused is None else np.full(len(predicting), math.nan),
         estimate=estimate,
-        verdict=None,
-        mean=whitened.mean,
+        verdict=refused,
+        mean=min(max(whitened.mean, -1.0), 1.0),
         rounds=steered,
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
@@ -180,20 +186,20 @@ def fit_in_rounds(
     )
 
 
-def _nearer_the_estimate(steered: Reals, estimate: Estimate, whitened: Whitened, unit: float) -> Reals:
+def _nearer_the_estimate(steered: Reals, estimate: LastRoundEstimate, whitened: Whitened) -> Reals:
     """Return what was steered to, moved towards the estimate as far as their distance is more than its noise.
 
     Clipping moves what was steered to, and the estimate has noise. In whitened coordinates their distance is taken for
     normal, with the estimate's covariance and a variance of steering's own error, the likeliest one: 0 unless they
     clearly disagree.
     """
-    if estimate.covariance is None:
+    if estimate.errors is None:
         return steered
     back = np.linalg.inv(whitened.matrix.T)
-    variance, axes = np.linalg.eigh(back @ estimate.covariance @ back.T)
+    variance, axes = np.linalg.eigh(back @ estimate.errors @ back.T)
     variance = np.maximum(variance, 1e-300)
     apart = axes.T @ back @ (estimate.coefficients - steered)
-    own = likeliest(apart, variance, np.full(len(apart), unit**2))
+    own = likeliest(apart, variance, np.ones(len(apart)))
     return np.asarray(steered + whitened.matrix.T @ axes @ (own / (own + variance) * apart))
 
 
@@ -233,18 +239,21 @@ def fit_start(release: Release, chosen: GramSource | None = None) -> RoundsFit:
     )
 
 
-def require_words(columns: int, *, intervals: bool) -> None:
-    """Refuse so many columns, target included, that clients would have to send too much in one of the sums."""
-    if (words := _words(columns, intervals=intervals)) > MOST_WORDS:
+def require_words(columns: int, *, scores: bool) -> None:
+    """Refuse so many columns, target included, that clients would have to send too much in one of the sums.
+
+    A last round of scores is among these where `scores` is true.
+    """
+    if (words := _words(columns, scores=scores)) > MOST_WORDS:
         raise InputError(
             f"columns: {columns} given, fewer expected: a client would send {words:,} numbers in a round, at most "
             f"{MOST_WORDS:,}"
         )
 
 
-def _words(columns: int, *, intervals: bool) -> int:
+def _words(columns: int, *, scores: bool = False) -> int:
     """Return how many numbers a client sends in the longest of the sums."""
-    return columns + columns * (columns + 1) // (1 if intervals else 2)
+    return columns + columns * (columns + 1) // (1 if scores else 2)
 
 
 def _nothing(whitened: Whitened, releases: Releases, why: str, noise_part: float | None = None) -> RoundsFit:

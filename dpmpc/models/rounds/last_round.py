@@ -1,18 +1,17 @@
-"""The last rounds of a fit: coefficients without shrinkage, how far off they may be, and what cannot be told apart.
+"""The last rounds of a fit with a curved link: coefficients without shrinkage, and how far off they may be.
 
 A last round releases, at public coefficients theta of the rows v (`Scores`: columns times public scales h), the score
-s, its outer products J and its curvature H. Where the link is curved there are two, and their equations
-H (theta* - theta) = s are averaged; of a linear model the sum of second moments is such an equation, too. With U the
-eigenvectors of H whose eigenvalues stand out of the noise of H,
+s, its outer products J and its curvature H. There are two, and their equations H (theta* - theta) = s are averaged.
+With U the eigenvectors of H whose eigenvalues stand out of the noise of H,
 
     theta + d,   d = U (U^T H U)^-1 U^T s,
     Cov = U (U^T H U)^-1 U^T (M + N) U (U^T H U)^-1 U^T  +  W A^2 W^T  +  r^2,
 
 M the positive part of J - s s^T / n, N the noise of s and of H where what is looked for may be, W the other, weak
-eigenvectors and A how long coefficients can be along these, r what the step leaves where the link is curved
-(docs/mathematics.md, section 12.4). No residual is clipped and no row is weighted: what is estimated is least squares,
-or maximum likelihood, on all rows, and nothing is assumed of the errors' shape and spread. What r and A add is a bound
-that is treated as a standard deviation; A is an assumption of how long coefficients are.
+eigenvectors and A how long coefficients can be along these, r what the step leaves because the link is curved
+(docs/mathematics.md, section 12.4). No residual is clipped and no row is weighted: what is estimated is maximum
+likelihood on all rows, and nothing is assumed of the errors' shape and spread. What r and A add is a bound that is
+treated as a standard deviation; A is an assumption of how long coefficients are.
 
 Promised: everything is computed from releases. Every condition looks at curvature, lengths and noise, and none at the
 sign of an estimate. Not promised: a short interval where the public bounds are loose, as the noise in proportion to
@@ -24,14 +23,13 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.scores import Scores
+from dpmpc.models.common.estimates import Estimate, why_too_few
 from dpmpc.models.common.linear_algebra import contrast_variances
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.models import RoundModel
@@ -42,43 +40,48 @@ from dpmpc.release.release import Release
 # `_estimate` ends. No interval is shown that rests on an assumption of how long coefficients are: no release can tell
 # whether it is so. By less than 3.4 deviations luck would choose the fits in which noise looks like curvature.
 CLEAR = 3.4
-FEWEST = 10  # people for each coefficient, below which outer products say too little of sampling
 LONGEST_STEP = 1.5  # of a round before the last: deviation of the linear predictor
 _ITERATIONS = 3
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class Estimate:
-    """A regression without shrinkage, on the normalised scale."""
+@dataclasses.dataclass(frozen=True, eq=False, kw_only=True)
+class LastRoundEstimate(Estimate):
+    """A regression without shrinkage from last rounds.
 
-    coefficients: Reals  # (p,): intercept and weights of the normalised features
-    covariance: Reals | None  # (p, p): theirs, over sampling, noise and `hidden`; None where none has an interval
-    curvature: Reals  # (p, p): of the last round, for those coefficients
-    hidden: Reals  # (p, p): the part that is a bound, of what weak directions and the curvature of the link may add
-    left: Reals  # (p, p): the sum of the sizes of a contrast of its rows bounds what the link adds to that contrast
-    weak: Reals  # (k, p): along these, coefficients may move together without anything in the release to show it
-    why: str | None = None  # no coefficient has an interval
+    Attributes
+    ----------
+    errors : ndarray of float64, shape (p, p), or None
+        The covariance of the coefficients, over sampling, noise and `hidden`; None where none has an interval.
+    hidden : ndarray of float64, shape (p, p)
+        The part of it that is a bound, of what weak directions and the curvature of the link may add.
+    left : ndarray of float64, shape (p, p)
+        The sum of the sizes of a contrast of its rows bounds what the link adds to that contrast.
+    """
 
-    @property
-    def shown(self) -> NDArray[np.bool_]:
-        """Which coefficients have an interval."""
-        return self.identified(np.eye(len(self.coefficients)))
-
-    def identified(self, contrasts: ArrayLike) -> NDArray[np.bool_]:
-        """Return, for each of the contrasts (m, p), whether its error is mostly sampling and noise."""
-        rows = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
-        if self.covariance is None:
-            return np.zeros(len(rows), dtype=np.bool_)
-        variance, bound = contrast_variances(rows, self.covariance, self.hidden, self.left)
-        return np.asarray(2 * bound <= variance)
+    errors: Reals | None
+    hidden: Reals
+    left: Reals
 
     @property
-    def deviations(self) -> Reals:
-        """The standard errors of all coefficients; infinite where there is no covariance."""
-        side = len(self.coefficients)
-        if self.covariance is None:
-            return np.full(side, math.inf)
-        return np.sqrt(contrast_variances(np.eye(side), self.covariance, self.hidden, self.left)[0])
+    def covariance(self) -> Reals | None:
+        """The errors."""
+        return self.errors
+
+    def variances(self, contrasts: Reals) -> tuple[Reals, Reals]:
+        """Return the variance of each of the contrasts (m, p), and the part of it that is a bound."""
+        assert self.errors is not None
+        return contrast_variances(contrasts, self.errors, self.hidden, self.left)
+
+    def in_units(self, linear: Reals, shift: Reals | float) -> LastRoundEstimate:
+        """Return the estimate of ``linear @ coefficients + shift``."""
+        return dataclasses.replace(
+            self,
+            coefficients=linear @ self.coefficients + shift,
+            errors=None if self.errors is None else linear @ self.errors @ linear.T,
+            hidden=linear @ self.hidden @ linear.T,
+            left=linear @ self.left,
+            weak=self.weak @ linear.T,
+        )
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -92,7 +95,6 @@ class _Round:
     sampling: Reals  # covariance of the sampling error of the score
     score_sd: float
     curvature_sd: float
-    curved: bool
     clients: int
 
     @classmethod
@@ -106,7 +108,7 @@ class _Round:
         sampling = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T
         return cls(
             scores.scales, scores.theta / scores.scales, sums.score, sums.curvature, sampling,
-            sums.score_sd, sums.curvature_sd, scores.link.curved, release.clients,
+            sums.score_sd, sums.curvature_sd, release.clients,
         )  # fmt: skip
 
     def score_at(self, theta: Reals) -> Reals:
@@ -135,51 +137,7 @@ class _Round:
         It is half of the sum of v m'' (v.d)^2 with |m''| <= m': half of d^T H d times a mean of rows of the box.
         """
         change = found - self.theta
-        return float(change @ self.curvature @ change) / 2 if self.curved else 0.0
-
-
-@dataclasses.dataclass(frozen=True, eq=False)
-class _Moments:
-    """What second moments say of a linear model, as if they were a last round at every theta."""
-
-    scales: Reals
-    products: Reals  # with the target
-    curvature: Reals
-    deviation: float  # of the noise of a sum on the diagonal, for rows (1, z)
-    level: float
-    clients: int
-
-    @classmethod
-    def of(cls, first: Release, at: _Round) -> _Moments:
-        """Read them in the units of a last round."""
-        h, gram, deviation = at.scales, first.gram().matrix, math.sqrt(float(first.noise_variance[0]))
-        coefficients = h * at.theta
-        level = deviation**2 / 2 * (1 + float(coefficients @ coefficients)) * float(np.sum(h**4) / np.sum(h**2))
-        return cls(h, h * gram[:-1, -1], gram[:-1, :-1] * np.outer(h, h), deviation, level, first.clients)
-
-    def score_at(self, theta: Reals) -> Reals:
-        """Return the score at these coefficients."""
-        return np.asarray(self.products - self.curvature @ theta)
-
-    @property
-    def rows_of_noise(self) -> Reals:
-        """The sums of the variances in the rows of the noise of H, nearly."""
-        return np.asarray(self.deviation**2 / 2 * self.scales**2 * float(np.sum(self.scales**2)))
-
-    def noise(self, found: Reals, off: Reals) -> Reals:
-        """Return the covariance of the noise, where what is looked for is around here, with these second moments."""
-        both = np.outer(self.scales, self.scales)
-        squared = both * (off + np.outer(found, found))  # of the coefficients of (1, z)
-        of_rows = (1 + float(np.trace(squared))) * np.eye(len(found)) + squared
-        of_rows[0, 0] -= 2 * squared[0, 0]  # n is exact
-        return np.asarray(self.deviation**2 / 2 * both * of_rows)
-
-    def left(self, found: Reals) -> float:
-        """Return 0: no mean is bent."""
-        return 0.0
-
-
-_Part: TypeAlias = _Round | _Moments
+        return float(change @ self.curvature @ change) / 2
 
 
 class _Step:
@@ -188,7 +146,7 @@ class _Step:
     Every score counts by the inverse of its noise.
     """
 
-    def __init__(self, parts: Sequence[_Part], theta: Reals, clear: float):
+    def __init__(self, parts: Sequence[_Round], theta: Reals, clear: float):
         weights = np.array([1 / part.level for part in parts])
         self._parts = list(zip((weights / weights.sum()).tolist(), parts, strict=True))
         self.theta, self.curvature = theta, self._mean(lambda part: part.curvature)
@@ -204,7 +162,7 @@ class _Step:
         self.left = sum(weight * part.left(theta + self.change) for weight, part in self._parts)
         self.clients = max(part.clients for part in parts)
 
-    def _mean(self, of: Callable[[_Part], Reals]) -> Reals:
+    def _mean(self, of: Callable[[_Round], Reals]) -> Reals:
         return np.asarray(np.sum([weight * of(part) for weight, part in self._parts], axis=0))
 
     def noise(self, off: Reals) -> Reals:
@@ -220,38 +178,36 @@ class _Step:
         return np.asarray(self.change * min(max(0.0, 1 - noise / max(squared, 1e-300)), longest))
 
 
-def last_rounds(model: RoundModel, releases: Releases, coefficients: Reals, shares: tuple[float, ...]) -> Estimate:
+def last_rounds(
+    model: RoundModel, releases: Releases, coefficients: Reals, shares: tuple[float, ...]
+) -> LastRoundEstimate:
     """Make the last rounds, one for each share, from public coefficients (p,) of (1, normalised features)."""
     first = releases.made[0]
     gram, h = first.gram().matrix / first.clients, scales(first)
     theta = np.asarray(coefficients, dtype=np.float64)
-    if not model.curved:
-        theta = _nearer_the_mean(model, releases, theta, h, shares[-1])
     made: list[Release] = []
     for share in shares:
         if made:
             last = _Round.of(made[-1])
             step = _Step([last], last.theta, CLEAR)
             theta = h * (last.theta + step.signal(gram[:-1, :-1] * np.outer(h, h)))
-        made.append(releases.make(share, Scores(h, theta, model.unclipped(theta, float(gram[0, -1])))))
+        made.append(releases.make(share, model.last(h, theta, float(gram[0, -1]))))
     return read_last_rounds(model, made, first)
 
 
-def read_last_rounds(model: RoundModel, made: Sequence[Release], first: Release) -> Estimate:
-    """Read the last rounds together, and of a linear model the sum of second moments with them.
+def read_last_rounds(model: RoundModel, made: Sequence[Release], first: Release) -> LastRoundEstimate:
+    """Read the last rounds together.
 
     A curved link leaves more of an early round's score: where that is too much the last one is read alone.
     """
     rounds = [_Round.of(release) for release in made]
     last = rounds[-1]
-    if not model.curved:
-        return _estimate(model, _Step([*rounds, _Moments.of(first, last)], last.theta, CLEAR), last)
-    found = [_estimate(model, _Step(parts, last.theta, CLEAR), last) for parts in (rounds, [last])]
+    estimates = [_estimate(model, _Step(parts, last.theta, CLEAR), last) for parts in (rounds, [last])]
     spread = np.diag(first.gram().matrix)[:-1]
-    return min(found, key=lambda one: math.inf if one.covariance is None else float(one.deviations**2 @ spread))
+    return min(estimates, key=lambda one: math.inf if one.errors is None else float(one.deviations**2 @ spread))
 
 
-def _estimate(model: RoundModel, step: _Step, last: _Round) -> Estimate:
+def _estimate(model: RoundModel, step: _Step, last: _Round) -> LastRoundEstimate:
     """Say what a step finds, and how far off that may be."""
     h, inverse = last.scales, step.inverse
     found = step.theta + step.change
@@ -266,49 +222,29 @@ def _estimate(model: RoundModel, step: _Step, last: _Round) -> Estimate:
     sampling, known = last.sampling * (step.clients / last.clients), np.zeros_like(hidden)
     for _ in range(_ITERATIONS):
         known = inverse @ (sampling + step.noise(known + hidden)) @ inverse
-    estimate = Estimate(
+    estimate = LastRoundEstimate(
         coefficients=found * h,
-        covariance=(known + hidden) * both,
-        curvature=step.curvature / both,
+        errors=(known + hidden) * both,
         hidden=hidden * both,
         left=left * h[:, None],
         weak=step.weak.T * h,
     )
     why = _why_no_interval(model, step, estimate)
-    return estimate if why is None else dataclasses.replace(estimate, covariance=None, why=why)
+    return estimate if why is None else dataclasses.replace(estimate, errors=None, why=why)
 
 
-def _nearer_the_mean(model: RoundModel, releases: Releases, theta: Reals, wide: Reals, share: float) -> Reals:
-    """Return coefficients of a linear model, shrunk as far as the smaller bound of a residual pays for the larger ones.
-
-    Every start is as good but for the length of the interval: with a part a of the slopes it rests on about
-    (noise in units of the bound)^2 (bound at a)^2 + (1 - a)^2 (n spread^2 |v|^2 / p + noise of the curvature).
-    """
-    first = releases.made[0]
-    gram = first.gram().matrix[:-1, :-1] / first.clients
-    slopes = np.append(0.0, theta[1:])
-    near, far = (model.unclipped(each, 0.0) for each in (theta - slopes, theta))
-    radius = float(wide @ wide)
-    noise = near.squared_sensitivity * radius / releases.mu_of(share) ** 2
-    wider, spread = far.reach - near.reach, max(float(slopes @ gram @ slopes), 0.0)
-    cost = releases.clients * spread * float(wide**2 @ np.diag(gram)) / len(theta)
-    cost += radius * noise * float(np.sum((slopes / wide) ** 2)) / 2
-    part = (cost - noise * near.reach * wider) / max(cost + noise * wider**2, 1e-300)
-    return np.asarray(theta - slopes + min(max(part, 0.0), 1.0) * slopes)
-
-
-def _why_no_interval(model: RoundModel, step: _Step, found: Estimate) -> str | None:
+def _why_no_interval(model: RoundModel, step: _Step, found: LastRoundEstimate) -> str | None:
     """Say why no coefficient has an interval; None where one has."""
-    if step.clients < (least := FEWEST * len(found.coefficients)):
-        return f"{step.clients} people took part, at least {least} expected for {len(found.coefficients)} coefficients"
+    if (few := why_too_few(step.clients, len(found.coefficients))) is not None:
+        return few
     if step.clear < CLEAR:
         return (
             f"the curvature that the last round released is {max(step.clear, 0.0):.2g} deviations of its noise "
             f"in its strongest direction, at least {CLEAR:g} expected"
         )
-    if found.shown.any() or found.covariance is None:
+    if found.shown.any() or found.errors is None:
         return None
-    variance, bound = contrast_variances(np.eye(len(found.hidden)), found.covariance, found.hidden, found.left)
+    variance, bound = found.variances(np.eye(len(found.hidden)))
     return (
         f"the last step and weak directions may leave {math.sqrt(float(np.min(bound / (variance - bound)))):.2g} "
         "standard errors of every coefficient, at most 1 expected"

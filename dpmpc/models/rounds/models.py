@@ -6,10 +6,10 @@ import abc
 import math
 from typing import ClassVar, NamedTuple
 
-import numpy as np
-
 from dpmpc.base.arrays import Reals
-from dpmpc.linear.contributions.scores import Identity, Link, Logistic, Poisson
+from dpmpc.linear.contributions.contribution import Contribution
+from dpmpc.linear.contributions.residual_products import ResidualProducts
+from dpmpc.linear.contributions.scores import Identity, Link, Logistic, Poisson, Scores
 from dpmpc.models.rounds.start import Whitened
 
 _LEAST_CHANCE, _LEAST_COUNT = 0.02, 0.05  # of a mean: below, steering would start far out
@@ -39,7 +39,7 @@ class RoundModel(abc.ABC):
         Whether the mean is no linear function of the linear predictor.
     largest : float
         What the sum of the sizes of the coefficients of (1, normalised features) is taken to be at most, where a
-        direction of them is not seen: by so much predictions differ within the bounds.
+        direction of them is not seen by last rounds: by so much predictions differ within the bounds.
     """
 
     curved: ClassVar[bool] = True
@@ -50,10 +50,17 @@ class RoundModel(abc.ABC):
         """Return what steering goes by, for a released mean of the target on the scale [-1, 1]."""
 
     @abc.abstractmethod
-    def unclipped(self, coefficients: Reals, mean: float) -> Link:
-        """Return the link whose residuals no row has clipped, at coefficients (p,) of (1, normalised features).
+    def last(self, scales: Reals, coefficients: Reals, mean: float) -> Contribution:
+        """Return what clients send in a last round, at coefficients (p,) of (1, normalised features).
 
-        The mean of the target, on the scale [-1, 1], is what a bound of the curvature may go by.
+        Parameters
+        ----------
+        scales : ndarray of float64, shape (p,)
+            What a curved model multiplies (1, normalised features) by.
+        coefficients : ndarray of float64, shape (p,)
+            Public ones; no residual at these is clipped.
+        mean : float
+            Of the target, on the scale [-1, 1], which a bound of the curvature may go by.
         """
 
     def refuse(self, whitened: Whitened) -> str | None:
@@ -70,9 +77,9 @@ class LogisticModel(RoundModel):
         level = math.log(chance / (1 - chance))
         return Response(Logistic(), level, chance * (1 - chance), clip=max(chance, 1 - chance), kept=0.75)
 
-    def unclipped(self, coefficients: Reals, mean: float) -> Link:
-        """Return the link: a residual is at most 1."""
-        return Logistic()
+    def last(self, scales: Reals, coefficients: Reals, mean: float) -> Contribution:
+        """Return scores: a residual is at most 1."""
+        return Scores(scales, coefficients, Logistic())
 
     def refuse(self, whitened: Whitened) -> str | None:
         """Refuse where ones, or zeros, cannot be told from none."""
@@ -102,9 +109,10 @@ class PoissonModel(RoundModel):
         count = max(self.top * (1 + mean) / 2, _LEAST_COUNT)
         return Response(Poisson(self.top, self.top), math.log(count), count, largest=self.top)
 
-    def unclipped(self, coefficients: Reals, mean: float) -> Link:
-        """Return a link of residuals up to the largest count, and curvatures up to some times the mean."""
-        return Poisson(self.top, self.top, min(_STEEPEST * max(self.top * (1 + mean) / 2, _LEAST_COUNT), self.top))
+    def last(self, scales: Reals, coefficients: Reals, mean: float) -> Contribution:
+        """Return scores of residuals up to the largest count, and curvatures up to some times the mean."""
+        steepest = min(_STEEPEST * max(self.top * (1 + mean) / 2, _LEAST_COUNT), self.top)
+        return Scores(scales, coefficients, Poisson(self.top, self.top, steepest))
 
     def refuse(self, whitened: Whitened) -> str | None:
         """Refuse where counts cannot be told from zeros."""
@@ -119,12 +127,11 @@ class LeastSquares(RoundModel):
     """The mean of a number."""
 
     curved = False
-    largest = 1.0  # an assumption: the line, too, is within [-1, 1] in all of the box, as the target is
 
     def response(self, mean: float) -> Response:
         """Return that of a number; 2 is the public range of residuals."""
         return Response(Identity(2.0), spread=1.0, intercept_spread=1.0)
 
-    def unclipped(self, coefficients: Reals, mean: float) -> Link:
-        """Return a link of residuals up to 1 + the sum of the coefficients' sizes: all columns are within [-1, 1]."""
-        return Identity(1 + float(np.abs(coefficients).sum()))
+    def last(self, scales: Reals, coefficients: Reals, mean: float) -> Contribution:
+        """Return squared residuals times products: all else is in the first sum."""
+        return ResidualProducts(coefficients)

@@ -22,7 +22,6 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
-from dpmpc.linear.contributions.scores import Scores
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, rounds_of, shares_of
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
@@ -103,9 +102,9 @@ class Outlook:
     rounds : int
         Steering rounds.
     intervals : bool
-        Whether last rounds follow.
+        Whether sums for errors and intervals follow.
     sums : tuple of PlannedSum
-        The first sum, the steering rounds, the last rounds.
+        The first sum, the steering rounds, the last ones.
     guarantee : Guarantee
         Of all of them.
     expected : tuple of Expected
@@ -154,14 +153,14 @@ def outlook(
     assumed : Assumed, optional
         The population.
     intervals : bool
-        Whether a part of the budget goes into last rounds.
+        Whether a part of the budget goes into sums for errors and intervals.
     """
     given = assumed or Assumed()
     kind = _model_of(model, given)
     steps = rounds_of(rounds, spec.clients, intervals=intervals, least=0 if model == "logistic" else 1)
     shares, releases = shares_of(kind, steps, intervals=intervals), Releases(spec, _nobody)
     if steps:
-        require_words(releases.columns, intervals=intervals)
+        require_words(releases.columns, scores=kind.curved and intervals)
     sums = _planned(kind, releases, shares)
     people = _People.of(model, kind, given, releases.columns)
     counts = sorted({*COMPARED, steps}) if steps else [0]
@@ -202,7 +201,7 @@ def _planned(model: RoundModel, releases: Releases, shares: Shares) -> list[Plan
     kinds: list[tuple[Sequence[float], Contribution | None]] = [
         ((shares.first,), None),
         (shares.steering, ClippedScores(identity, none, 1.0, link)),
-        (shares.last, Scores(np.ones(side), none, model.unclipped(none, 0.0))),
+        (shares.last, model.last(np.ones(side), none, 0.0)),
     ]
     found = []
     for parts, contribution in kinds:
@@ -278,7 +277,7 @@ class _People:
             parts.append(math.nan if fit.noise_part is None else fit.noise_part)
             asked = [release.task.statistic for release in fit.releases]
             clips += [one.clip for one in asked if isinstance(one, ClippedScores)][-1:]
-            if fit.estimate is not None and fit.estimate.covariance is not None:
+            if fit.estimate is not None and fit.estimate.why is None:
                 shown = fit.estimate.shown[1:]
                 deviations = fit.estimate.deviations[1:]
                 errors += [float(np.median(deviations[shown])) * self.spread] if shown.any() else []

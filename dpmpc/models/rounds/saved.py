@@ -14,6 +14,7 @@ import numpy as np
 from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
+from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.linear.contributions.scores import Scores
 from dpmpc.models.common.releases import Releases
 from dpmpc.privacy import Guarantee
@@ -112,11 +113,11 @@ def require_alike(task: Task, expected: Task, place: int) -> None:
 
 
 def _alike(ours: Contribution, theirs: Contribution) -> bool:
-    """Return whether two contributions are the same, scores up to a relative error of their public numbers."""
-    if ours.name != theirs.name or not isinstance(ours, Scores | ClippedScores):
+    """Return whether two contributions are the same, at coefficients up to a relative error of their public numbers."""
+    if ours.name != theirs.name or not isinstance(ours, Scores | ClippedScores | ResidualProducts):
         return ours.name == theirs.name and ours.parameters() == theirs.parameters()
     given, expected = (dict(one.parameters()) for one in (ours, theirs))
-    links = [one.pop("link") for one in (given, expected)]
+    links = [one.pop("link", {"name": None}) for one in (given, expected)]
     numbers, others = (
         {**one, **{k: v for k, v in link.items() if k != "name"}}
         for one, link in zip((given, expected), links, strict=True)

@@ -42,7 +42,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         Steering rounds after the first sum, 1 to 64 (`dpmpc.models.rounds.fit.rounds_of` says how many suit so many
         rows); 0 for a Table 1.
     intervals : bool
-        Whether a part of the budget goes into last rounds, for errors and intervals.
+        Whether a part of the budget goes into sums for errors and intervals.
     epsilon, delta : float
         Budget of all rounds together.
     corrupt : int, optional
@@ -108,7 +108,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         """
         cells = self.cells
         if cells is None:
-            require_words(len(self.schema), intervals=self.intervals)
+            require_words(len(self.schema), scores=self.intervals and self.model != "ridge")
         releases = Releases(self.specification(), _nobody)
         return releases.promise([releases.task(share, cells) for share in self.shares])
 
@@ -144,7 +144,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         factor, last = len(self.owners) / trust.honest_servers, sums - 1 - self.rounds
         several = "s" if self.rounds > 1 else ""
         of = f"{sums} sums, an entry of the ledger each: second moments, {self.rounds} steering round"
-        follow = f" and {last} last round{'s' if last > 1 else ''} for errors and intervals" if last else ""
+        follow = f" and {last} sum{'s' if last > 1 else ''} for errors and intervals" if last else ""
         return (
             f"{self.pooling}: the noise in a sum has {factor:.3g} times the variance that protects a row, "
             f"M/(M - t) with M = {len(self.owners)} and t = {trust.colluding_servers}. "
