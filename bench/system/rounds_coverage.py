@@ -3,7 +3,8 @@
 Every run draws new people, new noise and, for mixed files, new signs, and asks how often the intervals of `inference`
 hold what the population has. Sums are opened with noise of their law (`bench.secure_sketching.simulation`), those of
 "real clients" by clients and servers in this process; mixed files are those of `dpmpc.owners.columns`, party by party.
-Runs in which there was no interval are counted apart and have no part in a coverage.
+Runs in which there was no interval are counted apart and have no part in a coverage. Intervals that rest on the bounds
+count in the coverage of all lines; the coverage of the others stands beside it.
 """
 
 from __future__ import annotations
@@ -12,31 +13,39 @@ import argparse
 import dataclasses
 import json
 import math
+import re
 import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from bench.harness import machine, markdown, write
+from bench.harness import RESULTS, machine, markdown, write
 from bench.system.glm import answers
 from bench.system.rounds_populations import (
     MOST,
     Law,
     Population,
+    Spread,
+    aim,
     correlated,
     costs,
+    even,
     gamma,
     growing,
     lognormal,
     loose,
-    maximum_likelihood,
+    normal,
+    one_tight,
+    pair,
+    pareto,
     proportional,
     rare,
     skewed,
     student,
+    tight,
     uniform,
 )
 from dpmpc.base.arrays import Reals
@@ -52,6 +61,7 @@ from dpmpc.release import simulation
 from dpmpc.release.planning import design
 
 RUNS, LEVEL, DELTA = 300, 0.95, 1e-6
+Key: TypeAlias = tuple[str, int, float]
 _BLOCK = 50  # runs that are kept together
 _OFTEN = 0.1  # part of the runs in which a coefficient has an interval, or its coverage is not told
 
@@ -68,6 +78,11 @@ class Setting:
     # client adds its own noise
     how: str = "rounds"
 
+    @property
+    def key(self) -> Key:
+        """What tells settings apart."""
+        return self.name, self.clients, self.epsilon
+
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
         """Fit new people once; return intervals, and what they should hold, by its name."""
         rows = self.population.sample(self.clients, np.random.default_rng([number, self.clients]))
@@ -83,7 +98,7 @@ class Setting:
             releases = Releases(spec, answer)
         fitted = self.estimator().fit_rounds(releases)
         if self.population.wrong:
-            truth = {"": maximum_likelihood(self.population)}
+            truth = {"": aim(self.population)}
         return fitted.inference(LEVEL), truth
 
     def estimator(self) -> LogisticRegression | PoissonRegression | RidgeRegression:
@@ -104,6 +119,11 @@ class Mixed:
     clients: int  # n
     epsilon: float  # for the columns of a person at one party
 
+    @property
+    def key(self) -> Key:
+        """What tells settings apart."""
+        return self.name, self.clients, self.epsilon
+
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
         """Release new people's columns once; return intervals, and what they should hold."""
         rows = self.population.sample(self.clients, np.random.default_rng([number, self.clients]))
@@ -120,6 +140,11 @@ LOOSE = Population("linear", loose, features=4, size=0.5, reach=8.0)
 def grown(errors: Law) -> Population:
     """Return the people with loose bounds, whose errors grow with the lognormal feature."""
     return dataclasses.replace(LOOSE, errors=errors, spread=growing)
+
+
+def bent(errors: Law, spread: Spread = even) -> Population:
+    """Return the people with loose bounds, whose mean has a product and a square as well."""
+    return dataclasses.replace(LOOSE, errors=errors, spread=spread, wrong=True)
 
 
 SETTINGS: tuple[Setting | Mixed, ...] = (
@@ -154,6 +179,20 @@ SETTINGS: tuple[Setting | Mixed, ...] = (
         Population("linear", correlated, features=19, errors=lognormal, size=0.3, reach=8.0),
         *(50_000, 3.0),
     ),
+    Setting("linear, bent mean", bent(normal), 20_000, 3.0),
+    Setting("linear, bent mean, growing lognormal errors", bent(lognormal, growing), 20_000, 3.0),
+    Setting("linear, bent mean, growing lognormal errors", bent(lognormal, growing), 100_000, 3.0),
+    Setting("linear, bent mean, growing costs", bent(costs, growing), 30_000, 1.0),
+    Setting("linear, Pareto feature", Population("linear", pareto, features=4, errors=gamma), 30_000, 3.0),
+    Setting("linear, bent mean in a Pareto feature", Population("linear", pareto, features=4, wrong=True), 30_000, 3.0),
+    Setting("linear, collinear pair", Population("linear", pair, features=6), 30_000, 3.0),
+    Setting("linear, a twentieth of the bounds", Population("linear", tight, features=6, size=4.0), 60_000, 2.0),
+    Setting(
+        "linear, one of six a twentieth",
+        Population("linear", one_tight, features=6, size=4.0, reach=8.0),
+        *(20_000, 2.0),
+    ),
+    Setting("linear, bent mean", bent(normal), 1_000, 1.0),
     Setting(
         "linear, growing gamma errors, one release",
         dataclasses.replace(grown(gamma), features=3),
@@ -193,15 +232,32 @@ def main(arguments: Sequence[str]) -> None:
     """Simulate, print and write the page."""
     parser = argparse.ArgumentParser(prog="python -m bench rounds_coverage", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of each setting (default %(default)s)")
+    parser.add_argument(
+        "--only", metavar="TEXT", help="settings whose name this expression finds; others as they were measured"
+    )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="append runs to this file, and go on from it")
     options = parser.parse_args(arguments)
     kept = Kept(options.keep)
-    measured = [entry for setting in SETTINGS for entry in measure(setting, options.runs, kept)]
+    before = stored() if options.only else {}
+    measured = []
+    for setting in SETTINGS:
+        if options.only and not re.search(options.only, setting.name):
+            measured += before[setting.key]
+        else:
+            measured += measure(setting, options.runs, kept)
     content = {"machine": machine(), "level": LEVEL, "delta": DELTA, "runs": options.runs, "measured": measured}
     text = render(content)
     print(text)
     if options.runs >= RUNS:
         write("rounds_coverage", content, text)
+
+
+def stored() -> dict[Key, list[dict[str, Any]]]:
+    """Return what was measured before, by setting."""
+    found: dict[Key, list[dict[str, Any]]] = {}
+    for entry in json.loads((RESULTS / "rounds_coverage.json").read_text())["measured"]:
+        found.setdefault((entry["name"], entry["n"], entry["epsilon"]), []).append(entry)
+    return found
 
 
 class Kept:
@@ -216,7 +272,7 @@ class Kept:
 
     def block(self, setting: Setting | Mixed, first: int, count: int) -> list[dict[str, Any]]:
         """Return runs first, first + 1, ... of a setting, made now if they are not kept."""
-        key = (setting.name, setting.clients, setting.epsilon, first, count)
+        key = (*setting.key, first, count)
         if key not in self._blocks:
             self._blocks[key] = [outcome(setting, number) for number in range(first, first + count)]
             if self._file is not None:
@@ -246,6 +302,7 @@ def outcome(setting: Setting | Mixed, number: int) -> dict[str, Any]:
             for name, truth in truths.items()
         },
         "se": listed(errors),
+        "flagged": list(found.flagged),
     }
 
 
@@ -287,12 +344,16 @@ def entry_of(setting: Setting | Mixed, truth: str, made: Sequence[dict[str, Any]
 
     each = listed(np.nanmean(covers[:, places], axis=0))
     slopes = covers[:, [place for place in places if place]]
+    flagged = np.array([run["flagged"] for run in given])[:, [place for place in places if place]]
+    own = slopes[~flagged & np.isfinite(slopes)]
     runs = np.array([row.mean() for row in (row[np.isfinite(row)] for row in slopes) if len(row)])
     return {
         **facts,
         "coverage": each[1:],
         "coverage_intercept": each[0],
         "mean": float(np.nanmean(slopes)),
+        "on_bounds": float(np.mean(flagged[np.isfinite(slopes)])),
+        "mean_of_others": float(own.mean()) if own.size else None,
         "mean_standard_error": float(runs.std(ddof=1) / math.sqrt(len(runs))),
         "bias": listed(np.nanmean(off[:, places], axis=0) / np.maximum(error[places], 1e-300)),
         "length": listed(np.sqrt(np.nanmean(se[:, places] ** 2, axis=0)) / np.maximum(error[places], 1e-300)),
@@ -313,12 +374,15 @@ def render(content: dict[str, Any]) -> str:
         "intercept",
         "se/error",
         "no interval",
+        "on bounds",
+        "others",
     ]
     rows = []
     for entry in content["measured"]:
         facts = [entry["name"], f"{entry['n']:,}", str(entry["d"]), f"{entry['epsilon']:g}", str(entry["runs"])]
         if entry["coverage"] is None:
             numbers = [""] * 5
+            own = ["", ""]
         else:
             intercept = entry["coverage_intercept"]
             slopes, lengths = ([x for x in entry[key] if x is not None] for key in ("coverage", "length"))
@@ -330,7 +394,9 @@ def render(content: dict[str, Any]) -> str:
                 "" if intercept is None else f"{intercept:.3f}",
                 f"{np.mean(lengths):.2f}",
             ]
-        rows.append([*facts, *numbers, f"{entry['without_interval']:.1%}"])
+            others = entry.get("mean_of_others")
+            own = [f"{entry.get('on_bounds', 0.0):.1%}", "" if others is None else f"{others:.3f}"]
+        rows.append([*facts, *numbers, f"{entry['without_interval']:.1%}", *own])
 
     def spread(runs: int) -> float:
         return math.sqrt(LEVEL * (1 - LEVEL) / runs)
@@ -350,8 +416,10 @@ def render(content: dict[str, Any]) -> str:
             "Coefficients without an interval have no part in a coverage: no interval is the part of runs and slopes "
             "where there was none, and a slope that is shown in less than a tenth of the runs has no coverage. A wrong "
             "model is a logistic one that lacks a product and a square: what its intervals should hold is what maximum "
-            "likelihood tends to. Loose bounds: a lognormal, an exponential and two normal features, and a target "
-            "within 40 deviations of the errors either way; growing errors have a deviation that grows with the "
-            "lognormal feature, from 1 to 2.5. One release assumes errors whose spread is even.",
+            "likelihood tends to; a bent mean is that of a linear one, which is held to least squares of the "
+            "population. On bounds: the part of intervals that print with the flag that they rest on the bounds; "
+            "others is the coverage of those without it. Loose bounds: a lognormal, an exponential and two normal "
+            "features, and a target within 40 deviations of the errors either way; growing errors have a deviation "
+            "that grows with the lognormal feature, from 1 to 2.5. One release assumes errors whose spread is even.",
         ]
     )

@@ -19,10 +19,12 @@ from dpmpc.linear.contributions.scores import sigmoid
 
 Draw = Callable[[int, int, np.random.Generator], Reals]
 Law = Callable[[int, np.random.Generator], Reals]
+Spread = Callable[[Reals], Reals]
 
 MOST = 20  # public upper bound of the counts
 RESIDUAL = 0.2  # standard deviation of a number about its mean
 _EFFECTS = np.array([0.8, -0.5, 0.3, 0.0, 0.6, -0.2, 0.4, 0.0, 0.5, -0.3])
+_PEOPLE = 2_000_000  # stand for the population of a linear model
 _POINTS = 13  # 2^13 points of Sobol's sequence stand for the population
 
 
@@ -53,6 +55,32 @@ def loose(rows: int, features: int, rng: np.random.Generator) -> Reals:
 def rare(rows: int, features: int, rng: np.random.Generator) -> Reals:
     """Draw features of two values, of which one has 1 %."""
     return np.where(rng.random((rows, features)) < 0.01, 1.0, -1.0)
+
+
+def pareto(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw a Pareto feature of exponent 1.5 up to 100, and uniform ones."""
+    X = rng.uniform(-1, 1, (rows, features))
+    X[:, 0] = (rng.pareto(1.5, rows) + 1).clip(1, 100) / 50 - 1
+    return X
+
+
+def pair(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw Gaussian features of which the first two have a correlation of .99."""
+    X = rng.standard_normal((rows, features))
+    X[:, 1] = 0.99 * X[:, 0] + math.sqrt(1 - 0.99**2) * X[:, 1]
+    return np.clip(X / 3, -1, 1)
+
+
+def tight(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw Gaussian features with a deviation of a twentieth of their bounds."""
+    return np.clip(rng.standard_normal((rows, features)) / 20, -1, 1)
+
+
+def one_tight(rows: int, features: int, rng: np.random.Generator) -> Reals:
+    """Draw one such feature among uniform ones."""
+    X = rng.uniform(-1, 1, (rows, features))
+    X[:, 0] = np.clip(rng.standard_normal(rows) / 20, -1, 1)
+    return X
 
 
 def normal(rows: int, rng: np.random.Generator) -> Reals:
@@ -107,7 +135,7 @@ class Population:
     # whether the linear predictor has the product of the first two features and the square of the third as well
     wrong: bool = False
     errors: Law = normal  # of a number about its mean, in units of RESIDUAL
-    spread: Callable[[Reals], Reals] = even  # what these are multiplied by
+    spread: Spread = even  # what these are multiplied by
     reach: float = 3.0  # public bound of numbers
     overdispersed: bool = False  # whether a count has the variance m + m^2 / 2
 
@@ -145,8 +173,17 @@ class Population:
 
 
 @functools.cache
-def maximum_likelihood(population: Population) -> Reals:
-    """Return what a wrong logistic model of independent, uniform features tends to with more people."""
+def aim(population: Population) -> Reals:
+    """Return what a regression tends to with more people, where its model is wrong.
+
+    A linear one tends to least squares of the rows as clients clip them. A logistic one has independent, uniform
+    features.
+    """
+    if population.model == "linear":
+        public, rows = population.schema, population.sample(_PEOPLE, np.random.default_rng(0))
+        x = np.column_stack([np.ones(len(rows)), np.clip(rows[:, :-1], -1, 1)])
+        y = np.clip(rows[:, -1], public.columns[-1].lower, public.columns[-1].upper)
+        return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0])
     points = 2 * scipy.stats.qmc.Sobol(population.features, rng=1).random_base2(_POINTS) - 1
     chances, x = sigmoid(population.predictor(points)), np.column_stack([np.ones(len(points)), points])
     theta = np.zeros(x.shape[1])

@@ -331,6 +331,7 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
         rounds_coverage.Setting("hopeless", Population("poisson", uniform, features=3), 300, 0.1),
         rounds_coverage.Setting("real", Population("logistic", uniform, features=1), 2_000, 3.0, "real clients"),
         rounds_coverage.Setting("one", Population("linear", uniform, features=1), 2_000, 3.0, "one release"),
+        rounds_coverage.Setting("bounds", Population("linear", rounds_populations.tight, features=2), 300, 1.0),
         rounds_coverage.Mixed("mixed", 30, Population("linear", uniform, features=2, intercept=0.0), 5_000, 8.0),
         rounds_coverage.Mixed("rows", None, Population("linear", uniform, features=1, intercept=0.0), 5_000, 8.0),
     )
@@ -339,12 +340,27 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
     assert [entry["name"] for entry in measured[:2]] == ["wrong", "hopeless"]
     assert (measured[1]["coverage"], measured[1]["without_interval"]) == (None, 1)
     assert all(len(entry["coverage"]) == entry["d"] for entry in measured if entry["coverage"])
-    assert [entry["coverage_intercept"] is None for entry in measured[2:]] == [False, False, True, True]
+    assert [entry["coverage_intercept"] is None for entry in measured[2:]] == [False, False, False, True, True]
     monkeypatch.setattr(rounds_coverage, "outcome", None)  # nothing is made again
     again = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(file))]
     assert again == measured
     text = rounds_coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
     assert "| hopeless | 300 | 3 | 0.1 | 3 |  |  |  |  |  | 100.0% |" in text
+    assert measured[4]["on_bounds"] > 0.5  # these count among all lines
+    assert measured[4]["without_interval"] == 0.0
+    assert measured[3]["on_bounds"] == 0.0
+
+
+def test_coverage_of_some_settings_is_measured_beside_that_of_the_others(tmp_path, monkeypatch, capsys):
+    uniform = Population("linear", rounds_populations.uniform, features=1)
+    settings = [rounds_coverage.Setting(name, uniform, 500, 3.0, "one release") for name in ("this one", "another")]
+    monkeypatch.setattr(rounds_coverage, "SETTINGS", settings)
+    monkeypatch.setattr(rounds_coverage, "RESULTS", tmp_path)
+    before = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(None))]
+    (tmp_path / "rounds_coverage.json").write_text(json.dumps({"measured": before}))
+    rounds_coverage.main(["--runs", "2", "--only", "^this"])
+    rows = [line.split(" | ") for line in capsys.readouterr().out.splitlines() if "| 500 |" in line]
+    assert [(row[0], row[4]) for row in rows] == [("| this one", "2"), ("| another", "3")]
 
 
 def test_a_wrong_model_has_an_end_of_its_own():
@@ -352,7 +368,7 @@ def test_a_wrong_model_has_an_end_of_its_own():
     population = Population("logistic", rounds_populations.uniform, features=3, size=2.0, wrong=True)
     rows = population.sample(400_000, np.random.default_rng(0))
     best = LogisticRegression(C=np.inf, tol=1e-8).fit(rows[:, :-1], rows[:, -1])
-    found = rounds_populations.maximum_likelihood(population)
+    found = rounds_populations.aim(population)
     assert found == pytest.approx([*best.intercept_, *best.coef_[0]], abs=0.03)
 
 

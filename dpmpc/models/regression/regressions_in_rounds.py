@@ -66,7 +66,7 @@ class EstimatorInRounds(FitInRounds, PrivateEstimator):
         without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an
         approximation without intervals (`LogisticRegression.fit_release`).
     intervals : bool
-        Whether half of the budget goes into standard errors and intervals, by two last rounds.
+        Whether half of the budget goes into standard errors and intervals, by last rounds.
     """
 
     def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
@@ -268,7 +268,7 @@ class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type:
         without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an
         approximation without intervals (`LogisticRegression.fit_release`).
     intervals : bool
-        Whether half of the budget goes into standard errors and intervals, by two last rounds.
+        Whether half of the budget goes into standard errors and intervals, by one last round.
     most : int
         Public upper bound of the counts; larger ones count as so many, and none below 0.
 

@@ -3,8 +3,8 @@
 `rounds` counts the steering rounds (`dpmpc.models.rounds.steering`). Their posterior mean predicts. Where intervals are
 wanted, further sums at what was steered to give an estimate without shrinkage and its errors. Of a linear regression
 this is one sum of squared residuals, read with the second moments (`dpmpc.models.rounds.linear_reading`). Where the
-link is curved these are two last rounds (`dpmpc.models.rounds.last_round`); where what was steered to and the estimate
-clearly disagree, the prediction then moves from the former towards the latter.
+link is curved these are one or two last rounds (`dpmpc.models.rounds.last_round`); where what was steered to and the
+estimate clearly disagree, the prediction then moves from the former towards the latter.
 
 Promised: everything is computed from releases, and all of them are within one budget. Where noise leaves nothing to
 predict there are no coefficients and the reason is given; nothing here says that a prediction is good.
@@ -35,8 +35,6 @@ AUTO = "auto"
 MOST_ROUNDS = 64
 _MANY = 100_000  # clients, from which on few rounds are enough
 MOST_WORDS = 8192  # that a client sends in a round
-# Shares of mu^2 of the second moments, of all steering rounds and of the last sums, by whether the link is curved
-_SHARES = {False: (0.65, 0.25, (0.1,)), True: (0.2, 0.3, (0.2, 0.3))}
 _FIRST_ALONE = 0.2  # of the second moments where all else is steering
 HOPELESS = 0.5  # noise that alone moves a predictor without rounds by more than so many units leaves nothing to learn
 
@@ -80,7 +78,7 @@ def shares_of(model: RoundModel, rounds: int, *, intervals: bool) -> Shares:
     """Return the shares of all sums, for a number of steering rounds; with 0 the first sum is all."""
     if not rounds:
         return Shares(1.0, (), ())
-    first, steering, last = _SHARES[model.curved] if intervals else (_FIRST_ALONE, 1 - _FIRST_ALONE, ())
+    first, steering, last = model.shares if intervals else (_FIRST_ALONE, 1 - _FIRST_ALONE, ())
     return Shares(first, (steering / rounds,) * rounds, last)
 
 

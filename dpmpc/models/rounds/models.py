@@ -37,12 +37,15 @@ class RoundModel(abc.ABC):
     ----------
     curved : bool
         Whether the mean is no linear function of the linear predictor.
+    shares : tuple
+        Of mu^2: the second moments, all steering rounds together, and each of the last sums, for intervals.
     largest : float
         What the sum of the sizes of the coefficients of (1, normalised features) is taken to be at most, where a
         direction of them is not seen by last rounds: by so much predictions differ within the bounds.
     """
 
     curved: ClassVar[bool] = True
+    shares: ClassVar[tuple[float, float, tuple[float, ...]]]
     largest: ClassVar[float] = 4.0  # a probability of 2 to 98 %; a rate of 55
 
     @abc.abstractmethod
@@ -70,6 +73,8 @@ class RoundModel(abc.ABC):
 
 class LogisticModel(RoundModel):
     """The chance of a 1 among 0 and 1."""
+
+    shares = 0.2, 0.3, (0.2, 0.3)
 
     def response(self, mean: float) -> Response:
         """Return that of a chance; clips stay, since one at the median would shorten just the rarer class."""
@@ -101,6 +106,8 @@ class PoissonModel(RoundModel):
         Public upper bound of the counts.
     """
 
+    shares = 0.2, 0.3, (0.5,)  # a second round would gain nothing: counts send no curvature at a larger weight
+
     def __init__(self, top: int):
         self.top = Poisson(top, 1.0).top
 
@@ -127,6 +134,7 @@ class LeastSquares(RoundModel):
     """The mean of a number."""
 
     curved = False
+    shares = 0.65, 0.25, (0.1,)
 
     def response(self, mean: float) -> Response:
         """Return that of a number; 2 is the public range of residuals."""
