@@ -166,6 +166,25 @@ def test_ridge_in_rounds(place, tmp_path, capsys):
 
 
 @pytest.mark.usefixtures("one_process")
+def test_a_fit_stops_before_it_spends_where_every_interval_would_rest_on_the_bounds(place, tmp_path, capsys):
+    """By public numbers alone; a prediction alone, and whoever wants such intervals, go on."""
+    out = tmp_path / "result"
+    command = [*place("ridge", (-6, 6), 400), "--rounds", "2", "--epsilon", "0.1", "--out", out]
+    status, _, told = run(capsys, *command)
+    assert status == 2
+    assert "every interval of 2 slopes is expected to rest on the bounds" in told
+    assert "Nothing was spent" in told
+    assert not out.exists()
+    needed = int(told.split("About ")[1].split(" people")[0].replace(",", ""))
+    assert 3000 < needed < 300_000
+    assert run(capsys, *command, "--predict-only")[0] == 0
+    shutil.rmtree(out)
+    status, printed, _ = run(capsys, *command, "--anyway")
+    assert status == 0
+    assert "age (on bounds)" in printed
+
+
+@pytest.mark.usefixtures("one_process")
 @pytest.mark.parametrize(
     "choice",
     [["--alpha", "2"], ["--no-intercept"], ["--sketch", "countsketch", "--rows", "40"], ["--sharing", "shamir"]],

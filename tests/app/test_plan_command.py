@@ -212,6 +212,12 @@ def test_plan_of_a_model_in_rounds(capsys):
     planned = next(one for one in linear["expected"] if one["rounds"] == 8)
     assert planned["intervals_shown"]
     assert 0 < planned["standard_error"] < 0.01
+    wide, narrow = linear["slopes"]
+    assert (wide["spread"], narrow["spread"]) == (0.3, 0.1)
+    assert wide["half_width"] < 0.02 < narrow["half_width"] < 0.25
+    assert (wide["on_bounds"], narrow["on_bounds"]) == (False, False)
+    assert wide["people"] < narrow["people"] < 200_000
+    assert alone["slopes"] == []
     assert 0 < planned["clip"] < 4
     status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--model", "logistic")
     assert status == 0

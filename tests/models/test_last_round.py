@@ -8,28 +8,13 @@ import pytest
 
 from bench.secure_sketching.simulation import exact_sums, noiseless, opened
 from dpmpc.base.errors import InputError
-from dpmpc.data import Schema
 from dpmpc.linear.contributions.scores import Scores
 from dpmpc.models.common.linear_algebra import contrast_variances
-from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds, read_last_rounds
 from dpmpc.models.rounds.models import LogisticModel, PoissonModel
-from dpmpc.privacy.specification import ReleaseSpec
+from support.rounds import numbers, releases
 
 TWO = (0.2, 0.3)  # shares of the last rounds
-
-
-def releases(rows, seed=0, epsilon=3.0, answer=opened):
-    """Answer tasks from normalised rows; every release has noise of its own."""
-    asked = iter(range(1000 * seed, 1000 * seed + 100))
-    schema = Schema.unit(tuple(f"c{place}" for place in range(rows.shape[1])))
-    spec = ReleaseSpec.of(schema, len(rows), epsilon, 1e-6, simulation_seed=seed)
-
-    def ask(task):
-        sums = exact_sums(task, rows)
-        return answer(task, sums, next(asked)) if answer is opened else answer(task, sums)
-
-    return Releases(spec, ask)
 
 
 def estimate(model, rows, coefficients, shares, *, seed=0, epsilon=3.0, answer=opened):
@@ -37,16 +22,6 @@ def estimate(model, rows, coefficients, shares, *, seed=0, epsilon=3.0, answer=o
     made = releases(rows, seed, epsilon, answer)
     made.make(0.2)
     return last_rounds(model, made, np.asarray(coefficients, dtype=float), shares), made
-
-
-def numbers(clients, seed=0, features=2):
-    """A lognormal feature with errors that are skewed and grow with it, and uniform ones."""
-    rng = np.random.default_rng(seed)
-    X = rng.uniform(-1, 1, (clients, features))
-    skewed = np.exp(rng.normal(0, 1, clients)).clip(0, 20)
-    X[:, 0] = skewed / 10 - 1
-    errors = (rng.gamma(1.0, 1.0, clients) - 1) * (1 + 0.3 * skewed.clip(0, 5)) / 30
-    return np.column_stack([X, np.clip(0.1 + X @ np.resize([0.3, -0.2], features) + errors, -1, 1)])
 
 
 def incomes(clients, seed):

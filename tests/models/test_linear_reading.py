@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from models.test_last_round import numbers, releases
 
 from bench.secure_sketching.simulation import noiseless
 from dpmpc.base.errors import InputError
@@ -14,6 +13,7 @@ from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.models.rounds.fit import fit_in_rounds
 from dpmpc.models.rounds.linear_reading import read_linear
 from dpmpc.models.rounds.models import LeastSquares
+from support.rounds import numbers, releases
 
 Z = 1.959963984540054
 

@@ -68,6 +68,11 @@ def _add_model_options(command: Parser) -> None:
     )
     ridge.add_argument("--no-intercept", action="store_true", help="fit without a constant")
     ridge.add_argument(
+        "--anyway",
+        action="store_true",
+        help="with --rounds: fit although all intervals are expected to rest on the bounds",
+    )
+    ridge.add_argument(
         "--by",
         metavar="COL",
         help="one regression for each of up to 50 values of this column, which the bounds file lists, from one "

@@ -94,7 +94,7 @@ class RidgeFitModel(FitModel):
     """Ridge regression; `truth` holds the coefficients that generated the data, where they are known."""
 
     name = "ridge"
-    options = ("target", "alpha", "no_intercept", "rounds", "predict_only", "by")
+    options = ("target", "alpha", "no_intercept", "rounds", "predict_only", "by", "anyway")
     estimator: RidgeRegression
 
     def __init__(self, estimator: RidgeRegression, target: str, truth: Reals | None = None):

@@ -28,6 +28,7 @@ from dpmpc.models import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.papers.baselines.likelihood import maximum_likelihood, mean_loss, trivial_loss
 from dpmpc.models.regression.round_fits import features_in_units
+from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_needed
 from dpmpc.parties.networked import NetworkedRun, Rounds
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
@@ -60,6 +61,9 @@ class RoundsFitModel(FitModel):
     def column(self, target: Column, *, given: bool) -> Column:
         """Return the target with its bounds."""
         return target
+
+    def require_useful(self, releases: Releases) -> None:
+        """Refuse a fit that public numbers forecast to be of no use, before anything is spent."""
 
 
 class LikelihoodFitModel(RoundsFitModel):
@@ -165,8 +169,23 @@ class RidgeRoundsFitModel(RoundsFitModel):
     options = RidgeFitModel.options
     estimator: RidgeRegression
 
-    def __init__(self, whole: RidgeFitModel):
+    def __init__(self, whole: RidgeFitModel, *, anyway: bool = False):
         self._whole, self.estimator, self.target = whole, whole.estimator, whole.target
+        self._anyway = anyway  # whether intervals that all rest on the bounds are wanted
+
+    def require_useful(self, releases: Releases) -> None:
+        """Refuse a fit whose intervals are all expected to rest on the bounds."""
+        if self._anyway or not self.estimator.intervals:
+            return
+        noise, features, spread = SumsNoise.of(releases), releases.columns - 1, max(SPREADS)
+        if not noise.alike(features, spread).useful:
+            needed = people_needed(noise, features, spread)
+            raise InputError(
+                f"rows: {releases.clients:,} given, of whom every interval of {features} slopes is expected to rest on "
+                f"the bounds, even where columns are spread by {spread:g} of half their bounds. Nothing was spent. "
+                f"{'More' if needed is None else f'About {needed:,}'} people, a larger epsilon, fewer features or "
+                "narrower bounds would give intervals; --predict-only fits a prediction alone, --anyway all the same"
+            )
 
     def compare(self, table: Table) -> NotPrivate:
         """Compare as `RidgeFitModel.compare` does."""
@@ -178,7 +197,7 @@ def ridge_model_of(
 ) -> RidgeFitModel | RidgeRoundsFitModel:
     """Return what fits a ridge regression of this specification: rounds, or one release where a choice asks for it."""
     if model.estimator.rounds_for(spec):
-        return RidgeRoundsFitModel(model)
+        return RidgeRoundsFitModel(model, anyway=options.anyway)
     if options.predict_only:
         raise InputError("predict_only: given, but one release has no rounds, --rounds of 1 or more expected")
     return model
@@ -213,7 +232,9 @@ def run_in_rounds(
             kept.keep(release_file(len(kept.releases)), release)
             return release
 
-        analysis.estimator.fit_rounds(Releases(spec, ask))
+        releases = Releases(spec, ask)
+        analysis.require_useful(releases)
+        analysis.estimator.fit_rounds(releases)
     for warning in caught:  # told when the display of the progress is gone
         warnings.warn(warning.message, warning.category, stacklevel=2)
     return network.runs, time.perf_counter() - began

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from rich.console import RenderableType
@@ -11,7 +12,9 @@ from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.plan import NOT_KNOWN
 from dpmpc.app.render.released import byte_fields, task_fields
+from dpmpc.models.common.inference import FLAG
 from dpmpc.models.regression.round_fits import APPROXIMATION
+from dpmpc.models.rounds.forecast import USEFUL
 from dpmpc.models.rounds.outlook import Assumed, Expected, Outlook
 from dpmpc.release.results.number_tables import finite_or_none
 
@@ -45,6 +48,7 @@ def rounds_plan_fields(found: Outlook, assumed: Assumed, *, noise_by: str) -> di
         },
         "expected": [_expected_fields(found, one) for one in found.expected],
         "learns_from": found.learns_from,
+        "slopes": [dataclasses.asdict(one) for one in found.slopes],
         "assumed": {"mean": assumed.mean, "effect": assumed.effect, "explained": assumed.population.explained},
         "approximation": None if found.rounds else APPROXIMATION,
         "recommendation": {"fit": None if found.hopeless else _command(found, noise_by), "why": _why(found)},
@@ -58,6 +62,7 @@ def rounds_plan_parts(fields: dict[str, Any], found: Outlook, assumed: Assumed) 
     return [
         _sums_grid(found, fields["bytes"]["client_to_all_servers"]),
         _expected_grid(fields["expected"], found),
+        *([_slopes_grid(found)] if found.slopes else []),
         _assumed_text(found.model, assumed),
         *([] if found.rounds else [f"Without rounds this is {APPROXIMATION}.\n"]),
         f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n",
@@ -155,6 +160,24 @@ def _expected_grid(expected: list[dict[str, Any]], found: Outlook) -> Table:
         "process / where servers are started on one machine for each sum"
     )
     return grid("Expected of made-up people like those assumed below", headings, rows, caption=caption)
+
+
+def _slopes_grid(found: Outlook) -> Table:
+    """Return a row for each spread of columns."""
+    rows = [
+        (
+            f"{one.spread:g}",
+            f"± {one.half_width:.2g}{FLAG * one.on_bounds}",
+            "unknown" if one.people is None else f"{one.people:,}",
+        )
+        for one in found.slopes
+    ]
+    headings = ("spread", "95% interval", f"people for ± {USEFUL:g}")
+    caption = (
+        "spread: standard deviation of the columns in half-ranges of their bounds; intervals in ranges of the target "
+        "for a column's whole range. Those of columns that are linked, or have long tails, are longer"
+    )
+    return grid("Expected of slopes", headings, rows, caption=caption)
 
 
 def _assumed_text(model: str, assumed: Assumed) -> str:

@@ -24,6 +24,7 @@ from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, rounds_of, shares_of
+from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_needed
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.models.rounds.start import gaussian_intercept
 from dpmpc.privacy import Guarantee
@@ -92,6 +93,16 @@ class Expected:
 
 
 @dataclasses.dataclass(frozen=True)
+class PlannedIntervals:
+    """What the intervals of slopes of a linear fit come to, where all columns are spread alike."""
+
+    spread: float  # standard deviation of the columns, in half-ranges
+    half_width: float  # ranges of the target, for a move over the whole range of a column
+    on_bounds: bool  # whether they rest on the bounds
+    people: int | None  # from how many people on they are shorter than `forecast.USEFUL`; None where that is unknown
+
+
+@dataclasses.dataclass(frozen=True)
 class Outlook:
     """What is expected of a fit in rounds.
 
@@ -111,6 +122,8 @@ class Outlook:
         For `COMPARED` numbers of rounds and for that of the plan; for 0 alone where there are none.
     learns_from : int or None
         Number of clients, within a factor of two, from which on something can be learned; None where that is unknown.
+    slopes : tuple of PlannedIntervals
+        Of a linear fit with intervals, for each of `forecast.SPREADS`.
     """
 
     model: str
@@ -120,6 +133,7 @@ class Outlook:
     guarantee: Guarantee
     expected: tuple[Expected, ...]
     learns_from: int | None
+    slopes: tuple[PlannedIntervals, ...] = ()
 
     @property
     def planned(self) -> Expected:
@@ -174,6 +188,21 @@ def outlook(
         guarantee=releases.promise([one.task for one in sums]),
         expected=tuple(expected),
         learns_from=spec.clients if learned else people.learns_from(spec, steps),
+        slopes=() if kind.curved or not intervals else _slopes(releases),
+    )
+
+
+def _slopes(releases: Releases) -> tuple[PlannedIntervals, ...]:
+    noise, features = SumsNoise.of(releases), releases.columns - 1
+    made = [(spread, noise.alike(features, spread)) for spread in SPREADS]
+    return tuple(
+        PlannedIntervals(
+            spread,
+            float(one.half_widths[0]),
+            bool(one.on_bounds[0]),
+            people_needed(noise, features, spread),
+        )
+        for spread, one in made
     )
 
 

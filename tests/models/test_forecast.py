@@ -1,0 +1,87 @@
+"""Forecasts of linear fits in rounds: beside what is measured, and from how many people on."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+from dpmpc.base.errors import InputError
+from dpmpc.data import Schema
+from dpmpc.models.common.releases import Releases
+from dpmpc.models.rounds.fit import fit_in_rounds
+from dpmpc.models.rounds.forecast import SPREADS, USEFUL, SumsNoise, people_needed
+from dpmpc.models.rounds.models import LeastSquares
+from dpmpc.models.rounds.outlook import outlook
+from dpmpc.privacy.specification import ReleaseSpec
+from support.rounds import releases
+
+
+def people(clients, features, spread, seed=0, mean=0.0):
+    """Gaussian columns with small slopes, and errors with a deviation of 0.2."""
+    rng = np.random.default_rng(seed)
+    X = np.clip(mean + spread * rng.standard_normal((clients, features)), -1, 1)
+    y = np.clip(X @ np.resize([0.2, -0.1, 0.15], features) + 0.2 * rng.standard_normal(clients), -1, 1)
+    return np.column_stack([X, y])
+
+
+@pytest.mark.parametrize(
+    ("clients", "features", "epsilon", "spread", "mean"),
+    [
+        (10_000, 3, 1.0, 0.3, 0.0),
+        (10_000, 9, 1.0, 0.3, 0.0),
+        (30_000, 9, 3.0, 0.3, -0.2),
+        (3000, 3, 3.0, 0.5, 0.0),
+        (100_000, 9, 1.0, 0.1, 0.0),
+        (50_000, 5, 3.0, 0.1, 0.5),
+    ],
+)
+def test_half_widths_are_within_a_factor_of_those_that_are_measured(clients, features, epsilon, spread, mean):
+    measured = []
+    for seed in range(5):
+        made = releases(people(clients, features, spread, seed, mean), seed, epsilon)
+        estimate = fit_in_rounds(LeastSquares(), made).estimate
+        assert estimate.shown.all()
+        measured.append(1.96 * estimate.deviations[1:])
+    found = SumsNoise.of(made).forecast(np.full(features, mean), np.full(features, spread))
+    assert not found.on_bounds.any()
+    assert 1 / 1.5 < found.half_widths[0] / np.median(measured) < 1.5
+
+
+def test_weak_columns_are_forecast_to_rest_on_the_bounds():
+    made = releases(people(10_000, 9, 0.1), 0, 0.5)
+    found = SumsNoise.of(made).alike(9, 0.1)
+    assert not found.useful
+    assert found.half_widths == pytest.approx(np.full(9, 1.96), abs=1e-3)
+    assert (~fit_in_rounds(LeastSquares(), made).estimate.shown[1:]).mean() > 0.5
+    mixed = SumsNoise.of(made).forecast(np.zeros(2), np.array([0.05, 0.5]))
+    assert mixed.on_bounds.tolist() == [True, False]
+    assert mixed.useful
+
+
+def test_from_so_many_people_on_intervals_are_short():
+    noise = SumsNoise.of(releases(people(5000, 4, 0.3), 0, 1.0))
+    needed = people_needed(noise, 4, 0.3)
+    enough, few = (dataclasses.replace(noise, clients=count).alike(4, 0.3) for count in (needed, needed - 1))
+    assert enough.half_widths[0] <= USEFUL < few.half_widths[0]
+    assert people_needed(noise, 4, 0.1) > needed
+    assert people_needed(noise, 4, 0.3, half_width=1e-9) is None
+    longer = noise.alike(4, 0.3, level=0.99).half_widths
+    assert (longer > noise.alike(4, 0.3).half_widths).all()
+    for wrong in (0.0, -1.0, 1.5, math.nan):
+        with pytest.raises(InputError, match="spread: "):
+            noise.alike(4, wrong)
+
+
+def test_a_plan_has_the_forecast_of_the_sums_that_a_fit_makes():
+    spec = ReleaseSpec.of(Schema.unit(["a", "b", "y"]), 20_000, 1.0, 1e-6)
+    found = outlook("ridge", spec, 8)
+    noise = SumsNoise.of(Releases(spec, None))
+    assert [one.noise_sd for one in (found.sums[0], found.sums[-1])] == pytest.approx([noise.first, noise.second])
+    assert [one.spread for one in found.slopes] == list(SPREADS)
+    for one in found.slopes:
+        assert one.half_width == pytest.approx(noise.alike(2, one.spread).half_widths[0])
+        assert one.people == people_needed(noise, 2, one.spread)
+        assert not one.on_bounds
+    assert outlook("ridge", spec, 8, intervals=False).slopes == ()
+    assert outlook("logistic", spec, 8).slopes == ()
