@@ -11,7 +11,7 @@ from dpmpc.app.cli.main import main
 from dpmpc.base.errors import UNIDENTIFIED, UtilityWarning
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
-from dpmpc.models.regression.usefulness import too_few, why_not_useful
+from dpmpc.models.regression.usefulness import too_few, why_not_useful, wide_bounds
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from dpmpc.release.planning.advice import Forecast
@@ -164,3 +164,20 @@ def test_features_that_come_from_the_target_are_told():
     with warnings.catch_warnings():
         warnings.filterwarnings("error", ".*coded from")
         RidgeRegression().fit_release(release, "sex", features=["age", "ward=B", "ward=C"])
+
+
+@pytest.mark.parametrize("clients", [2000, 60_000])
+def test_columns_that_use_little_of_their_bounds_are_named(clients):
+    """Where noise does not hide that; a rare 0/1 column is at its ends, and a target counts by itself."""
+    rng = np.random.default_rng(1)
+    tight = np.clip(0.2 + 0.05 * rng.standard_normal(clients), -1, 1)
+    rare = np.where(rng.random(clients) < 0.002, 1.0, -1.0)
+    rows = np.column_stack([tight, rare, rng.uniform(-1, 1, clients), 0.04 * rng.standard_normal(clients)])
+    names = ["tight", "rare", "full", "y"]
+    spec = ReleaseSpec.of(Schema.unit(names), clients, 1.0, 1e-6, sketch="sum", simulation_seed=0)
+    release = release_of_law(design(spec), rows, rng)
+    said = wide_bounds(release, "y")
+    assert [text.split(":")[0] for text in said] == (["tight"] if clients > 2000 else [])
+    if said:
+        assert 0.05 < float(said[0].split("at most ")[1].split()[0]) < 0.125
+        assert said[0] in RidgeRegression().fit_release(release, "y").result().notes

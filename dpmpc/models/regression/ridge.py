@@ -34,6 +34,7 @@ from dpmpc.models.regression.usefulness import (
     linear_probability_of,
     public_warnings,
     why_not_useful,
+    wide_bounds,
 )
 from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
 from dpmpc.models.rounds.models import LeastSquares
@@ -297,7 +298,7 @@ class RidgeFit:
             model=self.kind,
             title=f"Ridge regression of {self.target_}",
             tables=[] if hopeless else [summary.coefficients],
-            notes=[] if hopeless else notes,
+            notes=[] if hopeless else [*notes, *wide_bounds(self.selected_, self.target_)],
             warnings=warned,
             verdict=summary.verdict if hopeless else None,
             plots={} if hopeless else {"coefficients": lambda: PlotData("effects", {"found": effects})},

@@ -21,6 +21,7 @@ from dpmpc.release.release import GramSource
 
 MOST_EPSILON = 10.0
 _CLEARLY = 3.0  # standard deviations of the noise
+_LITTLE = 0.125  # half-ranges: two standard deviations either way are a quarter of the bounds
 _KNOWN = 0.1  # so much noise in a mean square leaves it known
 _ROUNDING = 1e-3  # of the fixed-point encoding
 _REMEDY = "more clients, a larger epsilon, tighter public bounds or fewer features help"
@@ -89,6 +90,27 @@ def too_few_in_group(release: GramSource) -> list[str]:
 def _from(people: int | None) -> str:
     """Say from which number of people on something holds."""
     return "for no number of people that this delta allows" if people is None else f"from {people:,} people on"
+
+
+def wide_bounds(release: GramSource, target: str) -> list[str]:
+    """Return which features use little of their bounds, as far as a sum of second moments shows it.
+
+    The noise in an estimate is in proportion to the bounds. A column whose values are all at its ends, such as a rare
+    0/1 one, uses them however little it varies.
+    """
+    if not release.summed:
+        return []
+    gram, noise = release.gram().matrix / release.total, math.sqrt(float(release.noise_variance[0])) / release.total
+    said = []
+    for place, name in enumerate(release.columns, 1):
+        square, mean = float(gram[place, place]), float(gram[0, place])
+        most = math.sqrt(max(square - mean**2, 0.0) + _CLEARLY * noise)
+        if name != target and most < _LITTLE and square < 1 - _LITTLE:
+            said.append(
+                f"{name}: its standard deviation is at most {most:.2g} of half its bounds. Narrower public bounds "
+                "would make its interval shorter, about in proportion."
+            )
+    return said
 
 
 def linear_probability(release: GramSource, target: str) -> list[str]:
