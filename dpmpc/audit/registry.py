@@ -33,6 +33,7 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import SEED_BYTES, Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
+from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.linear.contributions.scores import Logistic, Scores
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.linear.sketching.dense import GaussianProjection
@@ -135,6 +136,19 @@ def scores(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     )
 
 
+def second_sum(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
+    """Build the audit of squared residuals times products, at residuals as long as they can be.
+
+    Of a target of 1 where -1 is predicted: one person has a feature of 1 and the other of -1, which moves a product by
+    2 and no square, as far as two columns allow (`dpmpc.linear.contributions.residual_products`).
+    """
+    contribution = ResidualProducts([-1.0, 0.0])
+    options = {"contribution": contribution, "fractional_bits": 24, "simulation_seed": seed}
+    return Sums(
+        design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **options)), ((1.0, 1.0), (-1.0, 1.0))
+    )
+
+
 def steered_fit(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """Build the audit of a regression of eight steering rounds, whatever each of them is steered by."""
     spec = ReleaseSpec.of(Schema.unit((*NAMES, "target")), CLIENTS, epsilon, delta, simulation_seed=seed)
@@ -216,6 +230,7 @@ MECHANISMS: Mapping[str, Factory] = {
     "coinpress-mean": coinpress_mean,
     "coinpress-covariance": coinpress_covariance,
     "scores": scores,
+    "second-sum": second_sum,
     "steered-fit": steered_fit,
     "additive-noise": lambda epsilon, delta, seed: NoisyEntry(epsilon),
     "random-projection": lambda epsilon, delta, seed: ProjectedEntry(epsilon),

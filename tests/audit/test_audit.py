@@ -101,7 +101,17 @@ def test_without_noise_a_candidate_moves_what_is_observed_by_its_shift(monkeypat
 
 
 @pytest.mark.parametrize(
-    "name", ["each-copy", "ball", "second-moments", "by-group", "coinpress-mean", "coinpress-covariance", "scores"]
+    "name",
+    [
+        "each-copy",
+        "ball",
+        "second-moments",
+        "by-group",
+        "coinpress-mean",
+        "coinpress-covariance",
+        "scores",
+        "second-sum",
+    ],
 )
 def test_the_two_rows_are_as_far_apart_as_the_sensitivity(name):
     mechanism = made(name)
