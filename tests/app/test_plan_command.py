@@ -212,7 +212,9 @@ def test_plan_of_a_model_in_rounds(capsys):
     planned = next(one for one in linear["expected"] if one["rounds"] == 8)
     assert planned["intervals_shown"]
     assert 0 < planned["standard_error"] < 0.01
-    wide, narrow = linear["slopes"]
+    wide, narrow = linear["slopes"][1:]
+    assert linear["slopes"][0]["spread"] == 0.4
+    assert plan(capsys, "--rounds", "auto", "--spread", "0.2")["slopes"][1]["spread"] == 0.2
     assert (wide["spread"], narrow["spread"]) == (0.3, 0.1)
     assert wide["half_width"] < 0.02 < narrow["half_width"] < 0.25
     assert (wide["on_bounds"], narrow["on_bounds"]) == (False, False)

@@ -123,7 +123,7 @@ class Outlook:
     learns_from : int or None
         Number of clients, within a factor of two, from which on something can be learned; None where that is unknown.
     slopes : tuple of PlannedIntervals
-        Of a linear fit with intervals, for each of `forecast.SPREADS`.
+        Of a linear fit with intervals, for the assumed spread of columns and each of `forecast.SPREADS`.
     """
 
     model: str
@@ -188,22 +188,20 @@ def outlook(
         guarantee=releases.promise([one.task for one in sums]),
         expected=tuple(expected),
         learns_from=spec.clients if learned else people.learns_from(spec, steps),
-        slopes=() if kind.curved or not intervals else _slopes(releases),
+        slopes=() if kind.curved or not intervals else _slopes(releases, given.population.spread),
     )
 
 
-def _slopes(releases: Releases) -> tuple[PlannedIntervals, ...]:
+def _slopes(releases: Releases, spread: float) -> tuple[PlannedIntervals, ...]:
+    """Return the forecast for columns as they are assumed, and as they often are; the widest first."""
     noise, features = SumsNoise.of(releases), releases.columns - 1
-    made = [(spread, noise.alike(features, spread)) for spread in SPREADS]
-    return tuple(
-        PlannedIntervals(
-            spread,
-            float(one.half_widths[0]),
-            bool(one.on_bounds[0]),
-            people_needed(noise, features, spread),
-        )
-        for spread, one in made
-    )
+
+    def planned(assumed: float) -> PlannedIntervals:
+        forecast = noise.alike(features, assumed)
+        half_width, on_bounds = float(forecast.half_widths[0]), bool(forecast.on_bounds[0])
+        return PlannedIntervals(assumed, half_width, on_bounds, people_needed(noise, features, assumed))
+
+    return tuple(map(planned, sorted({spread, *SPREADS}, reverse=True)))
 
 
 def _nobody(task: Task) -> Release:
