@@ -55,11 +55,11 @@ def test_a_curved_round_ends_where_the_score_is_zero():
     X = rng.uniform(-1, 1, (5000, 2))
     rows = np.column_stack([X, 2.0 * (rng.random(5000) < 1 / (1 + np.exp(0.5 - 1.5 * X[:, 0]))) - 1])
     _, made = estimate(LogisticModel(), rows, [-0.4, 1.2, 0.1], TWO, answer=noiseless)
-    near = read_last_rounds(LogisticModel(), made.made[-1:], made.made[0])
+    near = read_last_rounds(made.made[-1:], made.made[0])
     scores = made.made[-1].task.statistic
     again = Scores(scores.scales, near.coefficients, scores.link)
     release = noiseless(made.task(0.1, again), exact_sums(made.task(0.1, again), rows))
-    left = read_last_rounds(LogisticModel(), [release], made.made[0]).coefficients - near.coefficients
+    left = read_last_rounds([release], made.made[0]).coefficients - near.coefficients
     assert np.abs(left).max() < 2e-3
     assert len(made.made) == 3
 
@@ -81,7 +81,7 @@ def test_no_residual_is_clipped(model):
 def test_only_scores_are_read():
     first = releases(numbers(500)).make(0.5)
     with pytest.raises(InputError, match="of second-moments given, of scores expected"):
-        read_last_rounds(LogisticModel(), [first], first)
+        read_last_rounds([first], first)
 
 
 def test_there_is_no_interval_where_noise_decides_the_curvature():

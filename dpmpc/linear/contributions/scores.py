@@ -186,8 +186,6 @@ class Link(Described):
         What the curvature is multiplied by beside a score of norm at most 1.
     steepest : float
         The largest curvature.
-    curved : bool
-        Whether the mean is no linear function of the linear predictor.
     reach, slope : float
         A residual of 1 and a curvature of 1, in the target's units.
     """
@@ -196,7 +194,6 @@ class Link(Described):
     squared_sensitivity = 16 / 3  # Theorem 3 of docs/mathematics.md, section 12
     curvature_weight = 1.0
     steepest = 1.0
-    curved = True
     reach: float = 1.0
     slope: float = 1.0
 
@@ -266,7 +263,7 @@ class Identity(Link):
         exceeds (docs/mathematics.md, section 12.4); any other row's is forced into it.
     """
 
-    name, curved = "identity", False
+    name = "identity"
 
     def __init__(self, limit: float):
         self.limit = self.reach = require_positive("limit", limit, 1e6)

@@ -39,14 +39,10 @@ class RoundModel(abc.ABC):
         Whether the mean is no linear function of the linear predictor.
     shares : tuple
         Of mu^2: the second moments, all steering rounds together, and each of the last sums, for intervals.
-    largest : float
-        What the sum of the sizes of the coefficients of (1, normalised features) is taken to be at most, where a
-        direction of them is not seen by last rounds: by so much predictions differ within the bounds.
     """
 
     curved: ClassVar[bool] = True
     shares: ClassVar[tuple[float, float, tuple[float, ...]]]
-    largest: ClassVar[float] = 4.0  # a probability of 2 to 98 %; a rate of 55
 
     @abc.abstractmethod
     def response(self, mean: float) -> Response:
