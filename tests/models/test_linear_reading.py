@@ -200,7 +200,7 @@ def test_what_rests_on_the_bounds_is_flagged():
     variance, bound = few.variances(np.eye(7))
     assert (2 * bound > variance).tolist() == (~few.shown).tolist()
     assert bound[1] <= few.largest**2
-    assert f"{few.largest:.2g} ranges" in few.assumption
+    assert f"{few.largest:.2g} times the range" in few.assumption
 
 
 def test_who_stays_away_from_the_second_sum_widens_by_as_much():

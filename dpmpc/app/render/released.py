@@ -181,7 +181,7 @@ def rounds_text(releases: Sequence[Release], counted: str = "clients") -> str:
     task, rounds = releases[0].task, len(releases) - 1
     words = sum(release.task.copies * release.task.width for release in releases)
     follows = (
-        f", then {'one sum' if rounds == 1 else f'{rounds} sums'} of their scores at public coefficients"
+        f", then {'one sum' if rounds == 1 else f'{rounds} sums'} at public coefficients"
         if rounds
         else ", and nothing after that"
     )

@@ -125,8 +125,8 @@ def take(
         )
     elif not _all_told(fit) and (hidden := _hidden(fit, estimator.feature_names_)):
         warnings.warn(
-            f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient is noise and the "
-            "intercept makes up for it; fit without",
+            f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient says nothing; "
+            "fit without, or with narrower bounds",
             UtilityWarning,
             stacklevel=stacklevel + 1,
         )

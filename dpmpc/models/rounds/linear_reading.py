@@ -89,7 +89,8 @@ class LinearEstimate(Estimate):
         """What an interval that rests on the bounds assumes: L."""
         return (
             "the interval rests on the bounds, and has no level of its own. It assumes that what the sums did not show "
-            f"is no more than steering found: {self.largest:.2g} ranges of the target for the whole range of a column."
+            f"is no more than steering found: {self.largest:.2g} times the range of the target, for the whole range of "
+            "a column."
         )
 
     def sampling(self, k: Reals) -> Reals:
