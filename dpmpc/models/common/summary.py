@@ -137,17 +137,18 @@ class Summary:
 
     @property
     def statistics(self) -> Reals:
-        """Coefficients over their standard errors, the intercept first: z, or t with finite degrees of freedom."""
+        """Coefficients over their standard errors, the intercept first: z, or t; NaN of what rests on the bounds."""
         found = self.inference
         errors = np.array([found.intercept_standard_error, *found.standard_errors])
         with np.errstate(invalid="ignore", divide="ignore"):
-            return np.asarray(np.array([found.intercept, *found.coef]) / errors)
+            ratios = np.array([found.intercept, *found.coef]) / errors
+        return np.where(found.flagged, np.nan, ratios)
 
     @property
     def p_values(self) -> Reals:
         """Two-sided p-values, the intercept first; NaN of what is not identified, bounds of what no float tells."""
         found = self.inference
-        known = np.isfinite([found.intercept_standard_error, *found.standard_errors]) & ~np.array(found.flagged)
+        known = np.isfinite([found.intercept_standard_error, *found.standard_errors])
         p = np.maximum(2 * t_tail(np.abs(self.statistics), self.inference.degrees), _LEAST)
         return np.asarray(np.where(known, p, np.nan))
 

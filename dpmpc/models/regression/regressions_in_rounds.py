@@ -268,7 +268,7 @@ class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type:
         without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an
         approximation without intervals (`LogisticRegression.fit_release`).
     intervals : bool
-        Whether half of the budget goes into standard errors and intervals, by one last round.
+        Whether half of the budget goes into standard errors and intervals, by two last rounds.
     most : int
         Public upper bound of the counts; larger ones count as so many, and none below 0.
 

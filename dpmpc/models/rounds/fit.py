@@ -3,7 +3,7 @@
 `rounds` counts the steering rounds (`dpmpc.models.rounds.steering`). Their posterior mean predicts. Where intervals are
 wanted, further sums at what was steered to give an estimate without shrinkage and its errors. Of a linear regression
 this is one sum of squared residuals, read with the second moments (`dpmpc.models.rounds.linear_reading`). Where the
-link is curved these are one or two last rounds (`dpmpc.models.rounds.last_round`); where what was steered to and the
+link is curved these are two last rounds (`dpmpc.models.rounds.last_round`); where what was steered to and the
 estimate clearly disagree, the prediction then moves from the former towards the latter.
 
 Promised: everything is computed from releases, and all of them are within one budget. Where noise leaves nothing to
