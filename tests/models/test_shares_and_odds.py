@@ -16,6 +16,7 @@ from dpmpc.app.render.plots import draw
 from dpmpc.base.errors import InputError
 from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.models.tables.independence import Departure, Independence
+from dpmpc.models.tables.shares_and_odds import odds_ratio as interval_of_odds
 from dpmpc.models.tables.shares_and_odds import share_interval
 
 
@@ -111,6 +112,12 @@ def test_odds_ratios_that_noise_hides_are_not_told():
     assert table_of([[500, 6], [8, 500]], 400.0).odds_ratio() is None  # no end above
     assert table_of([[50, 12], [20, 50]], 400.0).odds_ratio() is None  # the noise hides the table
     assert table_of([[500, 120, 30], [20, 500, 100]]).odds_ratio() is None
+
+
+def test_an_odds_ratio_over_a_count_below_zero_is_not_told():
+    """Though it is many standard errors below: nobody is in the cell, and no end above can be told."""
+    found = interval_of_odds(np.array([[500.0, -50.0], [40.0, 500.0]]), np.eye(4), 0.95)
+    assert np.isnan([found.value, found.lower, found.upper]).all()
 
 
 def test_cramers_v_is_the_known_one_less_chance():
