@@ -129,7 +129,8 @@ def test_what_is_written_to_the_value_is_what_is_read(field, words):
 def test_noise_of_all_parties_in_one_call():
     """Three parties add noise to a sum: 300 draws have the promised spread.
 
-    False alarm: a chi-square of 300 degrees of freedom leaves [.75, 1.3] times its mean with probability below 1e-3.
+    False alarm: a chi-square of 300 degrees of freedom leaves [.75, 1.3] times its mean with probability below 1e-3. Two
+    of the integers, of a deviation of 1.4 million, are equal in one run of 114; more than two pairs below 1.2e-7.
     """
     import json
 
@@ -138,7 +139,7 @@ def test_noise_of_all_parties_in_one_call():
     found = json.loads(done.stdout)
     errors = np.array(found["errors"], float) / found["deviation"]
     assert 0.75 < (errors**2).mean() < 1.3
-    assert len(np.unique(errors)) == errors.size
+    assert len(np.unique(errors)) >= errors.size - 2
     assert found["promised"] == [1.0, 1e-6]
     assert "1 of the 3 servers and 599 clients pool all they see" in found["guarantee"]
     assert "follow the protocol (semi-honest)" in found["guarantee"]
