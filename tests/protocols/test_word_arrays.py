@@ -129,8 +129,8 @@ def test_what_is_written_to_the_value_is_what_is_read(field, words):
 def test_noise_of_all_parties_in_one_call():
     """Three parties add noise to a sum: 300 draws have the promised spread.
 
-    False alarm: a chi-square of 300 degrees of freedom leaves [.75, 1.3] times its mean with probability below 1e-3. Two
-    of the integers, of a deviation of 1.4 million, are equal in one run of 114; more than two pairs below 1.2e-7.
+    False alarm: a chi-square of 300 degrees of freedom leaves [.75, 1.3] times its mean with probability below 1e-3.
+    Two of the integers, of a deviation of 1.4 million, are equal in one run of 114; more than two pairs below 1.2e-7.
     """
     import json
 
