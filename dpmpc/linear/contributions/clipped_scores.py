@@ -32,7 +32,7 @@ from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.schemas import clip_ball
 from dpmpc.linear.contributions.contribution import Contribution
-from dpmpc.linear.contributions.scores import Link, link_from, require_few_bits_of_scores, require_theta
+from dpmpc.linear.contributions.scores import Link, link_from, require_theta, sensitivity_of_scores
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 
@@ -113,10 +113,7 @@ class ClippedScores(Contribution):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return 2 in units of 2^-f, plus what rounding each entry can add."""
-        require_few_bits_of_scores(encoding)
-        width = self.width(columns)
-        l2 = 2.0 * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
-        return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=2.0 * self.largest_entry(encoding), columns=width)
+        return sensitivity_of_scores(2.0, self.width(columns), self.largest_entry(encoding), encoding)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return the encoding of 1."""

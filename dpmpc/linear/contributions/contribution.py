@@ -262,13 +262,18 @@ class WhitenedProducts(Contribution):
 
     def symmetric(self, moments: Reals) -> Reals:
         """Put released moments (width,) back into the symmetric matrix (p, p)."""
-        upper = np.zeros(self.matrix.shape)
-        upper[np.triu_indices(len(upper))] = moments / self._weights()
-        return np.asarray(upper + np.triu(upper, 1).T)
+        return symmetric(moments / self._weights(), len(self.matrix))
 
     def _weights(self) -> Reals:
         first, second = np.triu_indices(len(self.matrix))
         return np.where((first == second) | self.triangle, 1.0, math.sqrt(2))
+
+
+def symmetric(entries: Reals, side: int) -> Reals:
+    """Return the symmetric matrices (..., side, side) whose upper triangles (..., W) are given."""
+    upper = np.zeros((*entries.shape[:-1], side, side))
+    upper[(..., *np.triu_indices(side))] = entries
+    return np.asarray(upper + np.swapaxes(np.triu(upper, 1), -1, -2))
 
 
 def require_few_bits(encoding: FixedPoint, most: int = MOST_FRACTIONAL_BITS, of: str = "products") -> None:

@@ -15,7 +15,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
 from dpmpc.data.variables import Variable
-from dpmpc.linear.contributions.contribution import Contribution, moment_sensitivity, require_few_bits
+from dpmpc.linear.contributions.contribution import Contribution, moment_sensitivity, require_few_bits, symmetric
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 
@@ -135,9 +135,7 @@ class GroupedMoments(Contribution):
         q = len(self._places(columns))
         blocks = moments.reshape(self.groups, self.block_width(columns))
         first, second = np.triu_indices(q + 1)
-        upper = np.zeros((self.groups, q + 1, q + 1))
-        upper[:, first, second] = blocks / np.where(first == second, 1.0, math.sqrt(2))
-        return np.asarray(upper + np.triu(upper, 1).transpose(0, 2, 1))
+        return symmetric(blocks / np.where(first == second, 1.0, math.sqrt(2)), q + 1)
 
     def _places(self, columns: int) -> list[int]:
         """Return the positions of the columns of z."""

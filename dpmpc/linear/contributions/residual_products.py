@@ -25,7 +25,6 @@ Promised: the sensitivity holds for every row and all coefficients, since w is b
 
 from __future__ import annotations
 
-import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,8 +32,8 @@ from numpy.typing import ArrayLike
 
 from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
-from dpmpc.linear.contributions.contribution import Contribution
-from dpmpc.linear.contributions.scores import require_few_bits_of_scores, require_theta
+from dpmpc.linear.contributions.contribution import Contribution, symmetric
+from dpmpc.linear.contributions.scores import require_theta, sensitivity_of_scores
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 
@@ -89,11 +88,7 @@ class ResidualProducts(Contribution):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return p 2^f of the theorem, plus what rounding each entry can add."""
-        require_few_bits_of_scores(encoding)
-        width = self.width(columns)
-        l2 = columns * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
-        linf = min(l2, 2.0 * self.largest_entry(encoding))
-        return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=linf, columns=width)
+        return sensitivity_of_scores(float(columns), self.width(columns), self.largest_entry(encoding), encoding)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return the encoding of 1."""
@@ -101,7 +96,4 @@ class ResidualProducts(Contribution):
 
     def read(self, entries: Reals, deviation: float) -> ResidualSums:
         """Return released sums (W,) as a matrix; their noise has this deviation in each entry."""
-        side = len(self.theta)
-        products = np.zeros((side, side))
-        products[np.triu_indices(side)] = entries * self.reach**2
-        return ResidualSums(products + np.triu(products, 1).T, deviation * self.reach**2)
+        return ResidualSums(symmetric(entries * self.reach**2, len(self.theta)), deviation * self.reach**2)

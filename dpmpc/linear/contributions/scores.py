@@ -34,7 +34,7 @@ from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.records import Described, rebuilt
 from dpmpc.data.schemas import clip_ball
-from dpmpc.linear.contributions.contribution import Contribution, require_few_bits
+from dpmpc.linear.contributions.contribution import Contribution, require_few_bits, symmetric
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 
@@ -121,11 +121,8 @@ class Scores(Contribution):
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return that of Theorem 2 or 3 in units of 2^-f, plus what rounding each entry can add."""
-        require_few_bits_of_scores(encoding)
-        width = self.width(columns)
-        l2 = math.sqrt(self.link.squared_sensitivity) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
-        linf = min(l2, 2.0 * self.largest_entry(encoding))
-        return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=linf, columns=width)
+        distance = math.sqrt(self.link.squared_sensitivity)
+        return sensitivity_of_scores(distance, self.width(columns), self.largest_entry(encoding), encoding)
 
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return the encoding of 1, or of the largest weighted curvature where that is more, rounded up."""
@@ -158,17 +155,29 @@ def require_theta(theta: ArrayLike, side: int) -> Reals:
     return found
 
 
-def require_few_bits_of_scores(encoding: FixedPoint) -> None:
-    """Refuse an encoding whose units are as small as the errors of scores, which are longer sums than products are."""
+def sensitivity_of_scores(distance: float, width: int, largest: int, encoding: FixedPoint) -> Sensitivity:
+    """Return by how much one client moves an encoded score, or what is made of scores.
+
+    Parameters
+    ----------
+    distance : float
+        The largest L2 distance of two clients before rounding.
+    width : int
+        Entries, each of which is rounded once: together by at most sqrt(width), and 1 for the errors of floats.
+    largest : int
+        The largest magnitude of an encoded entry.
+    encoding : FixedPoint
+        Whose units may not be as small as the errors of scores, which are longer sums than products are.
+    """
     require_few_bits(encoding, _MOST_BITS, "scores")
+    l2 = distance * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
+    return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=min(l2, 2.0 * largest), columns=width)
 
 
 def _symmetric(entries: Reals, side: int) -> Reals:
     """Return the symmetric matrix whose upper triangle is given, off-diagonal entries times sqrt(2)."""
-    upper = np.zeros((side, side))
     first, second = np.triu_indices(side)
-    upper[first, second] = entries / np.where(first == second, 1.0, math.sqrt(2))
-    return np.asarray(upper + np.triu(upper, 1).T)
+    return symmetric(entries / np.where(first == second, 1.0, math.sqrt(2)), side)
 
 
 MOST_COUNTS = 4096  # of a Poisson target: everybody makes a table of so many by `_MEANS` probabilities
