@@ -78,11 +78,6 @@ class Setting:
     # client adds its own noise
     how: str = "rounds"
 
-    @property
-    def key(self) -> Key:
-        """What tells settings apart."""
-        return self.name, self.clients, self.epsilon
-
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
         """Fit new people once; return intervals, and what they should hold, by its name."""
         rows = self.population.sample(self.clients, np.random.default_rng([number, self.clients]))
@@ -118,11 +113,6 @@ class Mixed:
     population: Population
     clients: int  # n
     epsilon: float  # for the columns of a person at one party
-
-    @property
-    def key(self) -> Key:
-        """What tells settings apart."""
-        return self.name, self.clients, self.epsilon
 
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
         """Release new people's columns once; return intervals, and what they should hold."""
@@ -242,7 +232,7 @@ def main(arguments: Sequence[str]) -> None:
     measured = []
     for setting in SETTINGS:
         if options.only and not re.search(options.only, setting.name):
-            measured += before[setting.key]
+            measured += before[key_of(setting)]
         else:
             measured += measure(setting, options.runs, kept)
     content = {"machine": machine(), "level": LEVEL, "delta": DELTA, "runs": options.runs, "measured": measured}
@@ -250,6 +240,11 @@ def main(arguments: Sequence[str]) -> None:
     print(text)
     if options.runs >= RUNS:
         write("rounds_coverage", content, text)
+
+
+def key_of(setting: Setting | Mixed) -> Key:
+    """Return what tells settings apart."""
+    return setting.name, setting.clients, setting.epsilon
 
 
 def stored() -> dict[Key, list[dict[str, Any]]]:
@@ -272,7 +267,7 @@ class Kept:
 
     def block(self, setting: Setting | Mixed, first: int, count: int) -> list[dict[str, Any]]:
         """Return runs first, first + 1, ... of a setting, made now if they are not kept."""
-        key = (*setting.key, first, count)
+        key = (*key_of(setting), first, count)
         if key not in self._blocks:
             self._blocks[key] = [outcome(setting, number) for number in range(first, first + count)]
             if self._file is not None:

@@ -33,6 +33,7 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import SEED_BYTES, Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
+from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.linear.contributions.scores import Logistic, Scores
 from dpmpc.linear.noise.floating import Gaussian
@@ -129,20 +130,20 @@ def by_group(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
 
 def scores(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """Build the audit of a round of logistic scores: two cases that nobody expected, with opposite features."""
-    contribution = Scores([1.0, 20.0], [-60.0, 0.0], Logistic())
-    options = {"contribution": contribution, "fractional_bits": 24, "simulation_seed": seed}
-    return Sums(
-        design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **options)), ((1.0, 1.0), (-1.0, 1.0))
-    )
+    return _opposite_features(Scores([1.0, 20.0], [-60.0, 0.0], Logistic()), epsilon, delta, seed)
 
 
 def second_sum(epsilon: float, delta: float, seed: int) -> AuditedMechanism:
     """Build the audit of squared residuals times products, at residuals as long as they can be.
 
-    Of a target of 1 where -1 is predicted: one person has a feature of 1 and the other of -1, which moves a product by
-    2 and no square, as far as two columns allow (`dpmpc.linear.contributions.residual_products`).
+    The target is 1 where -1 is predicted. Opposite features move a product by 2 and no square, as far as two columns
+    allow (`dpmpc.linear.contributions.residual_products`).
     """
-    contribution = ResidualProducts([-1.0, 0.0])
+    return _opposite_features(ResidualProducts([-1.0, 0.0]), epsilon, delta, seed)
+
+
+def _opposite_features(contribution: Contribution, epsilon: float, delta: float, seed: int) -> AuditedMechanism:
+    """Build the audit of a sum of contributions, by two rows with a target of 1 and features of 1 and of -1."""
     options = {"contribution": contribution, "fractional_bits": 24, "simulation_seed": seed}
     return Sums(
         design(ReleaseSpec.of(Schema.unit(NAMES), CLIENTS, epsilon, delta, **options)), ((1.0, 1.0), (-1.0, 1.0))

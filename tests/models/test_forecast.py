@@ -10,7 +10,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import fit_in_rounds
-from dpmpc.models.rounds.forecast import SPREADS, USEFUL, SumsNoise, people_needed
+from dpmpc.models.rounds.forecast import SPREADS, USEFUL, SumsNoise, people_for
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.models.rounds.outlook import outlook
 from dpmpc.privacy.specification import ReleaseSpec
@@ -61,11 +61,11 @@ def test_weak_columns_are_forecast_to_rest_on_the_bounds():
 
 def test_from_so_many_people_on_intervals_are_short():
     noise = SumsNoise.of(releases(people(5000, 4, 0.3), 0, 1.0))
-    needed = people_needed(noise, 4, 0.3)
+    needed = people_for(noise, 4, 0.3)
     enough, few = (dataclasses.replace(noise, clients=count).alike(4, 0.3) for count in (needed, needed - 1))
     assert enough.half_widths[0] <= USEFUL < few.half_widths[0]
-    assert people_needed(noise, 4, 0.1) > needed
-    assert people_needed(noise, 4, 0.3, half_width=1e-9) is None
+    assert people_for(noise, 4, 0.1) > needed
+    assert people_for(noise, 4, 0.3, half_width=1e-9) is None
     longer = noise.alike(4, 0.3, level=0.99).half_widths
     assert (longer > noise.alike(4, 0.3).half_widths).all()
     for wrong in (0.0, -1.0, 1.5, math.nan):
@@ -81,7 +81,7 @@ def test_a_plan_has_the_forecast_of_the_sums_that_a_fit_makes():
     assert [one.spread for one in found.slopes] == [0.4, *SPREADS]  # the first as the plan assumes
     for one in found.slopes:
         assert one.half_width == pytest.approx(noise.alike(2, one.spread).half_widths[0])
-        assert one.people == people_needed(noise, 2, one.spread)
+        assert one.people == people_for(noise, 2, one.spread)
         assert not one.on_bounds
     assert outlook("ridge", spec, 8, intervals=False).slopes == ()
     assert outlook("logistic", spec, 8).slopes == ()

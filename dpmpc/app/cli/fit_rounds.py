@@ -28,7 +28,7 @@ from dpmpc.models import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.papers.baselines.likelihood import maximum_likelihood, mean_loss, trivial_loss
 from dpmpc.models.regression.round_fits import features_in_units
-from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_needed
+from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_for
 from dpmpc.parties.networked import NetworkedRun, Rounds
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
@@ -179,7 +179,7 @@ class RidgeRoundsFitModel(RoundsFitModel):
             return
         noise, features, spread = SumsNoise.of(releases), releases.columns - 1, max(SPREADS)
         if not noise.alike(features, spread).useful:
-            needed = people_needed(noise, features, spread)
+            needed = people_for(noise, features, spread)
             raise InputError(
                 f"rows: {releases.clients:,} given, of whom every interval of {features} slopes is expected to rest on "
                 f"the bounds, even where columns are spread by {spread:g} of half their bounds. Nothing was spent. "

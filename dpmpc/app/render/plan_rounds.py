@@ -11,7 +11,7 @@ from rich.table import Table
 from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.plan import NOT_KNOWN
-from dpmpc.app.render.released import byte_fields, task_fields
+from dpmpc.app.render.released import SUM_NAMES, byte_fields, task_fields
 from dpmpc.models.common.inference import FLAG
 from dpmpc.models.regression.round_fits import APPROXIMATION
 from dpmpc.models.rounds.forecast import USEFUL
@@ -113,22 +113,18 @@ def _why(found: Outlook) -> str:
 
 def _sums_grid(found: Outlook, sent: int) -> Table:
     """Return a row for each kind of sum: its part of the budget, and the noise in each of its numbers."""
-    last = "second sum" if found.model == "ridge" else "last round"
-    kinds = (("second moments", 0, 1), ("steering round", 1, found.rounds), (last, 1 + found.rounds, None))
     rows = []
-    for kind, start, count in kinds:
-        sums = found.sums[start : None if count is None else start + count]
-        for one in dict.fromkeys(sums):
-            times = sum(each == one for each in sums)
-            rows.append(
-                (
-                    f"{kind}{f' x {times}' if times > 1 else ''}",
-                    f"{one.share:.2%}",
-                    f"{one.epsilon_alone:.3g}",
-                    f"{one.noise_sd:.4g}",
-                    f"{one.task.copies * one.task.width:,}",
-                )
+    for one in dict.fromkeys(found.sums):
+        times = found.sums.count(one)
+        rows.append(
+            (
+                f"{SUM_NAMES[one.task.statistic.name]}{f' x {times}' if times > 1 else ''}",
+                f"{one.share:.2%}",
+                f"{one.epsilon_alone:.3g}",
+                f"{one.noise_sd:.4g}",
+                f"{one.task.copies * one.task.width:,}",
             )
+        )
     headings = ("sum", "share of mu^2", "epsilon alone", "noise sd", "words")
     caption = f"noise in sums over all clients, scores clipped to length 1; a client sends {sent:,} bytes in all"
     sums_grid = grid("Sums, all within one budget", headings, rows, caption=caption)

@@ -20,10 +20,8 @@ from dpmpc.app.render.plots import Signal
 from dpmpc.app.render.report import Fact, GuaranteeInWords, Report
 from dpmpc.linear.contributions import Rows, SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
-from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
-from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.statements import REPEATABLE
@@ -34,7 +32,12 @@ from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.plot_data import PlotData
 
 ONE_RELEASE = "release.dpmpc"
-START = "second moments"
+SUM_NAMES = {  # of a fit in rounds, by what clients send
+    "second-moments": "second moments",
+    "clipped-scores": "steering round",
+    "scores": "last round",
+    "residual-products": "second sum",
+}
 _RELEASED = {
     "rows": "a sketch of their rows",
     "second-moments": "the sum of their second moments",
@@ -246,12 +249,9 @@ def _alike(fields: SumFields, before: SumFields) -> bool:
 
 def _sum_names(releases: Sequence[Release]) -> list[str]:
     """Return what the sums of a fit in rounds are called."""
-    steered = sum(isinstance(release.task.statistic, ClippedScores) for release in releases)
-    names = [f"steering round {number}" for number in range(1, steered + 1)]
-    if isinstance(releases[-1].task.statistic, ResidualProducts):
-        return [START, *names, "second sum"]
-    last = "last round" if steered else "round"
-    return [START, *names, *(f"{last} {number}" for number in range(1, len(releases) - steered))]
+    kinds = [SUM_NAMES[release.task.statistic.name] for release in releases]
+    several = {"steering round", "last round"}  # which are numbered
+    return [f"{kind} {kinds[: place + 1].count(kind)}" if kind in several else kind for place, kind in enumerate(kinds)]
 
 
 def _facts(tasks: Sequence[Task], promised: Guarantee, about: About) -> list[Fact]:

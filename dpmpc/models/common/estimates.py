@@ -64,7 +64,7 @@ class Estimate(abc.ABC):
     def identified(self, contrasts: ArrayLike) -> NDArray[np.bool_]:
         """Return, for each of the contrasts (m, p), whether its error is mostly sampling and noise."""
         rows = np.atleast_2d(np.asarray(contrasts, dtype=np.float64))
-        if self.covariance is None:
+        if self.why is not None:
             return np.zeros(len(rows), dtype=np.bool_)
         variance, bound = self.variances(rows)
         return np.asarray(2 * bound <= variance)
@@ -76,8 +76,8 @@ class Estimate(abc.ABC):
 
     @property
     def deviations(self) -> Reals:
-        """The standard errors of all coefficients; infinite where there is no covariance."""
+        """The standard errors of all coefficients; infinite where none has an interval."""
         side = len(self.coefficients)
-        if self.covariance is None:
+        if self.why is not None:
             return np.full(side, np.inf)
         return np.sqrt(self.variances(np.eye(side))[0])

@@ -301,7 +301,7 @@ class Inference:
 
     def _variances(self, contrast: Reals) -> tuple[float, float]:
         """Return the variance of a contrast (1 + d,), and the part of it that is a bound."""
-        if self.estimate is None or self.estimate.covariance is None:
+        if self.estimate is None or self.estimate.why is not None:
             return float(contrast @ self.covariance @ contrast), 0.0
         variance, bound = self.estimate.variances(contrast[None])
         return float(variance[0]), float(bound[0])

@@ -155,8 +155,8 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
     estimates = np.array([estimator.intercept_, *estimator.coef_])
     covariance = np.full((side, side), math.nan)
     deviations = np.full(side, math.inf)
-    if estimate is not None and estimate.covariance is not None:
-        estimates, covariance = estimate.coefficients, estimate.covariance
+    if estimate is not None and (known := estimate.covariance) is not None:
+        estimates, covariance = estimate.coefficients, known
         deviations = np.where(estimate.shown | (not estimate.withholds), estimate.deviations, math.inf)
     elif estimator.verdict_ is not None:
         estimates[:] = math.nan

@@ -166,8 +166,8 @@ def fit_in_rounds(
     estimate: Estimate | None = None
     if shares.last and not stopped:
         if model.curved:
-            estimate = unshrunk = last_rounds(model, releases, predicting, shares.last)
-            predicting = _nearer_the_estimate(predicting, unshrunk, whitened)
+            last = last_rounds(model, releases, predicting, shares.last)
+            predicting, estimate = _nearer_the_estimate(predicting, last, whitened), last
         else:
             second = releases.make(shares.last[0], model.last(np.ones(len(predicting)), predicting, whitened.mean))
             estimate = read_linear(first, second, predicting)

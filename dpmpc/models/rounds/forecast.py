@@ -27,6 +27,7 @@ from dpmpc.base.arrays import Reals
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.models import LeastSquares
+from dpmpc.release.planning.prediction import smallest
 
 SPREADS = (0.3, 0.1)  # of columns, in half-ranges, where nothing better is known
 USEFUL = 0.25  # ranges of the target: an interval of a wider reach either way tells little
@@ -103,7 +104,7 @@ class SumsNoise:
         return self.forecast(np.zeros(features), np.full(features, spread), level)
 
 
-def people_needed(noise: SumsNoise, features: int, spread: float, half_width: float = USEFUL) -> int | None:
+def people_for(noise: SumsNoise, features: int, spread: float, half_width: float = USEFUL) -> int | None:
     """Return from how many people on intervals of such features are that short; None if 10^12 are too few.
 
     The noise is that of so many people as are planned now: the budget and delta stay.
@@ -114,10 +115,4 @@ def people_needed(noise: SumsNoise, features: int, spread: float, half_width: fl
         found = dataclasses.replace(noise, clients=people).alike(features, spread)
         return found.useful and float(found.half_widths.max()) <= half_width
 
-    if not short(_MOST_PEOPLE):
-        return None
-    low, high = 0, _MOST_PEOPLE  # low is too few, high is enough
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (low, middle) if middle and short(middle) else (middle, high)
-    return high
+    return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None

@@ -24,7 +24,7 @@ from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, rounds_of, shares_of
-from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_needed
+from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_for
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.models.rounds.start import gaussian_intercept
 from dpmpc.privacy import Guarantee
@@ -188,18 +188,18 @@ def outlook(
         guarantee=releases.promise([one.task for one in sums]),
         expected=tuple(expected),
         learns_from=spec.clients if learned else people.learns_from(spec, steps),
-        slopes=() if kind.curved or not intervals else _slopes(releases, given.population.spread),
+        slopes=() if kind.curved or not intervals else _slopes(sums, releases.columns - 1, given.population.spread),
     )
 
 
-def _slopes(releases: Releases, spread: float) -> tuple[PlannedIntervals, ...]:
+def _slopes(sums: Sequence[PlannedSum], features: int, spread: float) -> tuple[PlannedIntervals, ...]:
     """Return the forecast for columns as they are assumed, and as they often are; the widest first."""
-    noise, features = SumsNoise.of(releases), releases.columns - 1
+    noise = SumsNoise(sums[0].task.clients, sums[0].noise_sd, sums[-1].noise_sd)
 
     def planned(assumed: float) -> PlannedIntervals:
         forecast = noise.alike(features, assumed)
         half_width, on_bounds = float(forecast.half_widths[0]), bool(forecast.on_bounds[0])
-        return PlannedIntervals(assumed, half_width, on_bounds, people_needed(noise, features, assumed))
+        return PlannedIntervals(assumed, half_width, on_bounds, people_for(noise, features, assumed))
 
     return tuple(map(planned, sorted({spread, *SPREADS}, reverse=True)))
 

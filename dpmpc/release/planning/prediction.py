@@ -362,9 +362,14 @@ def smallest_batch(scenario: Scenario, useful: Callable[[Scenario], bool]) -> in
     low, high = 2 * scenario.columns - 1, scenario.largest_batch
     if high <= low or not useful_for(high):
         return None
+    return smallest(useful_for, low, high)
+
+
+def smallest(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the smallest number above `low` that holds, where `high` does, and from one number on all do."""
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (low, middle) if useful_for(middle) else (middle, high)
+        low, high = (low, middle) if holds(middle) else (middle, high)
     return high
 
 
