@@ -182,6 +182,9 @@ def test_a_fit_stops_before_it_spends_where_every_interval_would_rest_on_the_bou
     status, printed, _ = run(capsys, *command, "--anyway")
     assert status == 0
     assert "age (on bounds)" in printed
+    data = json.loads((out / "result.json").read_text())["result"]
+    assert data["on_bounds"] == ["intercept", "age", "smoker"]  # what has an interval has its flag
+    assert data["intercept_confidence_interval"][0] < data["intercept_confidence_interval"][1]
 
 
 @pytest.mark.usefixtures("one_process")

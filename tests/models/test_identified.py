@@ -125,12 +125,14 @@ def test_a_fit_says_what_cannot_be_told_apart():
         assert data["identified"] == {"a": False, "b": False, "c": True}
         if kind == "ridge":  # each with its flag, in the table, its notes and the plot
             assert data["confidence_intervals"]["a"][0] < data["confidence_intervals"]["a"][1]
+            assert data["on_bounds"] == ["a", "b"]
             assert list(model.summary().coefficients.names) == ["a (on bounds)", "b (on bounds)", "c", "intercept"]
             assert np.isnan(model.summary().statistics[1:3]).all()
             assert np.isnan(model.summary().p_values[1:3]).all()
             assert any(note.startswith("(on bounds): ") for note in model.summary().notes)
         else:
             assert data["confidence_intervals"]["a"] == [None, None]
+            assert data["on_bounds"] == []
         assert data["confidence_intervals"]["c"][0] < data["confidence_intervals"]["c"][1]
         assert data["not_told_apart"] == [said]
         assert "cannot be told apart" in str(model.summary())

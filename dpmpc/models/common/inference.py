@@ -264,6 +264,9 @@ class Inference:
             return {}
         return {
             "identified": dict(zip(self.feature_names, self.told, strict=True)),
+            "on_bounds": [
+                name for name, flag in zip(("intercept", *self.feature_names), self.flagged, strict=True) if flag
+            ],
             "weak": [dict(direction) for direction in self.weak],
             "not_told_apart": self.not_told_apart,
         }

@@ -14,8 +14,9 @@ less that of N times theta*,
 as m - N theta_s = N (theta* - theta_s) + sum of u e + nu, and K N = I - P. For a contrast c and k = K c the first term
 has the variance S^2 = k^T V k + D: V is that of nu and D that of sampling, an estimate of sum e^2 (k . u)^2 that errs
 upwards. The second term is at most B = L max_i |(P c)_i| where |theta_s - theta*|_1 <= L. L = max(1, |theta_s|_1) is an
-assumption: what the sums did not show is no more than what steering found. The half-width is z sqrt(S^2 + B^2), and an
-interval with B > S *rests on the bounds*: it prints with that flag and has no level of its own.
+assumption: what the sums did not show is no more than what steering found, or than 1, a range of the target. The
+half-width is z sqrt(S^2 + B^2), and an interval with B > S *rests on the bounds*: it prints with that flag and has no
+level of its own.
 
 V depends on where theta* may be. Its second moments E are led by theta theta^T and by theta_s theta_s^T, and the larger
 S^2 counts: noise can lift a weak direction over the threshold, which shrinks theta.
@@ -89,8 +90,8 @@ class LinearEstimate(Estimate):
         """What an interval that rests on the bounds assumes: L."""
         return (
             "the interval rests on the bounds, and has no level of its own. It assumes that what the sums did not show "
-            f"is no more than steering found: {self.largest:.2g} times the range of the target, for the whole range of "
-            "a column."
+            f"is at most {self.largest:.2g} times the range of the target, for the whole range of a column: as much as "
+            "steering found, and at least once the range."
         )
 
     def sampling(self, k: Reals) -> Reals:
