@@ -22,10 +22,10 @@ from dpmpc.base.arrays import Reals
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import BITS, CellCounts, strategy_matrix
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.survival.cox_fit import CoxFit
 from dpmpc.models.survival.kaplan_meier_fit import Curve, LogRank, log_rank
 from dpmpc.models.survival.survival_cells import SurvivalCells, survival_contribution, survival_schema
-from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design

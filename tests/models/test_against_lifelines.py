@@ -11,9 +11,9 @@ import pytest
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
 from dpmpc.models.survival.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema
-from dpmpc.models.tables.cell_estimates import CellEstimates
 
 lifelines = pytest.importorskip("lifelines", reason="lifelines is not installed")
 statistics = pytest.importorskip("lifelines.statistics")

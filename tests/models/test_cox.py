@@ -13,9 +13,9 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.survival.cox_fit import CoxFit
 from dpmpc.models.survival.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema
-from dpmpc.models.tables.cell_estimates import CellEstimates
 
 sm = pytest.importorskip("statsmodels.api", reason="statsmodels is not installed")
 

@@ -14,7 +14,7 @@ from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import BITS, CellCounts, strategy_matrix
 from dpmpc.linear.encoding.fixed_point import FixedPoint
-from dpmpc.models.tables.cell_estimates import CellEstimates
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.tables.quantiles import Distribution, _rising
 
 ENCODING = FixedPoint(BITS)

@@ -18,6 +18,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.survival.kaplan_meier_fit import (
     Curve,
     KaplanMeierFit,
@@ -28,7 +29,6 @@ from dpmpc.models.survival.kaplan_meier_fit import (
     score_law,
 )
 from dpmpc.models.survival.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema
-from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.release.results import NumberTable
 from dpmpc.release.results.plot_data import Steps
 

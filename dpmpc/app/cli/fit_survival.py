@@ -18,10 +18,10 @@ from dpmpc.data.table_files import read_cells
 from dpmpc.linear.contributions.cells import BITS, CellCounts
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.models import CoxRegression, KaplanMeier
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.survival.cox_fit import CoxFit
 from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit, LogRank
 from dpmpc.models.survival.survival_cells import SurvivalCells, observed
-from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.release.results import NumberTable
 
 

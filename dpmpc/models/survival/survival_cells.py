@@ -28,7 +28,7 @@ from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.table import Cells
 from dpmpc.data.variables import MOST_CELLS, Variable
 from dpmpc.linear.contributions.cells import CellCounts
-from dpmpc.models.tables.cell_estimates import CellEstimates
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.tables.quantiles import Distribution
 from dpmpc.release.release import Release
 

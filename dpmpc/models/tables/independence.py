@@ -28,8 +28,8 @@ from typing import NamedTuple
 import numpy as np
 
 from dpmpc.base.arrays import Reals
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.common.inference import chi2_tail, stands_out
-from dpmpc.models.tables.cell_estimates import CellEstimates
 
 
 @dataclasses.dataclass(frozen=True)

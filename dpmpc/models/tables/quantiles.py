@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.data.variables import Variable
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.common.inference import normal_quantile
-from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.release.results import NumberTable
 
 _LOG_TAIL = -math.log(1e-14)  # of what is left out of a binomial law on either side

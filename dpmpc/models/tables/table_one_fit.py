@@ -19,9 +19,9 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.common.inference import stands_out
 from dpmpc.models.common.scikit import OfRelease
-from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.models.tables.independence import Independence, holm, rank_test
 from dpmpc.models.tables.quantiles import Distribution, Interval, is_told, told_from

@@ -25,8 +25,8 @@ from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
+from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.common.release_parts import Blocks, is_grouped
-from dpmpc.models.tables.cell_estimates import CellEstimates
 from dpmpc.release.release import GramSource, Release
 
 
