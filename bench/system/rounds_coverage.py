@@ -30,6 +30,7 @@ from bench.system.rounds_populations import (
     Population,
     Spread,
     aim,
+    clipped_aim,
     correlated,
     costs,
     even,
@@ -61,6 +62,7 @@ from dpmpc.release import simulation
 from dpmpc.release.planning import design
 
 RUNS, LEVEL, DELTA = 300, 0.95, 1e-6
+PRIVATE = "private bounds"
 Key: TypeAlias = tuple[str, int, float]
 _BLOCK = 50  # runs that are kept together
 _OFTEN = 0.1  # part of the runs in which a coefficient has an interval, or its coverage is not told
@@ -75,7 +77,7 @@ class Setting:
     clients: int  # n
     epsilon: float = 1.0  # of all sums together
     # rounds, as many as the estimator takes by itself; or one release of second moments; or rounds in which every
-    # client adds its own noise
+    # client adds its own noise; or rounds within private bounds
     how: str = "rounds"
 
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
@@ -92,7 +94,9 @@ class Setting:
         else:
             releases = Releases(spec, answer)
         fitted = self.estimator().fit_rounds(releases)
-        if self.population.wrong:
+        if self.how == PRIVATE:
+            truth = {"": clipped_aim(self.population, fitted.releases_[-1].schema)}
+        elif self.population.wrong:
             truth = {"": aim(self.population)}
         return fitted.inference(LEVEL), truth
 
@@ -100,7 +104,11 @@ class Setting:
         """Return the estimator that suits the target."""
         if self.population.model == "logistic":
             return LogisticRegression()
-        return PoissonRegression(most=MOST) if self.population.model == "poisson" else RidgeRegression(rounds="auto")
+        return (
+            PoissonRegression(most=MOST)
+            if self.population.model == "poisson"
+            else RidgeRegression(rounds="auto", private_bounds=self.how == PRIVATE)
+        )
 
 
 @dataclasses.dataclass(frozen=True)
@@ -183,6 +191,22 @@ SETTINGS: tuple[Setting | Mixed, ...] = (
         *(20_000, 2.0),
     ),
     Setting("linear, bent mean", bent(normal), 1_000, 1.0),
+    Setting(
+        "linear, a twentieth of the bounds, private bounds",
+        Population("linear", tight, features=6, size=4.0),
+        *(60_000, 2.0, PRIVATE),
+    ),
+    Setting(
+        "linear, one of six a twentieth, private bounds",
+        Population("linear", one_tight, features=6, size=4.0, reach=8.0),
+        *(20_000, 2.0, PRIVATE),
+    ),
+    Setting("linear, bent mean, growing costs, private bounds", bent(costs, growing), 30_000, 1.0, PRIVATE),
+    Setting(
+        "linear, bent mean in a Pareto feature, private bounds",
+        Population("linear", pareto, features=4, wrong=True),
+        *(30_000, 3.0, PRIVATE),
+    ),
     Setting(
         "linear, growing gamma errors, one release",
         dataclasses.replace(grown(gamma), features=3),

@@ -172,6 +172,18 @@ class Population:
         return np.column_stack([X, y])
 
 
+@functools.lru_cache(maxsize=1)
+def _people(population: Population) -> Reals:
+    return population.sample(_PEOPLE, np.random.default_rng(0))
+
+
+def clipped_aim(population: Population, public: Schema) -> Reals:
+    """Return least squares of rows that are clipped at these bounds."""
+    rows = np.clip(_people(population), *np.array([[one.lower, one.upper] for one in public.columns]).T)
+    x = np.column_stack([np.ones(len(rows)), rows[:, :-1]])
+    return np.asarray(np.linalg.solve(x.T @ x, x.T @ rows[:, -1]))
+
+
 @functools.cache
 def aim(population: Population) -> Reals:
     """Return what a regression tends to with more people, where its model is wrong.
@@ -180,10 +192,7 @@ def aim(population: Population) -> Reals:
     features.
     """
     if population.model == "linear":
-        public, rows = population.schema, population.sample(_PEOPLE, np.random.default_rng(0))
-        x = np.column_stack([np.ones(len(rows)), np.clip(rows[:, :-1], -1, 1)])
-        y = np.clip(rows[:, -1], public.columns[-1].lower, public.columns[-1].upper)
-        return np.asarray(np.linalg.lstsq(x, y, rcond=None)[0])
+        return clipped_aim(population, population.schema)
     points = 2 * scipy.stats.qmc.Sobol(population.features, rng=1).random_base2(_POINTS) - 1
     chances, x = sigmoid(population.predictor(points)), np.column_stack([np.ones(len(points)), points])
     theta = np.zeros(x.shape[1])

@@ -197,8 +197,21 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         return math.sqrt(len(used)) if len(used) < count else None
 
     def has(self, columns: Sequence[Column]) -> bool:
-        """Return whether these are columns of the codebook: some, in any order, or all where there is a weight."""
-        return tuple(columns) == self.columns or (not self.weighted and set(columns) <= set(self.columns))
+        """Return whether these are columns of the codebook: some, in any order, or all where there is a weight.
+
+        Bounds of numbers and dates may be narrower than the codebook's.
+        """
+        if tuple(columns) == self.columns:
+            return True
+        wide = {column.name: column for column in self.columns}
+
+        def known(column: Column) -> bool:
+            bounds = wide.get(column.name)
+            if bounds is None or column.name in self.indicators:
+                return column == bounds
+            return bounds.lower <= column.lower and column.upper <= bounds.upper
+
+        return not self.weighted and all(map(known, columns))
 
     def with_number(self, column: Column) -> Codebook:
         """Return the codebook with a number within these bounds, the last of its variables."""
@@ -321,9 +334,12 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         values, complete, lower, upper = self._features(X, names)
         return np.clip(values, lower, upper), complete
 
-    def outside(self, X: Any, names: Sequence[str]) -> dict[str, int]:
-        """Count the rows that `encode_features` moves into the bounds, by column; a spline's are not counted."""
+    def outside(self, X: Any, columns: Sequence[Column]) -> dict[str, int]:
+        """Count the rows outside of the bounds of these columns, by column; a spline's are not counted."""
+        names = [column.name for column in columns]
         values, _, lower, upper = self._features(X, names)
+        lower = np.maximum(lower, [column.lower for column in columns])
+        upper = np.minimum(upper, [column.upper for column in columns])
         counts = np.sum((values < lower) | (values > upper), axis=0)
         return {name: int(count) for name, count in zip(names, counts, strict=True) if count}
 

@@ -211,6 +211,8 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
         ("fit", ("--by", "ward", "--model", "logistic"), "by: 'ward' given, but that is for --model ridge"),
         ("fit", ("--by", "ward", "--rounds", "2"), "rounds: 2 given with --by, 0 expected"),
         ("fit", ("--by", "ward", "--predict-only"), "predict_only: given with --by, but one release has no rounds"),
+        ("fit", ("--by", "ward", "--private-bounds"), "private_bounds: given with --by"),
+        ("fit", ("--by", "ward", "--anyway"), "anyway: given with --by"),
         ("fit", ("--by", "ward", "--no-intercept"), "no_intercept: given with --by"),
         ("fit", ("--by", "ward", "--sketch", "osnap"), "sketch: 'osnap' given, 'auto' or 'sum' expected where"),
         ("fit", ("--by", "ward", "--target", "ward=south"), "target: 'ward=south' given, which tells the group"),

@@ -153,7 +153,7 @@ def test_ridge_in_rounds(place, tmp_path, capsys):
     assert (result["rounds"], result["no_interval"], result["verdict"]) == (2, None, None)
     assert 0 < result["noise_part"] < 0.5
     assert fields["warnings"] == []
-    assert fields["parameters"] == {"rounds": 2, "intervals": True}
+    assert fields["parameters"] == {"rounds": 2, "intervals": True, "private_bounds": False}
     assert "approximation_factor" not in json.dumps(fields)
     names = ["second-moments", "clipped-scores", "clipped-scores", "residual-products"]
     assert [one["statistic"] for one in fields["releases"]] == names
@@ -239,6 +239,26 @@ def test_a_prediction_alone_has_no_intervals_and_says_so(place, tmp_path, capsys
 
 
 @pytest.mark.usefixtures("one_process")
+def test_private_bounds_are_printed_read_again_and_predicted_within(place, tmp_path, capsys):
+    out = tmp_path / "result"
+    command = [*place("ridge", (-60, 60)), "--rounds", "2", "--private-bounds", "--noise-by", "servers", "--out", out]
+    status, printed, told = run(capsys, *command)
+    assert status == 0, told
+    assert len(list(out.glob("release-*.dpmpc"))) == 5
+    assert "Private bounds\n" in printed
+    result = json.loads((out / "result.json").read_text())
+    bounds = {entry["column"]: entry for entry in result["result"]["private_bounds"]}
+    assert (bounds["age"]["lower"], bounds["age"]["upper"]) == (18, 90), "ages fill their bounds"
+    assert -20 < bounds["ill"]["lower"] < bounds["ill"]["upper"] < 20
+    assert [one["statistic"] for one in result["releases"]][:2] == ["cell-counts", "second-moments"]
+    status, again, told = run(capsys, "read", out, "--json")
+    assert status == 0, told
+    assert json.loads(again)["result"]["private_bounds"] == result["result"]["private_bounds"]
+    status, predicted, told = run(capsys, "predict", out, tmp_path / "people.csv")
+    assert (status, len(predicted.splitlines())) == (0, 3001), told
+
+
+@pytest.mark.usefixtures("one_process")
 @pytest.mark.filterwarnings("always::dpmpc.base.errors.UtilityWarning")
 def test_a_hopeless_fit_says_so_and_prints_no_coefficients(place, tmp_path, capsys):
     out = tmp_path / "result"
@@ -281,6 +301,12 @@ BAD = {
     "prediction of one release": (
         ["--target", "ill", "--alpha", "1", "--predict-only"],
         "predict_only: given, but one",
+    ),
+    "going on with one release": (["--target", "ill", "--anyway"], "anyway: given, but one"),
+    "private bounds of one release": (["--target", "ill", "--private-bounds"], "private_bounds: True given, False"),
+    "private bounds of a moment": (
+        ["--model", "moment", "--column", "age", "--private-bounds"],
+        "private_bounds: True",
     ),
     "chosen penalty": (["--target", "ill", "--rounds", "2", "--alpha", "auto"], "alpha: 'auto' given, None expected"),
     "no intercept": (["--target", "ill", "--rounds", "2", "--no-intercept"], "fit_intercept: False"),
@@ -456,7 +482,7 @@ def test_zero_rounds_are_called_an_approximation_everywhere(place, tmp_path, cap
     assert "Logistic regression of ill, approximate" in page.text
     fields = json.loads((out / "result.json").read_text())
     result = fields["result"]
-    assert (result["rounds"], fields["parameters"]) == (0, {"rounds": 0, "intervals": True})
+    assert (result["rounds"], fields["parameters"]) == (0, {"rounds": 0, "intervals": True, "private_bounds": False})
     assert result["approximation"].startswith("an approximation")
     assert 0 < result["noise_error"] < 0.5
     assert result["standard_errors"] is result["confidence_intervals"] is result["odds_ratio_intervals"] is None

@@ -207,6 +207,11 @@ def test_plan_of_a_model_in_rounds(capsys):
     assert alone["recommendation"]["fit"] == "--model logistic --rounds 8 --predict-only --noise-by clients"
     assert {one["intervals_shown"] for one in alone["expected"]} == {None}
     assert plan(capsys, "--model", "poisson", "--most", "20", "--mean", "2")["rounds"] == 8
+    bounded = plan(capsys, "--rounds", "2", "--private-bounds")
+    assert [one["statistic"] for one in bounded["sums"]][:2] == ["cell-counts", "second-moments"]
+    assert sum(one["share"] for one in bounded["sums"]) == pytest.approx(1)
+    assert bounded["recommendation"]["fit"] == "--model ridge --rounds 2 --private-bounds --noise-by clients"
+    assert run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--private-bounds")[0] == 2
     linear = plan(capsys, "--rounds", "auto", "--explained", "0.8")
     assert (linear["model"], linear["rounds"]) == ("ridge", 8)
     planned = next(one for one in linear["expected"] if one["rounds"] == 8)

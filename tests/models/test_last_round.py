@@ -21,7 +21,7 @@ def estimate(model, rows, coefficients, shares, *, seed=0, epsilon=3.0, answer=o
     """Make the first sum and the last rounds at these coefficients; return the estimate and the releases."""
     made = releases(rows, seed, epsilon, answer)
     made.make(0.2)
-    return last_rounds(model, made, np.asarray(coefficients, dtype=float), shares), made
+    return last_rounds(model, made, made.made[0], np.asarray(coefficients, dtype=float), shares), made
 
 
 def incomes(clients, seed):

@@ -43,8 +43,9 @@ class GroupedFitModel(FitModel):
             raise InputError("no_intercept: given with --by, but each group has an intercept of its own")
         if options.rounds:
             raise InputError(f"rounds: {options.rounds!r} given with --by, 0 expected: groups share one release")
-        if options.predict_only:
-            raise InputError("predict_only: given with --by, but one release has no rounds")
+        for name in ("predict_only", "private_bounds", "anyway"):
+            if getattr(options, name):
+                raise InputError(f"{name}: given with --by, but one release has no rounds")
         if options.bounds is None:
             raise InputError("by: given without bounds, a bounds file that lists the groups expected (--bounds)")
         alpha = 1.0 if options.alpha is None else options.alpha

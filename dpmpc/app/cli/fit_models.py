@@ -94,7 +94,7 @@ class RidgeFitModel(FitModel):
     """Ridge regression; `truth` holds the coefficients that generated the data, where they are known."""
 
     name = "ridge"
-    options = ("target", "alpha", "no_intercept", "rounds", "predict_only", "by", "anyway")
+    options = ("target", "alpha", "no_intercept", "rounds", "predict_only", "private_bounds", "by", "anyway")
     estimator: RidgeRegression
 
     def __init__(self, estimator: RidgeRegression, target: str, truth: Reals | None = None):
@@ -111,8 +111,13 @@ class RidgeFitModel(FitModel):
         rounds = options.rounds
         if rounds is None:  # one release, unless predictions alone are asked for
             rounds = "auto" if options.predict_only else 0
-        intercept, intervals = not options.no_intercept, not options.predict_only
-        estimator = RidgeRegression(options.alpha, fit_intercept=intercept, rounds=rounds, intervals=intervals)
+        estimator = RidgeRegression(
+            options.alpha,
+            fit_intercept=not options.no_intercept,
+            rounds=rounds,
+            intervals=not options.predict_only,
+            private_bounds=options.private_bounds,
+        )
         return cls(estimator, options.target)
 
     def check(self, table: Table, public: Schema) -> None:
@@ -143,7 +148,7 @@ class RidgeFitModel(FitModel):
         not_private: dict[str, object] = {
             "approximation_factor": found.approximation_factor,
             "trivial_factor": found.trivial_factor,
-            **clipped(fitted.releases_[0].task.schema, table),
+            **clipped(fitted.releases_[-1].task.schema, table),
         }
         columns: dict[str, Sequence[float]] = {} if self.truth is None else {"truth": list(self.truth)}
         columns |= {

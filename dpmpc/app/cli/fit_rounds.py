@@ -69,23 +69,24 @@ class RoundsFitModel(FitModel):
 class LikelihoodFitModel(RoundsFitModel):
     """A logistic or a Poisson regression."""
 
-    options = ("target", "rounds", "predict_only")
+    options = ("target", "rounds", "predict_only", "private_bounds")
     estimator: LogisticRegression | PoissonRegression
     kind: type[LogisticRegression | PoissonRegression]
 
-    def __init__(self, target: str, rounds: int | str, *, intervals: bool = True, filled: bool = False):
-        self.estimator, self.target = self.kind(rounds=rounds, intervals=intervals), target
+    def __init__(self, estimator: LogisticRegression | PoissonRegression, target: str, *, filled: bool = False):
+        self.estimator, self.target = estimator, target
         self.filled = filled  # whether the middle of its bounds stands for a missing target
 
     @classmethod
     def of(cls, options: argparse.Namespace) -> Self:
         """Read the command's options."""
         rounds = "auto" if options.rounds is None else options.rounds
-        return cls(_target(options), rounds, intervals=not options.predict_only, filled=options.fill_missing)
+        estimator = cls.kind(rounds=rounds, intervals=not options.predict_only, private_bounds=options.private_bounds)
+        return cls(estimator, _target(options), filled=options.fill_missing)
 
     def compare(self, table: Table) -> NotPrivate:
         """Compare with the maximum of the likelihood of the rows at hand."""
-        fitted, schema = self.estimator, self.estimator.releases_[0].task.schema
+        fitted, schema = self.estimator, self.estimator.releases_[-1].task.schema
         Z = schema.normalise(table.values)
         X, y = Z[:, :-1], schema.denormalise(Z)[:, -1]
         best = maximum_likelihood(self.name, X, y)
@@ -198,8 +199,9 @@ def ridge_model_of(
     """Return what fits a ridge regression of this specification: rounds, or one release where a choice asks for it."""
     if model.estimator.rounds_for(spec):
         return RidgeRoundsFitModel(model, anyway=options.anyway)
-    if options.predict_only:
-        raise InputError("predict_only: given, but one release has no rounds, --rounds of 1 or more expected")
+    for name in ("predict_only", "anyway"):
+        if getattr(options, name):
+            raise InputError(f"{name}: given, but one release has no rounds, --rounds of 1 or more expected")
     return model
 
 

@@ -97,6 +97,10 @@ def _plan(options: argparse.Namespace) -> None:
     for name in ("time", "event", "events"):
         if getattr(options, name) is not None and (options.describe or options.model != "survival"):
             raise InputError(f"{name}: {getattr(options, name)!r} given, but that is for --model survival")
+    in_rounds = options.rounds or (options.rounds is None and options.predict_only)
+    in_rounds = (in_rounds or options.model in ("logistic", "poisson")) and options.by is None and not options.describe
+    if options.private_bounds and not in_rounds:
+        raise InputError("private_bounds: given, but a plan of one release has none, --rounds of 1 or more expected")
     if options.describe:
         _plan_table(options, schema)
         return
@@ -109,8 +113,7 @@ def _plan(options: argparse.Namespace) -> None:
             raise InputError(f"{name}: {given} given, but that is for --model {' or '.join(models)}")
     if options.model == "compare" and options.by is None:
         raise InputError("by: none given, the column expected whose groups are compared (--by)")
-    in_rounds = options.rounds or (options.rounds is None and options.predict_only)
-    if options.by is None and (in_rounds or options.model in ("logistic", "poisson")):
+    if in_rounds:
         _plan_rounds(options, schema)
         return
     if options.by is not None:
@@ -222,7 +225,9 @@ def _plan_rounds(options: argparse.Namespace, schema: Schema) -> None:
         population=population,
     )
     spec = ReleaseSpec.of(schema, options.clients, options.epsilon, options.delta, **choices)
-    found = outlook(model, spec, rounds, assumed, intervals=not options.predict_only)
+    found = outlook(
+        model, spec, rounds, assumed, intervals=not options.predict_only, private_bounds=options.private_bounds
+    )
     fields = rounds_plan_fields(found, assumed, noise_by=options.noise_by)
     print_result(fields if options.json else rounds_plan_parts(fields, found, assumed))
 

@@ -76,8 +76,9 @@ def _predict(options: argparse.Namespace) -> None:
         predicted, groups = predict_by_group(model.public, model.by, model.models, cells)
         if absent := sorted({group for group in groups if group and group not in model.models}):
             print(f"dpmpc: no regression of {', '.join(absent)}: rows of it have no prediction", file=sys.stderr)
-    for place, count in codebook_of(model.public).outside(cells, model.columns).items():
-        column = model.public.columns[model.public.index(place)]
+    columns = {name: model.public.columns[model.public.index(name)] for name in model.columns}
+    for place, count in codebook_of(model.public).outside(cells, list(columns.values())).items():
+        column = columns[place]
         print(
             f"dpmpc: {count:,} of {len(cells):,} rows have {place} outside of its bounds, {column.lower:g} to "
             f"{column.upper:g}, and are predicted as if it were at the nearer bound",
@@ -107,7 +108,7 @@ def _of_folder(options: argparse.Namespace) -> _Model:
             )
     target, models, by = folder.models()
     kind = "ridge" if by is not None else folder.model
-    return _Model(kind, folder.first_release().task.schema, target, models, by)
+    return _Model(kind, folder.schema, target, models, by)
 
 
 def _of_release(options: argparse.Namespace) -> _Model:

@@ -16,6 +16,7 @@ from typing import Any, TypeAlias
 from dpmpc.app.render.released import ONE_RELEASE, release_file
 from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import read_bytes
+from dpmpc.data import Schema
 from dpmpc.models.fitted import MODELS, REGRESSIONS, FittedModel, fit_again, fit_rounds_again
 from dpmpc.models.groups.grouped_fit import GroupedRidgeFit
 from dpmpc.privacy import Guarantee
@@ -64,7 +65,7 @@ class FitFolder:
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of its releases: one, or second moments and then the rounds."""
+        """The names of its releases: one, or all sums of a fit in rounds in their order."""
         if (self.path / ONE_RELEASE).exists():
             return (ONE_RELEASE,)
         found: list[str] = []
@@ -111,9 +112,10 @@ class FitFolder:
                 raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
         return target, models, by
 
-    def first_release(self) -> Release:
-        """Return the release whose task has columns, bounds and codebook."""
-        return Release.load(self.path / self.files[0])
+    @property
+    def schema(self) -> Schema:
+        """Columns, codebook, and the bounds that the fit has used: those of its last sum."""
+        return Release.load(self.path / self.files[-1]).task.schema
 
     def fit_again(self, longest: float = LONGEST_CHECK) -> tuple[FittedModel, tuple[Release, ...], Guarantee]:
         """Compute the fit again from its releases, and what they promise together."""

@@ -12,6 +12,8 @@ from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.plan import NOT_KNOWN
 from dpmpc.app.render.released import SUM_NAMES, byte_fields, task_fields
+from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.models.common.inference import FLAG
 from dpmpc.models.regression.round_fits import APPROXIMATION
 from dpmpc.models.rounds.forecast import USEFUL
@@ -72,7 +74,8 @@ def rounds_plan_parts(fields: dict[str, Any], found: Outlook, assumed: Assumed) 
 
 def _expected_fields(found: Outlook, one: Expected) -> dict[str, Any]:
     """Return what to expect of a number of rounds, and what they cost: a steering round costs the same in all."""
-    others, steering = found.sums[:1] + found.sums[1 + found.rounds :], found.sums[1 : 1 + found.rounds]
+    steering = [each for each in found.sums if each.task.statistic.name == ClippedScores.name]
+    others = [each for each in found.sums if each not in steering]
     tasks = [each.task for each in (*others, *steering[:1] * one.rounds)]
     sent = sum(byte_fields(task)["client_to_all_servers"] for task in tasks)
     work = SECONDS_A_WORD * sum(task.clients * task.copies * task.width for task in tasks)
@@ -93,6 +96,7 @@ def _expected_fields(found: Outlook, one: Expected) -> dict[str, Any]:
 
 def _command(found: Outlook, noise_by: str) -> str:
     only = "" if found.intervals or not found.rounds else " --predict-only"
+    only += " --private-bounds" if found.sums[0].task.statistic.name == CellCounts.name else ""
     return f"--model {found.model} --rounds {found.rounds}{only} --noise-by {noise_by}"
 
 

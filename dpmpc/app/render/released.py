@@ -33,6 +33,7 @@ from dpmpc.release.results.plot_data import PlotData
 
 ONE_RELEASE = "release.dpmpc"
 SUM_NAMES = {  # of a fit in rounds, by what clients send
+    "cell-counts": "counts for private bounds",
     "second-moments": "second moments",
     "clipped-scores": "steering round",
     "scores": "last round",
@@ -64,7 +65,7 @@ SumFields: TypeAlias = "dict[str, str | int | float | None]"
 
 
 def release_file(number: int) -> str:
-    """Return the name of the file of a sum of a fit in rounds: 0 for second moments, then the rounds."""
+    """Return the name of the file of a sum of a fit in rounds, in the order in which the sums are made."""
     return f"release-{number}.dpmpc"
 
 
@@ -181,7 +182,8 @@ def release_text(task: Task, counted: str = "clients") -> str:
 
 def rounds_text(releases: Sequence[Release], counted: str = "clients") -> str:
     """Describe in a sentence what was released in several sums, from whom and by whom."""
-    task, rounds = releases[0].task, len(releases) - 1
+    task, counted_first = releases[0].task, releases[0].task.statistic.name == CellCounts.name
+    rounds = len(releases) - 1 - counted_first
     words = sum(release.task.copies * release.task.width for release in releases)
     follows = (
         f", then {'one sum' if rounds == 1 else f'{rounds} sums'} at public coefficients"
@@ -190,7 +192,8 @@ def rounds_text(releases: Sequence[Release], counted: str = "clients") -> str:
     )
     return (
         f"{task.clients:,} {counted} with {len(task.schema)} columns; {task.trust.servers} servers with {task.sharing} "
-        f"shares. Released: the sum of their second moments{follows} ({words} words from each of them in all)"
+        f"shares. Released: {'how many are in each cell of their columns, ' if counted_first else ''}the sum of their "
+        f"second moments{follows} ({words} words from each of them in all)"
     )
 
 

@@ -193,6 +193,8 @@ class Inference:
     weak : tuple of dict of float
         Directions, by feature and in the columns' units, along which coefficients may move together without anything
         in the releases to show it; the largest number of each is 1.
+    private_bounds : bool
+        Whether the estimates are of values that are clipped at private bounds.
     """
 
     feature_names: tuple[str, ...]
@@ -215,6 +217,7 @@ class Inference:
     assumes_even: bool = False
     estimate: Estimate | None = None
     weak: tuple[dict[str, float], ...] = ()
+    private_bounds: bool = False
 
     def __str__(self) -> str:
         """Return a table: each coefficient, its standard error and its interval."""

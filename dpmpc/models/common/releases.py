@@ -92,6 +92,10 @@ class Releases:
         """Columns and public bounds, the target last."""
         return self._spec.schema
 
+    def narrow(self, schema: Schema) -> None:
+        """Take these bounds of the same columns for all releases that follow."""
+        self._spec = msgspec.structs.replace(self._spec, schema=schema)
+
     @property
     def clients(self) -> int:
         """Number of clients, n."""

@@ -168,7 +168,7 @@ class Summary:
         found, title = self.inference, f"Regression of {self.target}"
         title = title if self.ratio is None else f"{self.ratio.capitalize()} ratios of {self.target}"
         if self.informative and found.errors is not None:
-            title += f"; errors: {KINDS[found.errors]}"
+            title += f"; errors: {KINDS[found.errors]}{'; values clipped at private bounds' * found.private_bounds}"
         estimates = np.array([found.intercept, *found.coef])
         if self.hopeless:
             return NumberTable(title, {}, (), notes=[self.verdict])

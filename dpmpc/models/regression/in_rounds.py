@@ -32,6 +32,8 @@ from dpmpc.models.regression.round_fits import (
     ERRORS,
     Fitted,
     approximation_of,
+    bounds_fields,
+    bounds_tables,
     features_in_units,
     inference_of,
     no_interval_text,
@@ -61,6 +63,7 @@ class FitInRounds(Fitted):
 
     rounds: int | str = "auto"
     intervals: bool = True
+    private_bounds: bool = False
 
     def inference(self, level: float = 0.95) -> Inference:
         """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
@@ -88,9 +91,9 @@ class FitInRounds(Fitted):
         return self._take_rounds(releases)
 
     def _take_rounds(self, releases: Releases) -> Self:
-        public = releases.schema
-        model = self.round_model(public.columns[-1])
-        return self._take(fit_in_rounds(model, releases, self.rounds, intervals=self.intervals), public)
+        model = self.round_model(releases.schema.columns[-1])
+        fit = fit_in_rounds(model, releases, self.rounds, intervals=self.intervals, private_bounds=self.private_bounds)
+        return self._take(fit, releases.schema)
 
     def _take(self, fit: RoundsFit, public: Schema, *, stacklevel: int = 5) -> Self:
         """Set what a fit of the last of these columns has found."""
@@ -142,11 +145,11 @@ class FitInRounds(Fitted):
 
         ends = known and math.isfinite(found.intercept_standard_error)
 
-        start = self.releases_[0]
+        public = self.releases_[-1].schema
         shown = np.where(found.identified, found.coef, self.coef_) if known else self.coef_
         effects = Effects(
             self.target_,
-            {column.name: column.upper - column.lower for column in start.task.schema.columns},
+            {column.name: column.upper - column.lower for column in public.columns},
             dict(zip(self.feature_names_, shown.tolist(), strict=True)),
             {
                 name: interval.tolist()
@@ -162,7 +165,7 @@ class FitInRounds(Fitted):
             model=self.kind,
             title=f"{self.kind.capitalize()} regression of {self.target_}"
             + ("" if approximation is None else ", approximate"),
-            tables=[summary.coefficients] if learned else [],
+            tables=[*([summary.coefficients] if learned else []), *bounds_tables(self, level)],
             notes=[rounds_text(self)] if learned else ["There are no coefficients."],
             warnings=[]
             if learned and approximation is None
@@ -177,6 +180,7 @@ class FitInRounds(Fitted):
                 "noise_part": None if self.noise_part_ is None else finite_or_none(self.noise_part_),
                 "verdict": self.verdict_,
                 "no_interval": self.no_interval_,
+                "private_bounds": bounds_fields(self),
                 "coefficients": named(self.coef_, there=learned),
                 "intercept": self.intercept_ if learned else None,
                 "estimates": told(found.coef, None),
@@ -195,14 +199,14 @@ class FitInRounds(Fitted):
             },
             parameters=self.parameters,
             estimator=self.python_name,
-            chosen=selection(start.columns, self.target_, self.feature_names_),
+            chosen=selection(public.names, self.target_, self.feature_names_),
             features=len(self.feature_names_),
         )
 
     @property
     def parameters(self) -> dict[str, object]:
         """What the estimator was given, so that it can be made again."""
-        return {"rounds": self.rounds, "intervals": self.intervals}
+        return {"rounds": self.rounds, "intervals": self.intervals, "private_bounds": self.private_bounds}
 
     def _intercept_of_mean(self, mean: float) -> float:
         """Return the linear predictor at which the model's mean is the released one, within what the data can have."""

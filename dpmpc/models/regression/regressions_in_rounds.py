@@ -67,6 +67,9 @@ class EstimatorInRounds(FitInRounds, PrivateEstimator):
         approximation without intervals (`LogisticRegression.fit_release`).
     intervals : bool
         Whether half of the budget goes into standard errors and intervals, by last rounds.
+    private_bounds : bool
+        Whether 5% of the budget goes into counts that narrow the bounds of features which use little of
+        them (`dpmpc.models.rounds.private_bounds`). Values outside count as the new bounds.
     """
 
     def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
@@ -127,6 +130,9 @@ class LogisticRegression(ClassifierMixin, LogisticFit, EstimatorInRounds):  # ty
         approximation without intervals (`LogisticRegression.fit_release`).
     intervals : bool
         Whether half of the budget goes into standard errors and intervals, by two last rounds.
+    private_bounds : bool
+        Whether 5% of the budget goes into counts that narrow the bounds of features which use little of
+        them (`dpmpc.models.rounds.private_bounds`). Values outside count as the new bounds.
     classes : pair, optional
         The two labels; probabilities are those of the second. They are public. None takes those that occur, and then
         that both occur is taken to be public too.
@@ -149,6 +155,8 @@ class LogisticRegression(ClassifierMixin, LogisticFit, EstimatorInRounds):  # ty
         Steering rounds that were made; 0 where the fit is an approximation.
     noise_part_ : float or None
         The part of what the features may explain that noise hides.
+    private_bounds_ : tuple of PrivateBound
+        The bounds of each column that was counted, empty without `private_bounds`.
     start_error_ : float or None
         Of an approximation: by how much noise alone is expected to move the log odds of a typical row.
     releases_ : tuple of Release
@@ -269,6 +277,9 @@ class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type:
         approximation without intervals (`LogisticRegression.fit_release`).
     intervals : bool
         Whether half of the budget goes into standard errors and intervals, by two last rounds.
+    private_bounds : bool
+        Whether 5% of the budget goes into counts that narrow the bounds of features which use little of
+        them (`dpmpc.models.rounds.private_bounds`). Values outside count as the new bounds.
     most : int
         Public upper bound of the counts; larger ones count as so many, and none below 0.
 
@@ -288,6 +299,8 @@ class PoissonRegression(RegressorMixin, PoissonFit, EstimatorInRounds):  # type:
         Steering rounds that were made.
     noise_part_ : float or None
         The part of what the features may explain that noise hides.
+    private_bounds_ : tuple of PrivateBound
+        The bounds of each column that was counted, empty without `private_bounds`.
     releases_ : tuple of Release
         The second moments, and the rounds in their order. The guarantee of each is that of a part.
     feature_names_ : tuple of str

@@ -28,7 +28,7 @@ from dpmpc.models.common.release_parts import chosen_columns, column_index, in_u
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.common.scikit import name_features, require_fitted
 from dpmpc.models.common.summary import Summary
-from dpmpc.models.regression.round_fits import Fitted, inference_of, rounds_text, take
+from dpmpc.models.regression.round_fits import Fitted, bounds_fields, bounds_tables, inference_of, rounds_text, take
 from dpmpc.models.regression.usefulness import (
     linear_probability,
     linear_probability_of,
@@ -114,6 +114,7 @@ class RidgeFit:
     debias: str = "guarded"
     rounds: int | str = 0
     intervals: bool = True
+    private_bounds: bool = False
 
     def fit_release(
         self,
@@ -148,7 +149,13 @@ class RidgeFit:
         self.releases_: tuple[Any, ...] = (release,)
         self.guarantee_ = release.guarantee
         self._in_rounds: Fitted | None = None
-        for name in ("rounds_", "verdict_", "no_interval_", "noise_part_"):  # of a fit in rounds before this one
+        for name in (
+            "rounds_",
+            "verdict_",
+            "no_interval_",
+            "noise_part_",
+            "private_bounds_",
+        ):  # of a fit in rounds before this one
             vars(self).pop(name, None)
         self.target_ = selected.columns[position]
         self.feature_names_ = tuple(name for name in selected.columns if name != self.target_)
@@ -272,6 +279,7 @@ class RidgeFit:
                 "noise_part": None if steered.noise_part_ is None else finite_or_none(steered.noise_part_),
                 "verdict": steered.verdict_,
                 "no_interval": steered.no_interval_,
+                "private_bounds": bounds_fields(steered),
             }
             if steered.verdict_ is not None:
                 data |= {"coefficients": None, "intercept": None}
@@ -285,7 +293,7 @@ class RidgeFit:
         flagged = dict(zip(self.feature_names_, found.labels[1:], strict=True))
         estimated = zip(self.feature_names_, found.coef.tolist(), found.identified, strict=True)
         intervals = zip(self.feature_names_, found.confidence_intervals.tolist(), found.identified, strict=True)
-        columns = self.releases_[0].task.schema.columns
+        columns = self.selected_.task.schema.columns
         effects = Effects(
             self.target_,
             {flagged.get(column.name, column.name): column.upper - column.lower for column in columns},
@@ -297,7 +305,7 @@ class RidgeFit:
         return Result(
             model=self.kind,
             title=f"Ridge regression of {self.target_}",
-            tables=[] if hopeless else [summary.coefficients],
+            tables=[*([] if hopeless else [summary.coefficients]), *bounds_tables(steered, level)],
             notes=[] if hopeless else [*notes, *wide_bounds(self.selected_, self.target_)],
             warnings=warned,
             verdict=summary.verdict if hopeless else None,
@@ -305,7 +313,7 @@ class RidgeFit:
             data=data,
             parameters=self.parameters,
             estimator=self.python_name,
-            chosen=selection(self.releases_[0].columns, self.target_, self.feature_names_),
+            chosen=selection(self.releases_[-1].columns, self.target_, self.feature_names_),
             features=len(self.feature_names_),
         )
 
@@ -313,7 +321,7 @@ class RidgeFit:
     def parameters(self) -> dict[str, object]:
         """What the estimator was given, so that it can be made again."""
         if getattr(self, "_in_rounds", None) is not None:
-            return {"rounds": self.rounds, "intervals": self.intervals}
+            return {"rounds": self.rounds, "intervals": self.intervals, "private_bounds": self.private_bounds}
         return {
             "alpha": self.alpha if isinstance(self.alpha, str) else self.cost_alpha,
             "fit_intercept": self.fit_intercept,
@@ -407,7 +415,10 @@ class RidgeFit:
         """
         free = self.alpha is None and self.fit_intercept and rounds_suit(spec)
         rounds = rounds_of(self.rounds, spec.clients, intervals=self.intervals, least=0)
-        return rounds if free or self.rounds != AUTO else 0
+        rounds = rounds if free or self.rounds != AUTO else 0
+        if self.private_bounds and not rounds:
+            raise InputError(f"private_bounds: {self.private_bounds} given, False expected of a fit of one release")
+        return rounds
 
     def fit_rounds(self, releases: Releases) -> Self:
         """Have all sums made by whoever answers them, servers that are processes or files, and fit them.
@@ -429,9 +440,9 @@ class RidgeFit:
 
     def _take_rounds(self, releases: Releases) -> Self:
         """Have all sums made, and set what they show."""
-        public, target = releases.schema, releases.schema.columns[-1]
-        fit = fit_in_rounds(self.round_model(target), releases, self.rounds, intervals=self.intervals)
-        first = fit.releases[0]
+        model = self.round_model(releases.schema.columns[-1])
+        fit = fit_in_rounds(model, releases, self.rounds, intervals=self.intervals, private_bounds=self.private_bounds)
+        public, first = releases.schema, fit.first
         self.selected_, self.debiased_, self.alpha_ = first.select(first.columns), False, 0.0
         found = self._in_rounds = Fitted()
         take(found, fit, public, *unit_map(public, len(public) - 1), stacklevel=4)
@@ -439,6 +450,7 @@ class RidgeFit:
         name_features(self, self.feature_names_)
         self.guarantee_, self.releases_, self.rounds_ = found.guarantee_, found.releases_, found.rounds_
         self.verdict_, self.no_interval_, self.noise_part_ = found.verdict_, found.no_interval_, found.noise_part_
+        self.private_bounds_ = found.private_bounds_
         weights, intercept = fit.coefficients[1:], float(fit.coefficients[0])
         if fit.verdict is not None:  # the released mean is predicted
             weights, intercept = np.zeros(len(weights)), fit.mean

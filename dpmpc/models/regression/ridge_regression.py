@@ -84,6 +84,9 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         weights, other noise, or more columns than a round has room for.
     intervals : bool
         Of a fit in rounds: whether there is the second sum. Without it most of the budget goes into prediction.
+    private_bounds : bool
+        Of a fit in rounds: whether 5% of the budget goes into counts that narrow the bounds of columns which use little
+        of them (`dpmpc.models.rounds.private_bounds`). Values outside count as the new bounds.
 
     Attributes
     ----------
@@ -122,6 +125,8 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         After a fit in rounds: why there are no intervals.
     noise_part_ : float
         After a fit in rounds: the part of what the features may explain that noise hides. Clipping may hide more.
+    private_bounds_ : tuple of PrivateBound
+        After a fit in rounds: the bounds of each column that was counted, empty without `private_bounds`.
 
     Examples
     --------

@@ -19,8 +19,10 @@ from dpmpc.data import Schema
 from dpmpc.models.common.estimates import Estimate
 from dpmpc.models.common.inference import Inference, normal_quantile
 from dpmpc.models.rounds.fit import RoundsFit
+from dpmpc.models.rounds.private_bounds import PrivateBound, bounds_table
 from dpmpc.privacy import Guarantee
 from dpmpc.release.release import Release
+from dpmpc.release.results import NumberTable
 
 _LOADS = 0.3  # of the largest loading of a weak direction: a column that is named
 _STANDS_OUT = 4.0  # so many standard deviations of the noise a column's mean square has to vary
@@ -48,6 +50,7 @@ class Fitted:
     start_error_: float | None
     noise_part_: float | None
     no_interval_: str | None
+    private_bounds_: tuple[PrivateBound, ...]
 
 
 def approximation_of(estimator: Fitted) -> str | None:
@@ -62,7 +65,8 @@ def approximation_of(estimator: Fitted) -> str | None:
 
 def rounds_text(estimator: Fitted) -> str:
     """Return which sums a fit rests on."""
-    rounds, last = estimator.rounds_, len(estimator.releases_) - 1 - estimator.rounds_
+    rounds, before = estimator.rounds_, 2 if estimator.private_bounds_ else 1
+    last = len(estimator.releases_) - before - rounds
     if estimator.noise_part_ is None:
         return "No round of scores after the sum of second moments."
     follow = "" if not last else f", and {last} sum{'s' if last > 1 else ''} for errors and intervals"
@@ -70,6 +74,25 @@ def rounds_text(estimator: Fitted) -> str:
         f"{rounds} steering round{'s' if rounds > 1 else ''} after the sum of second moments{follow}. Noise hides "
         f"about {estimator.noise_part_:.2g} of what the features may explain; clipping may hide more."
     )
+
+
+def bounds_tables(estimator: Fitted | None, level: float) -> list[NumberTable]:
+    """Return the table of a fit's private bounds, where it has any."""
+    return [bounds_table(estimator.private_bounds_, level)] if estimator and estimator.private_bounds_ else []
+
+
+def bounds_fields(estimator: Fitted) -> list[dict[str, object]]:
+    """Return a fit's private bounds as plain data for JSON."""
+    return [
+        {
+            "column": bound.column.name,
+            "lower": bound.column.lower,
+            "upper": bound.column.upper,
+            "clipped": bound.clipped,
+            "clipped_error": bound.clipped_error,
+        }
+        for bound in estimator.private_bounds_
+    ]
 
 
 def no_interval_text(why: str) -> str:
@@ -108,7 +131,7 @@ def take(
     estimator.estimate_ = None if fit.estimate is None else fit.estimate.in_units(linear, shift)
     estimator.feature_names_, estimator.target_ = public.names[:-1], public.names[-1]
     estimator.verdict_, estimator.rounds_ = fit.verdict, fit.rounds
-    estimator.guarantee_, estimator.releases_ = fit.guarantee, fit.releases
+    estimator.guarantee_, estimator.releases_, estimator.private_bounds_ = fit.guarantee, fit.releases, fit.bounds
     estimator.start_error_, estimator.noise_part_ = fit.start_error, fit.noise_part
     asked = fit.estimate is not None or fit.verdict is not None or not fit.rounds
     estimator.no_interval_ = (None if fit.estimate is None else fit.estimate.why) if asked else _NOT_WANTED
@@ -139,7 +162,7 @@ def _all_told(fit: RoundsFit) -> bool:
 
 def _hidden(fit: RoundsFit, names: tuple[str, ...]) -> list[str]:
     """Return the columns whose variance, in the first release, does not stand out of its noise."""
-    start = fit.releases[0]
+    start = fit.first
     gram = start.gram().matrix / start.clients
     least = _STANDS_OUT * math.sqrt(float(start.noise_variance[0])) / start.clients
     places = [1 + start.columns.index(name) for name in names]
@@ -180,13 +203,14 @@ def inference_of(estimator: Fitted, level: float) -> Inference:
         robust=True,
         estimate=estimate,
         weak=() if estimate is None else _named(estimator, estimate.weak[:, 1:]),
+        private_bounds=any(bound.narrower for bound in estimator.private_bounds_),
         no_interval=None if estimator.no_interval_ is None else no_interval_text(estimator.no_interval_),
     )
 
 
 def _named(estimator: Fitted, weak: Reals) -> tuple[dict[str, float], ...]:
     """Return weak directions (k, d) by feature, those features that move predictions the most within their bounds."""
-    names, public = estimator.feature_names_, estimator.releases_[0].schema
+    names, public = estimator.feature_names_, estimator.releases_[-1].schema
     columns = [public.columns[public.index(name)] for name in names]
     ranges = np.array([column.upper - column.lower for column in columns])
     found = []

@@ -101,14 +101,17 @@ def wide_bounds(release: GramSource, target: str) -> list[str]:
     if not release.summed:
         return []
     gram, noise = release.gram().matrix / release.total, math.sqrt(float(release.noise_variance[0])) / release.total
-    said = []
+    said, book = [], release.task.schema.codebook
+    indicators = book.indicators if isinstance(book, Codebook) else ()
     for place, name in enumerate(release.columns, 1):
+        if name == target or name in indicators:
+            continue
         square, mean = float(gram[place, place]), float(gram[0, place])
         most = math.sqrt(max(square - mean**2, 0.0) + _CLEARLY * noise)
-        if name != target and most < _LITTLE and square < 1 - _LITTLE:
+        if most < _LITTLE and square < 1 - _LITTLE:
             said.append(
                 f"{name}: its standard deviation is at most {most:.2g} of half its bounds. Narrower public bounds "
-                "would make its interval shorter, about in proportion."
+                "would make its interval shorter, about in proportion, and so would --rounds auto --private-bounds."
             )
     return said
 

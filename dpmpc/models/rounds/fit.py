@@ -4,7 +4,8 @@
 wanted, further sums at what was steered to give an estimate without shrinkage and its errors. Of a linear regression
 this is one sum of squared residuals, read with the second moments (`dpmpc.models.rounds.linear_reading`). Where the
 link is curved these are two last rounds (`dpmpc.models.rounds.last_round`); where what was steered to and the
-estimate clearly disagree, the prediction then moves from the former towards the latter.
+estimate clearly disagree, the prediction then moves from the former towards the latter. With private bounds, counts
+come before all of these (`dpmpc.models.rounds.private_bounds`).
 
 Promised: everything is computed from releases, and all of them are within one budget. Where noise leaves nothing to
 predict there are no coefficients and the reason is given; nothing here says that a prediction is good.
@@ -25,6 +26,7 @@ from dpmpc.models.common.releases import Releases, why_one_release
 from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds
 from dpmpc.models.rounds.linear_reading import read_linear
 from dpmpc.models.rounds.models import LogisticModel, RoundModel
+from dpmpc.models.rounds.private_bounds import SHARE, PrivateBound, narrow
 from dpmpc.models.rounds.start import LARGEST_SLOPE, Whitened, logistic_start, logistic_start_error
 from dpmpc.models.rounds.steering import Steering, likeliest
 from dpmpc.privacy import Guarantee
@@ -45,11 +47,18 @@ class Shares(NamedTuple):
     first: float
     steering: tuple[float, ...]  # one for each round
     last: tuple[float, ...]
+    bounds: float = 0.0  # of the counts for private bounds, where there are any
 
     @property
     def all(self) -> tuple[float, ...]:
         """Return them in the order of the sums."""
-        return (self.first, *self.steering, *self.last)
+        return (*((self.bounds,) if self.bounds else ()), self.first, *self.steering, *self.last)
+
+    def after_bounds(self) -> Shares:
+        """Return the shares where private bounds take theirs first."""
+        rest = 1 - SHARE
+        steering, last = (tuple(rest * share for share in shares) for shares in (self.steering, self.last))
+        return Shares(rest * self.first, steering, last, SHARE)
 
 
 def rounds_of(rounds: int | str, clients: int, *, intervals: bool, least: int = 1) -> int:
@@ -74,12 +83,14 @@ def rounds_suit(spec: ReleaseSpec) -> bool:
     return not one and _words(len(spec.schema)) <= MOST_WORDS
 
 
-def shares_of(model: RoundModel, rounds: int, *, intervals: bool) -> Shares:
+def shares_of(model: RoundModel, rounds: int, *, intervals: bool, private_bounds: bool = False) -> Shares:
     """Return the shares of all sums, for a number of steering rounds; with 0 the first sum is all."""
-    if not rounds:
-        return Shares(1.0, (), ())
-    first, steering, last = model.shares if intervals else (_FIRST_ALONE, 1 - _FIRST_ALONE, ())
-    return Shares(first, (steering / rounds,) * rounds, last)
+    if rounds:
+        first, steering, last = model.shares if intervals else (_FIRST_ALONE, 1 - _FIRST_ALONE, ())
+        shares = Shares(first, (steering / rounds,) * rounds, last)
+    else:
+        shares = Shares(1.0, (), ())
+    return shares.after_bounds() if private_bounds else shares
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -101,13 +112,15 @@ class RoundsFit:
     guarantee : Guarantee
         Of all releases together.
     releases : tuple of Release
-        The first sum, the steering rounds, the last ones.
+        The counts for private bounds where there are any, the second moments, the steering rounds, the last ones.
     noise_part : float or None
         The part of what the features may explain that noise hides; None where nothing was steered.
     start_error : float or None
         By how much noise alone is expected to move the linear predictor of a typical row, where the start is the fit.
     stopped : str or None
         That the rounds ended before all planned sums were made; the coefficients rest on those that were.
+    bounds : tuple of PrivateBound
+        Of each column that was counted for private bounds.
 
     Where there are no rounds the coefficients are those of the start, which are biased: see
     `dpmpc.models.rounds.start`.
@@ -123,10 +136,21 @@ class RoundsFit:
     noise_part: float | None = None
     start_error: float | None = None
     stopped: str | None = None
+    bounds: tuple[PrivateBound, ...] = ()
+
+    @property
+    def first(self) -> Release:
+        """The second moments."""
+        return self.releases[1 if self.bounds else 0]
 
 
 def fit_in_rounds(
-    model: RoundModel, releases: Releases, rounds: int | str = AUTO, *, intervals: bool = True
+    model: RoundModel,
+    releases: Releases,
+    rounds: int | str = AUTO,
+    *,
+    intervals: bool = True,
+    private_bounds: bool = False,
 ) -> RoundsFit:
     """Fit a regression of the last column on the others.
 
@@ -140,18 +164,28 @@ def fit_in_rounds(
         Steering rounds after the first sum, 1 to 64; 0 for a logistic model too: one release, and an approximation.
     intervals : bool
         Whether a part of the budget goes into sums for errors and intervals.
+    private_bounds : bool
+        Whether a part of the budget goes into counts that narrow the bounds of features, and of the target of a linear
+        regression.
     """
     least = 0 if isinstance(model, LogisticModel) else 1
     steps = rounds_of(rounds, releases.clients, intervals=intervals, least=least)
-    shares = shares_of(model, steps, intervals=intervals)
+    shares = shares_of(model, steps, intervals=intervals, private_bounds=private_bounds)
     if steps:
         require_words(releases.columns, scores=model.curved and intervals)
+    bounds = narrow(releases, shares.bounds, target=not model.curved) if private_bounds else ()
+    return dataclasses.replace(_fit_sums(model, releases, shares), bounds=bounds)
+
+
+def _fit_sums(model: RoundModel, releases: Releases, shares: Shares) -> RoundsFit:
+    """Make the second moments and all that follow, and fit them."""
+    steps = len(shares.steering)
     first = releases.make(shares.first)
     if not steps:
-        return dataclasses.replace(fit_start(first), guarantee=releases.guarantee)
+        return dataclasses.replace(fit_start(first), guarantee=releases.guarantee, releases=tuple(releases.made))
     whitened = Whitened.of(first)
     if refused := model.refuse(whitened):
-        return _nothing(whitened, releases, refused)
+        return _nothing(whitened, releases, refused, 0)
     state = Steering(first, model.response(whitened.mean), releases.mu_of(math.fsum(shares.steering)))
     steered = 0
     while steered < steps and releases.left:
@@ -159,14 +193,14 @@ def fit_in_rounds(
         steered += 1
     refused = state.why_nothing()
     if refused and (model.curved or not shares.last):
-        return _nothing(whitened, releases, refused, state.noise_part)
+        return _nothing(whitened, releases, refused, steered, state.noise_part)
     stopped = steered < steps or releases.left < len(shares.last)
     made = len(releases.made) + releases.left
     predicting = state.coefficients
     estimate: Estimate | None = None
     if shares.last and not stopped:
         if model.curved:
-            last = last_rounds(model, releases, predicting, shares.last)
+            last = last_rounds(model, releases, first, predicting, shares.last)
             predicting, estimate = _nearer_the_estimate(predicting, last, whitened), last
         else:
             second = releases.make(shares.last[0], model.last(np.ones(len(predicting)), predicting, whitened.mean))
@@ -254,13 +288,15 @@ def _words(columns: int, *, scores: bool = False) -> int:
     return columns + columns * (columns + 1) // (1 if scores else 2)
 
 
-def _nothing(whitened: Whitened, releases: Releases, why: str, noise_part: float | None = None) -> RoundsFit:
+def _nothing(
+    whitened: Whitened, releases: Releases, why: str, rounds: int, noise_part: float | None = None
+) -> RoundsFit:
     return RoundsFit(
         coefficients=np.full(len(whitened.matrix), math.nan),
         estimate=None,
         verdict=why,
         mean=min(max(whitened.mean, -1.0), 1.0),
-        rounds=len(releases.made) - 1,
+        rounds=rounds,
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
         noise_part=noise_part,

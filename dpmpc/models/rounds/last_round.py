@@ -177,10 +177,12 @@ class _Step:
 
 
 def last_rounds(
-    model: RoundModel, releases: Releases, coefficients: Reals, shares: tuple[float, ...]
+    model: RoundModel, releases: Releases, first: Release, coefficients: Reals, shares: tuple[float, ...]
 ) -> LastRoundEstimate:
-    """Make the last rounds, one for each share, from public coefficients (p,) of (1, normalised features)."""
-    first = releases.made[0]
+    """Make the last rounds, one for each share, from public coefficients (p,) of (1, normalised features).
+
+    `first` is the release of second moments.
+    """
     gram, h = first.gram().matrix / first.clients, scales(first)
     theta = np.asarray(coefficients, dtype=np.float64)
     made: list[Release] = []

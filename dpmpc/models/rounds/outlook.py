@@ -20,12 +20,14 @@ import numpy as np
 from dpmpc.base.arguments import require_fraction, require_positive, require_whole
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
+from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, rounds_of, shares_of
 from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_for
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
+from dpmpc.models.rounds.private_bounds import SHARE, counts_of, require_people
 from dpmpc.models.rounds.start import gaussian_intercept
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.gaussian import epsilon_of_mu
@@ -115,7 +117,7 @@ class Outlook:
     intervals : bool
         Whether sums for errors and intervals follow.
     sums : tuple of PlannedSum
-        The first sum, the steering rounds, the last ones.
+        Counts for private bounds where they are planned, the second moments, the steering rounds, the last ones.
     guarantee : Guarantee
         Of all of them.
     expected : tuple of Expected
@@ -153,6 +155,7 @@ def outlook(
     assumed: Assumed | None = None,
     *,
     intervals: bool = True,
+    private_bounds: bool = False,
 ) -> Outlook:
     """Return what is expected of `fit_in_rounds`.
 
@@ -168,14 +171,20 @@ def outlook(
         The population.
     intervals : bool
         Whether a part of the budget goes into sums for errors and intervals.
+    private_bounds : bool
+        Whether a part of it goes into counts that narrow bounds.
     """
     given = assumed or Assumed()
     kind = _model_of(model, given)
     steps = rounds_of(rounds, spec.clients, intervals=intervals, least=0 if model == "logistic" else 1)
-    shares, releases = shares_of(kind, steps, intervals=intervals), Releases(spec, _nobody)
+    shares = shares_of(kind, steps, intervals=intervals, private_bounds=private_bounds)
+    releases = Releases(spec, _nobody)
     if steps:
         require_words(releases.columns, scores=kind.curved and intervals)
     sums = _planned(kind, releases, shares)
+    if private_bounds:  # what is left for people within the narrower bounds
+        rest = epsilon_of_mu(releases.mu * math.sqrt(1 - SHARE), spec.budget.delta)
+        spec = msgspec.structs.replace(spec, budget=msgspec.structs.replace(spec.budget, epsilon=rest))
     people = _People.of(model, kind, given, releases.columns)
     counts = sorted({*COMPARED, steps}) if steps else [0]
     expected = [people.expect(spec, count, intervals=intervals) for count in counts]
@@ -194,7 +203,8 @@ def outlook(
 
 def _slopes(sums: Sequence[PlannedSum], features: int, spread: float) -> tuple[PlannedIntervals, ...]:
     """Return the forecast for columns as they are assumed, and as they often are; the widest first."""
-    noise = SumsNoise(sums[0].task.clients, sums[0].noise_sd, sums[-1].noise_sd)
+    first = next(one for one in sums if one.task.statistic.name == SecondMoments.name)
+    noise = SumsNoise(first.task.clients, first.noise_sd, sums[-1].noise_sd)
 
     def planned(assumed: float) -> PlannedIntervals:
         forecast = noise.alike(features, assumed)
@@ -230,6 +240,10 @@ def _planned(model: RoundModel, releases: Releases, shares: Shares) -> list[Plan
         (shares.steering, ClippedScores(identity, none, 1.0, link)),
         (shares.last, model.last(np.ones(side), none, 0.0)),
     ]
+    if shares.bounds:
+        counts = counts_of(releases.schema, target=not model.curved)
+        require_people(releases.task(shares.bounds, counts), counts)
+        kinds.insert(0, ((shares.bounds,), counts))
     found = []
     for parts, contribution in kinds:
         alike = {share: _sum(releases.task(share, contribution), share) for share in set(parts)}

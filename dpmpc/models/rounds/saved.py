@@ -32,7 +32,7 @@ class SavedReleases(Releases):
     Parameters
     ----------
     releases : sequence of Release
-        The second moments, and then the rounds.
+        In the order in which they were made.
     epsilon : float
         The whole budget, at the releases' delta.
     """
@@ -81,10 +81,10 @@ class SavedReleases(Releases):
         return self.promise([release.task for release in self._saved])
 
     def _require_table(self, place: int) -> None:
-        """Refuse a release of another table or delta than the first."""
-        first, one = self._saved[0].task, self._saved[place].task
-        if (one.schema, one.delta) != (first.schema, first.delta):
-            raise InputError(f"releases: number {place} given of another table or delta than the first")
+        """Refuse a release of another table or delta than those that were handed out."""
+        task, delta = self._saved[place].task, self._saved[0].task.delta
+        if (task.schema, task.delta) != (self.schema, delta):
+            raise InputError(f"releases: number {place} given of another table or delta than the others")
 
     def _taken(self, release: Release) -> Release:
         """Count a release among those that were made, if all together are within the budget."""

@@ -40,6 +40,8 @@ def predict_coded(
             raise InputError(f"coefficients: no column {name!r}; there are {', '.join(public.names)}")
     require_choice("model", model, ("ridge", "logistic", "poisson"))
     values, complete = codebook_of(public).encode_features(X, list(coefficients))
+    columns = [public.columns[public.index(name)] for name in coefficients]
+    values = np.clip(values, [column.lower for column in columns], [column.upper for column in columns])
     found = values @ np.array(list(coefficients.values())) + intercept
     if model == "logistic":
         found = sigmoid(found)
