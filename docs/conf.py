@@ -44,7 +44,7 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(privacy\.guarantee\.Promise|base\.storage\.(database\.Store|records\.(Described|Record))"
-        r"|models\.(regression\.round_fits\.Fitted|common\.(scikit\.OfRelease|private_fits\.PrivateFits))"
+        r"|models\.(regression\.round_fits\.Fitted|common\.estimator\.(Estimator|Regressor))"
         r"|models\.papers\.baselines\.(linear\.PrivateRidge|low_rank\.PrivateComponents)"
         r"|models\.papers\.coinpress\.coinpress_estimators\.CoinPress"
         r"|models\.papers\.mutual_information\.projection_estimators\.NoisyRegression"

@@ -54,7 +54,7 @@ from dpmpc.base.errors import InputError, MalformedFrame
 from dpmpc.base.randomness import stream_for
 from dpmpc.base.storage import canonical
 from dpmpc.base.untrusted import read_json
-from dpmpc.models.regression.in_rounds import LogisticFit
+from dpmpc.models import LogisticRegression
 from dpmpc.models.rounds.saved import require_alike
 from dpmpc.owners.rows.own_rounds import AgreedReleases, OwnRound
 from dpmpc.owners.rows.owner_parties import (
@@ -248,7 +248,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
         for source, part in zip(sources, parts, strict=True):
             write_csv(source.data, Table(people.schema.names, part))
         done = run(public_arguments(plan), sources)
-    model = LogisticFit(rounds=plan.rounds).fit_rounds(SavedReleases(done.releases, plan.epsilon))
+    model = LogisticRegression(rounds=plan.rounds).fit_rounds(SavedReleases(done.releases, plan.epsilon))
     print_sums(done.releases)
     print(with_truth(model.odds_ratios(), people), model.guarantee_, sep="\n\n")
     print_servers(done.owners)

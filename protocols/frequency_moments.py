@@ -28,9 +28,9 @@ async def main() -> object:
 
     def moment(release: Release) -> Result:
         """Read sum_i x_i^p from the opened sum: post-processing, which costs no privacy."""
-        from dpmpc.models.components.components_and_moments import MomentFit  # no server needs it
+        from dpmpc.models.components.frequency_moment import FrequencyMoment  # no server needs it
 
-        return MomentFit(**args.model).fit_release(release).result()
+        return FrequencyMoment(**args.model).fit_release(release).result()
 
     people = lambda n: demo_population(n).table.select(SCHEMA.names).values  # noqa: E731
     powers = PowerSum.of(SCHEMA.columns[0], args.model["order"])  # client i sends x_i^p

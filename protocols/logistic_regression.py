@@ -39,8 +39,8 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema
 from dpmpc.linear.contributions.scores import sigmoid
+from dpmpc.models import LogisticRegression, PoissonRegression
 from dpmpc.models.common.releases import Releases
-from dpmpc.models.regression.in_rounds import LogisticFit, PoissonFit
 from dpmpc.models.rounds.fit import AUTO
 from dpmpc.parties.network.meter import together
 from dpmpc.parties.networked import Rounds
@@ -79,7 +79,7 @@ def demonstrate(
     arguments: Sequence[str],
     doc: str,
     population: Callable[[int], People],
-    estimator: Callable[[int | str], LogisticFit | PoissonFit],
+    estimator: Callable[[int | str], LogisticRegression | PoissonRegression],
 ) -> None:
     """Fit generated people, and print what was found, what is promised and what each server spent.
 
@@ -137,4 +137,6 @@ def with_truth(found: NumberTable, people: People) -> NumberTable:
 
 
 if __name__ == "__main__":
-    by_hand(lambda arguments: demonstrate(arguments, __doc__, patients, lambda rounds: LogisticFit(rounds=rounds)))
+    by_hand(
+        lambda arguments: demonstrate(arguments, __doc__, patients, lambda rounds: LogisticRegression(rounds=rounds))
+    )

@@ -29,9 +29,9 @@ async def main() -> dict[str, Any]:
 
     def low_rank(release: Release) -> Result:
         """Return the top r right singular vectors of the opened sketch: post-processing, which costs no privacy."""
-        from dpmpc.models.components.components_and_moments import LowRankFit  # no server needs it
+        from dpmpc.models.components.low_rank_approximation import LowRankApproximation  # no server needs it
 
-        return LowRankFit(**args.model).fit_release(release).result()
+        return LowRankApproximation(**args.model).fit_release(release).result()
 
     plan = planned(args, DEMO_BOUNDS, lambda n: demo_population(n).table.values, radius=DEMO_RADIUS)
     async with mpc:

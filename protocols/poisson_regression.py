@@ -21,7 +21,7 @@ from __future__ import annotations
 import numpy as np
 
 from dpmpc.data import Column, Schema
-from dpmpc.models.regression.in_rounds import PoissonFit
+from dpmpc.models import PoissonRegression
 from dpmpc.protocols._by_hand import by_hand
 from dpmpc.protocols.logistic_regression import FEATURES, People, demonstrate, features
 
@@ -38,5 +38,7 @@ def visitors(clients: int) -> People:
 
 if __name__ == "__main__":
     by_hand(
-        lambda arguments: demonstrate(arguments, __doc__, visitors, lambda rounds: PoissonFit(rounds=rounds, most=MOST))
+        lambda arguments: demonstrate(
+            arguments, __doc__, visitors, lambda rounds: PoissonRegression(rounds=rounds, most=MOST)
+        )
     )

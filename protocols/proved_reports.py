@@ -65,7 +65,7 @@ from dpmpc.release.client import Client
 from dpmpc.release.proved_reports import circuit_of
 
 if TYPE_CHECKING:
-    from dpmpc.models.regression.ridge import Comparison
+    from dpmpc.models.regression.ridge_regression import Comparison
     from dpmpc.release.release import Release
 
 _AT_ONCE = 1 << 12  # clients that are played together

@@ -29,9 +29,9 @@ async def main() -> dict[str, Any]:
 
     def ridge(release: Release) -> Result:
         """Solve (A^T A + alpha I) w = A^T b for the opened [A b]: post-processing, which costs no privacy."""
-        from dpmpc.models.regression.ridge import RidgeFit  # no server needs it
+        from dpmpc.models import RidgeRegression  # no server needs it
 
-        return RidgeFit(**args.model).fit_release(release, target=args.target).result()
+        return RidgeRegression(**args.model).fit_release(release, target=args.target).result()
 
     plan = planned(args, DEMO_BOUNDS, lambda n: demo_population(n).table.values, radius=DEMO_RADIUS)
     async with mpc:

@@ -35,7 +35,7 @@ def schooling(clients: int) -> Reals:
 
 def second_moment(release: OpenedProducts) -> Result:
     """Return the estimate of F_2, and the standard error of the noise and the sketch."""
-    from dpmpc.models.components.components_and_moments import item_moment  # no server needs it
+    from dpmpc.models.components.frequency_moment import item_moment  # no server needs it
 
     task, [[square]] = release.task, release.values.tolist()
     moment, error = item_moment(square * task.unit**2, task.width, float(task.noise_variance[0]))

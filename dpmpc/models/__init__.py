@@ -1,9 +1,7 @@
-"""scikit-learn estimators that read a release, or make one from data at hand, and what they read from it.
+"""Estimators, one class for each model: parameters, `fit` on rows at hand, and all that is read from a release.
 
-What is read stands in modules that need no scikit-learn: `ridge`, `grouped_fit`, `group_comparison`, `in_rounds`,
-`components_and_moments`, `table_one_fit`, `kaplan_meier_fit`, `cox_fit`, `inference` and `summary`. The estimators add
-parameters of a release, `fit` and `predict`; they are imported when they are first used, so that a release is read
-without them.
+They are scikit-learn's, and load it only where something of its own is asked for, so that a release is read without it.
+They are imported when they are first used.
 """
 
 from typing import TYPE_CHECKING
@@ -14,11 +12,14 @@ if TYPE_CHECKING:
     from dpmpc.models.common.private_estimator import PrivateLinearModel
     from dpmpc.models.components.frequency_moment import FrequencyMoment
     from dpmpc.models.components.low_rank_approximation import LowRankApproximation
-    from dpmpc.models.groups.by_group import GroupComparison, GroupedRidgeRegression
-    from dpmpc.models.regression.regressions_in_rounds import LogisticRegression, PoissonRegression
+    from dpmpc.models.groups.group_comparison import GroupComparison
+    from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
+    from dpmpc.models.regression.logistic_regression import LogisticRegression
+    from dpmpc.models.regression.poisson_regression import PoissonRegression
     from dpmpc.models.regression.ridge_regression import RidgeRegression
     from dpmpc.models.rounds import SavedReleases, outlook
-    from dpmpc.models.survival.survival import CoxRegression, KaplanMeier
+    from dpmpc.models.survival.cox_regression import CoxRegression
+    from dpmpc.models.survival.kaplan_meier import KaplanMeier
     from dpmpc.models.tables.table_one import TableOne
 
 __all__ = [
@@ -43,11 +44,14 @@ __getattr__, __dir__ = face(
         "common.private_estimator": ["PrivateLinearModel"],
         "components.frequency_moment": ["FrequencyMoment"],
         "components.low_rank_approximation": ["LowRankApproximation"],
-        "groups.by_group": ["GroupComparison", "GroupedRidgeRegression"],
-        "regression.regressions_in_rounds": ["LogisticRegression", "PoissonRegression"],
+        "groups.group_comparison": ["GroupComparison"],
+        "groups.grouped_ridge_regression": ["GroupedRidgeRegression"],
+        "regression.logistic_regression": ["LogisticRegression"],
+        "regression.poisson_regression": ["PoissonRegression"],
         "regression.ridge_regression": ["RidgeRegression"],
         "rounds": ["SavedReleases", "outlook"],
-        "survival.survival": ["CoxRegression", "KaplanMeier"],
+        "survival.cox_regression": ["CoxRegression"],
+        "survival.kaplan_meier": ["KaplanMeier"],
         "tables.table_one": ["TableOne"],
     },
 )

@@ -9,15 +9,17 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Protocol
 
 from dpmpc.base.errors import InputError
-from dpmpc.models.components.components_and_moments import LowRankFit, MomentFit
-from dpmpc.models.groups.group_comparison import GroupComparisonFit
-from dpmpc.models.groups.grouped_fit import GroupedRidgeFit
-from dpmpc.models.regression.in_rounds import LogisticFit, PoissonFit
-from dpmpc.models.regression.ridge import RidgeFit
+from dpmpc.models.components.frequency_moment import FrequencyMoment
+from dpmpc.models.components.low_rank_approximation import LowRankApproximation
+from dpmpc.models.groups.group_comparison import GroupComparison
+from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
+from dpmpc.models.regression.logistic_regression import LogisticRegression
+from dpmpc.models.regression.poisson_regression import PoissonRegression
+from dpmpc.models.regression.ridge_regression import RidgeRegression
 from dpmpc.models.rounds import SavedReleases
-from dpmpc.models.survival.cox_fit import CoxFit
-from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.survival.cox_regression import CoxRegression
+from dpmpc.models.survival.kaplan_meier import KaplanMeier
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.release.release import Release
 from dpmpc.release.results import Result
 
@@ -38,18 +40,18 @@ class FittedModel(Protocol):
 _OF_ONE = {
     kind.kind: kind
     for kind in (
-        RidgeFit,
-        GroupedRidgeFit,
-        GroupComparisonFit,
-        LowRankFit,
-        MomentFit,
-        TableOneFit,
-        KaplanMeierFit,
-        CoxFit,
+        RidgeRegression,
+        GroupedRidgeRegression,
+        GroupComparison,
+        LowRankApproximation,
+        FrequencyMoment,
+        TableOne,
+        KaplanMeier,
+        CoxRegression,
     )
 }
-_IN_ROUNDS = {kind.kind: kind for kind in (RidgeFit, LogisticFit, PoissonFit)}
-REGRESSIONS = (*_IN_ROUNDS, GroupedRidgeFit.kind)  # what predicts
+_IN_ROUNDS = {kind.kind: kind for kind in (RidgeRegression, LogisticRegression, PoissonRegression)}
+REGRESSIONS = (*_IN_ROUNDS, GroupedRidgeRegression.kind)  # what predicts
 MODELS = tuple(dict.fromkeys((*_OF_ONE, *_IN_ROUNDS)))
 
 
@@ -64,7 +66,7 @@ def fit_again(kind: str, parameters: Mapping[str, object], release: Release, tar
 
 def fit_rounds_again(
     kind: str, parameters: Mapping[str, object], releases: Sequence[Release], epsilon: float
-) -> RidgeFit | LogisticFit | PoissonFit:
+) -> RidgeRegression | LogisticRegression | PoissonRegression:
     """Do the same from the sums of a fit in rounds and their budget."""
     try:
         model = _IN_ROUNDS[kind](**parameters)  # type: ignore[arg-type]

@@ -16,10 +16,10 @@ from dpmpc.base.errors import InputError
 from dpmpc.collect.opening import release_process
 from dpmpc.collect.terms import verifying
 from dpmpc.data import Column, Schema, Table, write_csv
-from dpmpc.models.regression.in_rounds import FitInRounds
-from dpmpc.models.regression.ridge import RidgeFit
-from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models import RidgeRegression
+from dpmpc.models.regression.in_rounds import RegressionInRounds
+from dpmpc.models.survival.kaplan_meier import KaplanMeier
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.release.release import Release
 from support.command_inputs import run
 
@@ -65,12 +65,12 @@ FIT = ["fit", "all.csv", "--bounds", "bounds.toml", "--target", "ill", *BUDGET]
 OWNERS = ["owners", "--simulate", "owner0.csv", "owner1.csv", "--bounds", "bounds.toml", *BUDGET]
 #: The command, the class whose `result` reads its releases, and how many it opens.
 COMMANDS = {
-    "describe": (["describe", "all.csv", "--bounds", "bounds.toml", *BUDGET], TableOneFit, 1),
-    "one fit": ([*FIT, "--rounds", "0"], RidgeFit, 1),
-    "fit in rounds": ([*FIT, *ROUNDS], FitInRounds, 4),
-    "survival": (["fit", "times.csv", "--bounds", "times.toml", *SURVIVAL], KaplanMeierFit, 1),
-    "owners in rounds": ([*OWNERS, "--target", "ill", *ROUNDS], FitInRounds, 4),
-    "owners' table": ([*OWNERS, "--describe"], TableOneFit, 1),
+    "describe": (["describe", "all.csv", "--bounds", "bounds.toml", *BUDGET], TableOne, 1),
+    "one fit": ([*FIT, "--rounds", "0"], RidgeRegression, 1),
+    "fit in rounds": ([*FIT, *ROUNDS], RegressionInRounds, 4),
+    "survival": (["fit", "times.csv", "--bounds", "times.toml", *SURVIVAL], KaplanMeier, 1),
+    "owners in rounds": ([*OWNERS, "--target", "ill", *ROUNDS], RegressionInRounds, 4),
+    "owners' table": ([*OWNERS, "--describe"], TableOne, 1),
 }
 
 

@@ -17,7 +17,7 @@ from dpmpc.app.render.page import command_line, page, write_page
 from dpmpc.app.render.released import report_of, signal_of
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table, write_csv
-from dpmpc.models.regression.ridge import RidgeFit
+from dpmpc.models import RidgeRegression
 from dpmpc.parties.network.meter import tenths
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.specification import ReleaseSpec
@@ -69,7 +69,7 @@ def release_of(sketch="sum", clients=3000, seed=1, epsilon=1.0, **choices):
 
 def written(release, result=None, **options):
     """The page of a release, with the regression that is read from it unless there is another result."""
-    result = RidgeFit().fit_release(release, "y").result() if result is None else result
+    result = RidgeRegression().fit_release(release, "y").result() if result is None else result
     return page(report_of([release], result, About.of_release(release), **options))
 
 
@@ -236,7 +236,7 @@ def test_a_guarantee_may_be_given():
 @pytest.mark.filterwarnings("ignore::dpmpc.base.errors.UtilityWarning")
 def test_a_fit_that_learned_nothing_begins_with_its_verdict_and_shows_no_coefficient():
     release, _ = release_of(clients=500, epsilon=0.001)
-    model = RidgeFit().fit_release(release, "y")
+    model = RidgeRegression().fit_release(release, "y")
     text = written(release)
     found = Page(text)
     assert "Verdict. The coefficients of this model cannot be identified" in found.text

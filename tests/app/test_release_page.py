@@ -26,7 +26,7 @@ from dpmpc.data import Codebook
 from dpmpc.data.table_files import read_cells
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.privacy import bound_in_words
 from dpmpc.release.release import Release
 from dpmpc.release.results import Result
@@ -309,7 +309,7 @@ def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, ve
 
 def test_medians_and_shares_of_cells_are_told_with_the_intervals_of_the_table(verified):
     release = Release.load(ROOT / "tests/vectors/cells_release.dpmpc", longest=60)
-    told, fit = dict(_sentences(release)), TableOneFit().fit_release(release)
+    told, fit = dict(_sentences(release)), TableOne().fit_release(release)
     assert list(told) == ["age", "crp", "seen", "ward: north", "ward: south", "ward: isle"]
     median = fit.quantile("crp", 0.5)
     found = re.match(r"half of the reports say at most (\S+); between (\S+) and (\S+) for all people", told["crp"])
@@ -340,7 +340,7 @@ def test_a_share_is_told_on_the_page_where_the_collection_had_said_so(people, ep
     """One rule: the design, the plan, the table and the page say the same of half of all, and the same error."""
     release = counted(people, epsilon)
     useful, why = table_verdict(release.task)
-    row = dict(TableOneFit().fit_release(release).shares().rows())["smoker = yes, all"]
+    row = dict(TableOne().fit_release(release).shares().rows())["smoker = yes, all"]
     assert useful == math.isfinite(row[2]), why
     (_, no), (_, yes) = _sentences(release)
     assert useful == ("not told" not in yes) == ("not told" not in no)
@@ -350,7 +350,7 @@ def test_a_share_is_told_on_the_page_where_the_collection_had_said_so(people, ep
 def test_a_wide_range_is_told_as_a_wide_range():
     """222 +- 38 of 502 reports are not nothing: between a quarter and two thirds."""
     release = counted(502, 0.14)
-    row = dict(TableOneFit().fit_release(release).shares().rows())["smoker = yes, all"]
+    row = dict(TableOne().fit_release(release).shares().rows())["smoker = yes, all"]
     assert 30 < row[1] < 60
     told = dict(_sentences(release))["smoker: yes"]
     assert re.match(r"about 50\S* % of the reports; between (2|3)\d\S* and (6|7)\d\S* % for all people", told)
@@ -358,7 +358,7 @@ def test_a_wide_range_is_told_as_a_wide_range():
 
 def test_no_number_of_people_is_below_0():
     release = counted(400, 0.5, [230, -20, 200, -10])
-    result = TableOneFit().fit_release(release).result()
+    result = TableOne().fit_release(release).result()
     assert min(row["people"] for row in result.data["categories"].values()) == 0
     assert min(row["people"] for row in result.data["people"].values()) >= 0
     assert not any(re.search(r"about (-|\u2212)", sentence) for _, sentence in _sentences(release))

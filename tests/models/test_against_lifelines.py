@@ -12,7 +12,7 @@ from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.models.common.cell_estimates import CellEstimates
-from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
+from dpmpc.models.survival.kaplan_meier import KaplanMeier
 from dpmpc.models.survival.survival_cells import SurvivalCells, observed, survival_contribution, survival_schema
 
 lifelines = pytest.importorskip("lifelines", reason="lifelines is not installed")
@@ -40,7 +40,7 @@ def exact(times, died, arms, **cells):
     sums = contribution.encode(public.normalise(table.values), FixedPoint(10)).sum(axis=0) / 2.0**10
     (variable, groups), *_ = contribution.counted(public)
     estimates = CellEstimates(contribution, sums, 0.0, len(times))
-    return KaplanMeierFit(by="arm").read(SurvivalCells(estimates, 0, variable, groups, groups[-1]))
+    return KaplanMeier(by="arm").read(SurvivalCells(estimates, 0, variable, groups, groups[-1]))
 
 
 def until_the_last(times, died):

@@ -14,7 +14,7 @@ from dpmpc.data import Schema
 from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge
 from dpmpc.models.papers.baselines import SSP
 from dpmpc.models.papers.baselines.linear import optimal_ridge, trivial_predictor
-from dpmpc.models.regression import ridge
+from dpmpc.models.regression import ridge_regression
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation as model
 from dpmpc.release.planning import design
@@ -184,7 +184,7 @@ def test_a_fit_is_compared_block_by_block_as_all_at_once(monkeypatch, target, in
     task = design(ReleaseSpec.of(schema, 1000, 5.0, 1e-6, sketch="sum", simulation_seed=1))
     release = model.run(task, rows, stream=Stream.from_seed(1))
     fitted = RidgeRegression(3.0, fit_intercept=intercept).fit_release(release, target=target)
-    monkeypatch.setattr(ridge, "_BLOCK", 77)
+    monkeypatch.setattr(ridge_regression, "_BLOCK", 77)
     compared = fitted.compare(rows)
     Z = schema.normalise(rows)
     X, y = np.delete(Z, target, axis=1), Z[:, target]

@@ -18,7 +18,6 @@ from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.codebook import Weight
 from dpmpc.data.variables import Variable
-from dpmpc.models.groups.group_comparison import GroupComparisonFit
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 
@@ -46,7 +45,7 @@ def task_of(clients, epsilon=1.0, variables=VARIABLES, **choices):
 
 
 def fitted(release, **choices):
-    return GroupComparisonFit(**choices).fit_release(release, "spend")
+    return GroupComparison(**choices).fit_release(release, "spend")
 
 
 @pytest.fixture(scope="module")
@@ -231,7 +230,7 @@ def test_fit_makes_one_release_that_says_the_same_when_it_is_read(tmp_path):
     model.fit(rows[:, :1], rows[:, 4], groups=np.array(ARMS)[arm])
     assert clone(model).get_params() == model.get_params()
     model.release_.save(tmp_path / "trial.dpmpc")
-    again = GroupComparisonFit(**model.parameters).fit_release(Release.load(tmp_path / "trial.dpmpc"), "y")
+    again = GroupComparison(**model.parameters).fit_release(Release.load(tmp_path / "trial.dpmpc"), "y")
     assert again.result().data == model.result().data
     assert str(again.result()) == str(model.result())
     drawn = draw(model.result().plots["differences"]())
@@ -259,13 +258,13 @@ def test_fit_makes_one_release_that_says_the_same_when_it_is_read(tmp_path):
 )
 def test_what_is_refused_of_a_release(clear, choices, target, said):
     with pytest.raises(InputError, match=said):
-        GroupComparisonFit(**choices).fit_release(clear[0], target)
+        GroupComparison(**choices).fit_release(clear[0], target)
 
 
 def test_a_release_without_groups_and_a_level_of_one_are_refused(clear):
     here = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 100, 1.0, 1e-3, simulation_seed=0))
     with pytest.raises(InputError, match="release of second-moments, one by group expected"):
-        GroupComparisonFit().fit_release(release_of_law(here, np.zeros((100, 2)), np.random.default_rng(0)))
+        GroupComparison().fit_release(release_of_law(here, np.zeros((100, 2)), np.random.default_rng(0)))
     with pytest.raises(InputError, match="level: 1"):
         fitted(clear[0]).result(1.0)
     with pytest.raises(InputError, match="groups: 'x' given in row 1"):
@@ -276,4 +275,4 @@ def test_a_target_whose_values_are_the_groups_is_refused_without_a_circle():
     release = release_of_law(task_of(500), people(np.random.default_rng(8), 500)[0], np.random.default_rng(8))
     for target in ("arm", "arm=new"):
         with pytest.raises(InputError, match=f"target: '{target}' given, one of last, age, spend expected"):
-            GroupComparisonFit().fit_release(release, target)
+            GroupComparison().fit_release(release, target)

@@ -19,7 +19,7 @@ from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.models.tables.independence import Independence, holm
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 
@@ -56,7 +56,7 @@ def test_without_noise_ranks_are_tested_as_by_kruskal_and_by_mann_and_whitney(p_
     rng = np.random.default_rng(0)
     found = people(rng, 4000, p_arm, shift=0.05)
     arm, age, gap, gone, *_ = found
-    fit = TableOneFit().fit_release(release_of_law(task_of(4000, 1e5), coded(*found), rng))
+    fit = TableOne().fit_release(release_of_law(task_of(4000, 1e5), coded(*found), rng))
     arms = sorted(set(arm.tolist()))
     for name, values, kept in (("age", age, gone | True), ("gap", gap, ~gone)):
         tested, groups = fit.rank_test(name), [values[kept & (arm == one)] for one in arms]
@@ -110,7 +110,7 @@ def p_values(runs, clients, epsilon, p_arm, shift=0.0, first=0):
     told = {"age": [], "ward": []}
     for run in range(first, first + runs):
         rows = coded(*people(rng, clients, p_arm, shift))
-        fit = TableOneFit().fit_release(release_by_parties(here, rows, Stream.from_seed(run)))
+        fit = TableOne().fit_release(release_by_parties(here, rows, Stream.from_seed(run)))
         tested = {"age": fit.rank_test("age"), "ward": fit.crosstab("ward").independence()}
         for name, one in tested.items():
             told[name] += [one.p_value] if isinstance(one, Independence) else []
@@ -144,13 +144,13 @@ def test_one_value_everywhere_and_one_group_are_not_tested():
     rng = np.random.default_rng(4)
     found = list(people(rng, 3000))
     found[1] = np.full(3000, 40.0)
-    fit = TableOneFit().fit_release(release_of_law(task_of(3000), coded(*found), rng))
+    fit = TableOne().fit_release(release_of_law(task_of(3000), coded(*found), rng))
     assert fit.rank_test("age") == "all people are in one cell, as far as the noise tells"
     table, untested = fit.tests()
     assert list(untested) == ["age"]
     assert "age: no test: all people are in one cell, as far as the noise tells." in table.notes
     found = people(rng, 3000, (1.0, 0.0, 0.0))
-    result = TableOneFit().fit_release(release_of_law(task_of(3000), coded(*found), rng)).result()
+    result = TableOne().fit_release(release_of_law(task_of(3000), coded(*found), rng)).result()
     assert result.data["tests"] is None
     assert result.data["not_tested"]["age"] == "fewer than two groups have enough people to tell from none"
     assert result.data["not_tested"]["ward"].startswith("too few people in arm = ")
@@ -159,7 +159,7 @@ def test_one_value_everywhere_and_one_group_are_not_tested():
 
 def test_tests_are_a_table_of_table_one():
     rng = np.random.default_rng(5)
-    fit = TableOneFit().fit_release(release_of_law(task_of(3000, 4.0), coded(*people(rng, 3000, shift=0.4)), rng))
+    fit = TableOne().fit_release(release_of_law(task_of(3000, 4.0), coded(*people(rng, 3000, shift=0.4)), rng))
     result = fit.result()
     assert result.data["tests"]["age"]["chi-squared"] == fit.rank_test("age").statistic
     assert result.data["tests"]["ward"]["p"] == fit.crosstab("ward").independence().p_value
@@ -178,12 +178,12 @@ def test_what_is_no_test_is_refused():
     rng = np.random.default_rng(6)
     release = release_of_law(task_of(3000), coded(*people(rng, 3000)), rng)
     everybody = release_of_law(task_of(3000, by=None), coded(*people(rng, 3000)), rng)
-    fit = TableOneFit().fit_release(release)
+    fit = TableOne().fit_release(release)
     for ask, said in (
         (lambda: fit.rank_test("ward"), "name: 'ward' given, a category, a number or a date expected"),
         (lambda: fit.rank_test("height"), "name: 'height' given, one of age, gap, ward, smoker expected"),
         (lambda: fit.crosstab("age"), "name: 'age' given, a number, a column with listed values expected"),
-        (lambda: TableOneFit().fit_release(everybody).rank_test("age"), "by: this release counts by no groups"),
+        (lambda: TableOne().fit_release(everybody).rank_test("age"), "by: this release counts by no groups"),
         (lambda: CrossTable.of(release, "ward", "smoker"), "but these cells count variables by arm alone"),
         (lambda: CrossTable.of(everybody, "ward", "smoker"), "but these cells count no variable by another"),
         (lambda: CrossTable.of(release, "age", "arm"), "'age' given, a variable with listed values expected: ward"),

@@ -16,7 +16,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.models.common.linear_algebra import exact_gram, ridge_cost
 from dpmpc.models.papers.baselines.linear import optimal_ridge
-from dpmpc.models.regression import ridge as penalty
+from dpmpc.models.regression import ridge_regression as penalty
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from dpmpc.release.release import GramRelease, Release

@@ -14,7 +14,7 @@ from dpmpc.data import Column, Schema
 from dpmpc.linear.contributions import SecondMoments, contribution_from
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
 from dpmpc.linear.encoding.fixed_point import FixedPoint
-from dpmpc.models.components.components_and_moments import item_moment_variance
+from dpmpc.models.components.frequency_moment import item_moment_variance
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation as model
 from dpmpc.release.planning import design

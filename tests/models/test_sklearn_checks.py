@@ -34,7 +34,6 @@ from dpmpc.models.papers.baselines import SSP, AdaSSP, AnalyzeGauss, LocalGaussi
 from dpmpc.models.papers.baselines.common import normalised_rows
 from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance, PrivateMean
 from dpmpc.models.papers.mutual_information import AdditiveNoise, RandomProjection
-from dpmpc.models.tables.table_one_fit import TableOneFit
 
 NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "servers": 2, "simulation_seed": 0}
 OPTIONS = {**NO_NOISE, "bounds": (-10, 10)}  # what lies outside is clipped: bounds are never read off the data
@@ -339,7 +338,7 @@ def test_the_example_of_the_documentation_runs(capsys):
         lambda: GroupComparison(values=("a", "b")).result(),
         lambda: GroupComparison(values=("a", "b")).differences(),
         lambda: KaplanMeier(time="months", event="died").result(),
-        lambda: TableOneFit().numbers(),
+        lambda: TableOne().numbers(),
     ],
 )
 def test_what_reads_a_release_says_that_it_has_read_none(ask):
@@ -349,6 +348,6 @@ def test_what_reads_a_release_says_that_it_has_read_none(ask):
 
 def test_what_reads_a_release_has_no_other_attributes():
     with pytest.raises(AttributeError, match="has no attribute 'wrong'") as found:
-        _ = TableOneFit().wrong
+        _ = TableOne().wrong
     assert not isinstance(found.value, NotFittedError)
-    assert not hasattr(TableOneFit(), "release_")
+    assert not hasattr(TableOne(), "release_")

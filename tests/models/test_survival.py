@@ -19,9 +19,8 @@ from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.models.common.cell_estimates import CellEstimates
-from dpmpc.models.survival.kaplan_meier_fit import (
+from dpmpc.models.survival.curves import (
     Curve,
-    KaplanMeierFit,
     LogRank,
     least_statistic,
     log_rank,
@@ -149,7 +148,7 @@ def test_a_pair_of_bounds_is_that_of_times():
 def of_frame(frame, noise=0.0):
     sums = sums_of(frame)
     cells = cells_of(sums + np.random.default_rng(8).normal(0, noise, len(sums)), len(frame), noise**2)
-    return KaplanMeierFit(by="arm").read(cells)
+    return KaplanMeier(by="arm").read(cells)
 
 
 def test_an_arm_that_nobody_is_in_is_named():

@@ -19,7 +19,6 @@ from dpmpc.base.randomness import stream_for
 from dpmpc.data import Codebook
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts, CellGrid
-from dpmpc.models.tables.table_one_fit import TableOneFit
 from dpmpc.release.release import Release
 
 BOOK = Codebook(
@@ -97,14 +96,14 @@ def test_what_the_noise_hides_is_not_told(fitted):
     assert result.verdict is None
     tiny = Schema.of_codebook(Codebook((Variable("age", 0, 100),)))
     few = design(ReleaseSpec.of(tiny, 20, 1.0, 1e-6, contribution=CellCounts.of(tiny), simulation_seed=1))
-    hidden = TableOneFit().fit_release(simulate(few, np.full((20, 1), 40.0), stream=stream_for(2))).result()
+    hidden = TableOne().fit_release(simulate(few, np.full((20, 1), 40.0), stream=stream_for(2))).result()
     assert hidden.verdict.startswith("The noise hides all")
     assert not hidden.plots
 
 
 def test_it_is_read_again_from_a_file(fitted, tmp_path):
     fitted.release_.save(tmp_path / "r.dpmpc")
-    again = TableOneFit().fit_release(Release.load(tmp_path / "r.dpmpc"))
+    again = TableOne().fit_release(Release.load(tmp_path / "r.dpmpc"))
     assert json.dumps(again.result().data) == json.dumps(fitted.result().data)
     assert again.quantile("age", 0.9) == fitted.quantile("age", 0.9)
     assert again.ecdf("age", "yes").columns["share"] == fitted.ecdf("age", "yes").columns["share"]
@@ -117,7 +116,7 @@ def test_a_file_of_the_first_version_with_cells_says_what_it_said():
     """A released file cannot be made again: its strategies and its table stay what they were."""
     vectors = Path(__file__).parent.parent / "vectors"
     published = json.loads((vectors / "cells_release.json").read_text())
-    found = TableOneFit().fit_release(Release.load(vectors / "cells_release.dpmpc")).result().data
+    found = TableOne().fit_release(Release.load(vectors / "cells_release.dpmpc")).result().data
     assert published.keys() <= found.keys()  # versions since then say more
     for table in ("people", "numbers", "categories"):
         assert found[table].keys() == published[table].keys()
@@ -160,14 +159,14 @@ def test_releases_of_something_else_are_refused():
     public = Schema.from_pair(["x", "y"], (0, 1))
     moments = simulate(design(ReleaseSpec.of(public, 500, 1.0, 1e-6)), np.zeros((500, 2)))
     with pytest.raises(InputError, match="of second-moments given, of cell-counts expected"):
-        TableOneFit().fit_release(moments)
+        TableOne().fit_release(moments)
     mixed = CellCounts(
         [*CellCounts.of(PUBLIC, "died").grids[:1], CellGrid(strategy="identity", groups=((PUBLIC.index("died"), 1),))]
     )
     task = design(ReleaseSpec.of(PUBLIC, 500, 1.0, 1e-6, contribution=mixed))
     rows = BOOK.encode(people()[0]).values[:500]
     with pytest.raises(InputError, match="by one variable or none expected"):
-        TableOneFit().fit_release(simulate(task, rows))
+        TableOne().fit_release(simulate(task, rows))
 
 
 def test_unlisted_values_are_refused_with_their_place():
@@ -194,7 +193,7 @@ def covers(rng, law, runs, clients, noise_by):
     for run in range(runs):
         place, group = rng.choice(cells, clients, p=law), rng.random(clients) < 0.3
         rows = np.column_stack([(place + 0.5) / cells, group.astype(float)])
-        fit = TableOneFit().fit_release(simulate(task, rows, stream=stream_for(run)))
+        fit = TableOne().fit_release(simulate(task, rows, stream=stream_for(run)))
         found = fit.distribution("x", "b")  # the smaller group
         for q in (0.25, 0.5, 0.75):
             first, last = found.cells_of(q)

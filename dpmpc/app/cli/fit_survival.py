@@ -19,8 +19,7 @@ from dpmpc.linear.contributions.cells import BITS, CellCounts
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.models import CoxRegression, KaplanMeier
 from dpmpc.models.common.cell_estimates import CellEstimates
-from dpmpc.models.survival.cox_fit import CoxFit
-from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit, LogRank
+from dpmpc.models.survival.curves import LogRank
 from dpmpc.models.survival.survival_cells import SurvivalCells, observed
 from dpmpc.release.results import NumberTable
 
@@ -100,7 +99,7 @@ class SurvivalFitModel(TimesFitModel):
 
     def exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
         """Return medians, means and the log-rank test."""
-        model = KaplanMeierFit(**self.estimator.parameters).read(cells)  # type: ignore[arg-type]
+        model = KaplanMeier(**self.estimator.parameters).read(cells)  # type: ignore[arg-type]
         tested, people = model.logrank() if model.groups_ else None, model.people()
         if isinstance(tested, LogRank):
             return (
@@ -131,7 +130,7 @@ class CoxFitModel(TimesFitModel):
 
     def exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
         """Return coefficients."""
-        model = CoxFit(**self.estimator.parameters).read(cells)  # type: ignore[arg-type]
+        model = CoxRegression(**self.estimator.parameters).read(cells)  # type: ignore[arg-type]
         if model.verdict_ is not None:
             return {"coefficients": None}, [], [model.verdict_]
         return {"coefficients": model.summary().to_dict()}, [model.summary()], []

@@ -115,10 +115,9 @@ def _of_release(options: argparse.Namespace) -> _Model:
     """Fit a release, which costs nothing."""
     from dpmpc.app.render.fit_folder import EVERYBODY
     from dpmpc.data.data_checks import require_column
+    from dpmpc.models import LogisticRegression, RidgeRegression
     from dpmpc.models.common.release_parts import is_grouped, with_variables
-    from dpmpc.models.groups.grouped_fit import GroupedRidgeFit
-    from dpmpc.models.regression.in_rounds import LogisticFit
-    from dpmpc.models.regression.ridge import RidgeFit
+    from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
     from dpmpc.models.regression.round_fits import approximation_of
     from dpmpc.release.release import Release
 
@@ -133,19 +132,19 @@ def _of_release(options: argparse.Namespace) -> _Model:
     if options.kind == "logistic":
         if options.alpha is not None:
             raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")
-        likely = LogisticFit().fit_release(release, options.target, features=features)
+        likely = LogisticRegression().fit_release(release, options.target, features=features)
         if likely.verdict_ is not None:
             raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
         print(f"dpmpc: this is {approximation_of(likely)}", file=sys.stderr)
         return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
     alpha = 1.0 if options.alpha is None else options.alpha
     if is_grouped(release):
-        grouped = GroupedRidgeFit(alpha).fit_release(release, options.target, features=features)
+        grouped = GroupedRidgeRegression(alpha=alpha).fit_release(release, options.target, features=features)
         if not grouped.models_:
             raise InputError("model: a release given that gives no regression of any group, one at least expected")
         models = {group: _fitted(one) for group, one in grouped.models_.items()}
         return _Model("ridge", public, grouped.target_, models, grouped.by_)
-    model = RidgeFit(alpha).fit_release(release, options.target, features=features)
+    model = RidgeRegression(alpha).fit_release(release, options.target, features=features)
     return _Model("ridge", public, model.target_, {EVERYBODY: _fitted(model)})
 
 

@@ -18,7 +18,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import read_bytes
 from dpmpc.data import Schema
 from dpmpc.models.fitted import MODELS, REGRESSIONS, FittedModel, fit_again, fit_rounds_again
-from dpmpc.models.groups.grouped_fit import GroupedRidgeFit
+from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.task import LONGEST_CHECK
 from dpmpc.release.release import Release
@@ -100,7 +100,7 @@ class FitFolder:
         if isinstance(result, dict) and result.get("coefficients", "") is None:
             raise InputError(f"model: {path} holds a fit that has learned nothing: {result.get('verdict')}")
         try:
-            target, by = str(result["target"]), str(result["by"]) if self.model == GroupedRidgeFit.kind else None
+            target, by = str(result["target"]), str(result["by"]) if self.model == GroupedRidgeRegression.kind else None
             found = {EVERYBODY: result} if by is None else result["groups"]
             models = {str(group): _linear(one) for group, one in found.items() if by is None or "coefficients" in one}
         except (AttributeError, KeyError, TypeError, ValueError) as error:

@@ -21,9 +21,9 @@ from dpmpc.app.render.servers import MEGABYTE
 from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.models.common.inference import STANDS_OUT
-from dpmpc.models.groups.group_comparison import Arm, GroupComparisonFit
+from dpmpc.models.groups.group_comparison import Arm, GroupComparison
 from dpmpc.models.tables.quantiles import told_from
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning.advice import Forecast, ReleaseOption, groups_outlook
 from dpmpc.release.planning.cost import DAYS_OF_A_MONTH, MEASURED, NOT_COUNTED, Prices, Workload, estimate
@@ -166,7 +166,7 @@ def compare_plan_fields(
     told = least <= people
     fields = {
         **task_fields(task, len(public)),
-        "model": GroupComparisonFit.kind,
+        "model": GroupComparison.kind,
         "by": by,
         **release_fields(task, prices or Prices(), days),
         "groups": groups,
@@ -179,9 +179,9 @@ def compare_plan_fields(
     return fields, [release_grid(fields), table, f"{verdict}\n", guarantee_text(task.guarantee)]
 
 
-def table_of_nobody(task: Task) -> TableOneFit:
+def table_of_nobody(task: Task) -> TableOne:
     """Return the Table 1 of a release of nobody: the noise is that of the task whatever is summed, and all there is."""
-    return TableOneFit().fit_release(Release(task, np.zeros((1, task.width), np.int64)))
+    return TableOne().fit_release(Release(task, np.zeros((1, task.width), np.int64)))
 
 
 def table_verdict(task: Task) -> tuple[bool, str]:

@@ -17,7 +17,7 @@ from dpmpc.app.render.plan import release_fields, release_grid
 from dpmpc.app.render.released import task_fields
 from dpmpc.base.arguments import require_fraction
 from dpmpc.models.common.inference import normal_quantile
-from dpmpc.models.survival.kaplan_meier_fit import NARROWER, Curve, order_of_scores, score_law, too_wide
+from dpmpc.models.survival.curves import NARROWER, Curve, order_of_scores, score_law, too_wide
 from dpmpc.models.survival.survival_cells import Members, SurvivalCells
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning.cost import DAYS_OF_A_MONTH, Prices

@@ -30,18 +30,17 @@ from dpmpc.data.data_checks import require_column
 from dpmpc.linear.contributions import Rows, SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.models import LogisticRegression, RidgeRegression
 from dpmpc.models.common.inference import stands_out
 from dpmpc.models.common.release_parts import Blocks, is_grouped, with_variables
-from dpmpc.models.components.components_and_moments import MomentFit
-from dpmpc.models.groups.group_comparison import GroupComparisonFit
-from dpmpc.models.groups.grouped_fit import GroupedRidgeFit
-from dpmpc.models.regression.in_rounds import LogisticFit
-from dpmpc.models.regression.ridge import RidgeFit
-from dpmpc.models.survival.cox_fit import CoxFit
-from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
+from dpmpc.models.components.frequency_moment import FrequencyMoment
+from dpmpc.models.groups.group_comparison import GroupComparison
+from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
+from dpmpc.models.survival.cox_regression import CoxRegression
+from dpmpc.models.survival.kaplan_meier import KaplanMeier
 from dpmpc.models.survival.survival_cells import SurvivalCells, is_survival
 from dpmpc.models.tables.cross_table import CrossTable
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.owners.columns.mixed_release import MixedRelease
 from dpmpc.privacy.task import LONGEST_CHECK
 from dpmpc.release.release import Release
@@ -219,16 +218,16 @@ def result_of(release: Release, options: ReadOptions) -> Result:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # the result says it
         if options.model == "compare":
-            comparison = GroupComparisonFit(before=options.before or (), control=options.control)
+            comparison = GroupComparison(before=options.before or (), control=options.control)
             return comparison.fit_release(release, target).result(options.level)
         if options.model == "logistic":
-            return LogisticFit(rounds=0).fit_release(release, target, features=features).result(options.level)
+            return LogisticRegression(rounds=0).fit_release(release, target, features=features).result(options.level)
         if not is_grouped(release):
-            model = RidgeFit().fit_release(release, target, features=features)
+            model = RidgeRegression().fit_release(release, target, features=features)
             return model.result(options.level, groups=options.groups)
         if options.groups:
             raise InputError("group: given, but regressions by group test no features together, --features expected")
-        return GroupedRidgeFit().fit_release(release, target, features=features).result(options.level)
+        return GroupedRidgeRegression().fit_release(release, target, features=features).result(options.level)
 
 
 def _measures(release: Release, options: ReadOptions) -> Result:
@@ -250,11 +249,11 @@ def _measures(release: Release, options: ReadOptions) -> Result:
         )
     if isinstance(contribution, PowerSum | ItemSketch):
         of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
-        return MomentFit(order, of=of).fit_release(release).result()
+        return FrequencyMoment(order, of=of).fit_release(release).result()
     if isinstance(contribution, CellCounts):
         if is_survival(contribution):
             return _curves(release, options)
-        return TableOneFit().fit_release(release).result(options.level)
+        return TableOne().fit_release(release).result(options.level)
     if isinstance(contribution, Rows):
         return Result(notes=[f"A sketch of rows. {hint(release.columns)}"])
     return Result(notes=[f"The sums are those of {contribution.name}; models in rounds read them."])
@@ -263,12 +262,16 @@ def _measures(release: Release, options: ReadOptions) -> Result:
 def _curves(release: Release, options: ReadOptions) -> Result:
     """Return survival curves, by the one variable that times are counted by if none is requested; or hazard ratios."""
     if options.features:
-        return CoxFit(options.time, options.event, options.features).fit_release(release).result(options.level)
+        return (
+            CoxRegression(time=options.time, event=options.event, features=options.features)
+            .fit_release(release)
+            .result(options.level)
+        )
     by = options.by
     if options.model != "survival":
         features = SurvivalCells.of(release).features
         by = next(iter(features)) if len(features) == 1 else None
-    model = KaplanMeierFit(options.time, options.event, by, options.until)
+    model = KaplanMeier(time=options.time, event=options.event, by=by, until=options.until)
     return model.fit_release(release).result(options.level)
 
 

@@ -36,9 +36,9 @@ from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.sharing import ShamirSharing
-from dpmpc.models.survival.kaplan_meier_fit import KaplanMeierFit
+from dpmpc.models.survival.kaplan_meier import KaplanMeier
 from dpmpc.models.survival.survival_cells import SurvivalCells, is_survival
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.parties.network.identity import fingerprint
 from dpmpc.privacy import Guarantee
 from dpmpc.release.release import Release
@@ -302,7 +302,7 @@ def _means(release: Release) -> Iterator[tuple[str, str]]:
 
 
 def _medians_and_shares(release: Release) -> Iterator[tuple[str, str]]:
-    fit = TableOneFit().fit_release(release)
+    fit = TableOne().fit_release(release)
     shares = fit.shares()
     rows = {} if shares is None else dict(shares.rows())
     for name, (_, variable) in fit.variables_.items():
@@ -322,7 +322,7 @@ def _medians_and_shares(release: Release) -> Iterator[tuple[str, str]]:
 def _survival(release: Release) -> Iterator[tuple[str, str]]:
     cells = SurvivalCells.of(release)
     by = next(iter(cells.features)) if len(cells.features) == 1 else None
-    fit = KaplanMeierFit(by=by).fit_release(release)
+    fit = KaplanMeier(by=by).fit_release(release)
     time, event = (_said(one.label or one.name) for one in (cells.time, cells.event))
     for group in fit.groups_ or (None,):
         middle, low, high = fit.median(group)

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
@@ -23,7 +22,7 @@ from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema, Table
 from dpmpc.data.data_checks import check_table, warn_of_bounds
 from dpmpc.data.schemas import Bounds, schema
-from dpmpc.models.common.private_fits import PrivateFits
+from dpmpc.models.common.estimator import Estimator, Regressor
 from dpmpc.models.common.releases import Ask, Releases
 from dpmpc.models.common.scikit import rows_like_fitted, target_of
 from dpmpc.privacy.specification import Mechanism, ReleaseSpec, TrustModel
@@ -33,7 +32,7 @@ from dpmpc.release.release import Release
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(PrivateFits):
+class PrivateEstimator(Estimator):
     """Base of the estimators that read a release, or make one from data at hand.
 
     Parameters
@@ -219,7 +218,7 @@ class PrivateLinearModel(PrivateEstimator):
         return super().release(table)
 
 
-class LinearPredictor(RegressorMixin):  # type: ignore[misc]
+class LinearPredictor(Regressor):
     """Prediction with `coef_` (d,) and `intercept_`, both in the units of the columns.
 
     `score`, as scikit-learn defines it, is computed from the rows that it is given: on private rows it is not private.
@@ -233,7 +232,7 @@ class LinearPredictor(RegressorMixin):  # type: ignore[misc]
         return np.asarray(rows_like_fitted(self, X) @ self.coef_ + self.intercept_)
 
 
-def table_of(estimator: BaseEstimator, X: Any, y: Any, target: str = "y") -> Table:
+def table_of(estimator: Estimator, X: Any, y: Any, target: str = "y") -> Table:
     """Put features and target side by side; the features keep their names, or are called x0, x1, ..."""
     features = Table.from_any(X).require_public_count()
     label = target_of(estimator, y, len(features))

@@ -11,7 +11,7 @@ at a copy that scikit-learn has made. What costs nothing is to fit one release i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -36,20 +36,6 @@ def remember_features(estimator: Any, X: Any) -> None:
         name_features(estimator, X.names)
     else:
         _validate(estimator, X, reset=True)
-
-
-class OfRelease:
-    """What a release is read by: its attributes, which end in _, are there from `fit_release` on."""
-
-    if not TYPE_CHECKING:
-
-        def __getattr__(self, name: str) -> Any:
-            """Refuse them before, with scikit-learn's NotFittedError."""
-            if name.startswith("_") or not name.endswith("_"):
-                raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
-            from sklearn.exceptions import NotFittedError  # a release is read without scikit-learn
-
-            raise NotFittedError(f"this {type(self).__name__} has read no release: fit or fit_release expected before")
 
 
 def require_fitted(estimator: Any) -> None:

@@ -1,32 +1,36 @@
-"""Frequency moments as scikit-learn has estimators: parameters, and `fit` on one column.
-
-All that is read from a release is `dpmpc.models.components.components_and_moments`; what `fit` adds is a release,
-simulated in this process.
-"""
+"""Frequency moments from a release (Burkhardt et al. 2025, section 4.1; docs/mathematics.md, section 5.2)."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+import math
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils import Tags
 
+from dpmpc.base.arguments import require_choice
 from dpmpc.base.errors import InputError
-from dpmpc.data import Schema, Table
+from dpmpc.data import Column, Schema, Table
+from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.private_estimator import PrivateEstimator
-from dpmpc.models.components.components_and_moments import MomentFit
+from dpmpc.models.common.release_parts import column_index
 from dpmpc.release.planning.designing import public_seed
+from dpmpc.release.release import Release
+from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.number_tables import short
+from dpmpc.release.results.plot_data import PlotData
 
+OF = ("values", "items")
 DEFAULT_ROWS = 256
 FRACTIONAL_BITS = 24  # n rounding errors of 2^-25 stay below the noise for n up to 10^8
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class FrequencyMoment(MomentFit, PrivateEstimator):
+class FrequencyMoment(PrivateEstimator):
     """Differentially private moments of what the clients hold, each one number or one item.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
@@ -99,7 +103,10 @@ class FrequencyMoment(MomentFit, PrivateEstimator):
     True
     """
 
+    kind: ClassVar[str] = "moment"  # as in `dpmpc fit --model`
+    order: int = 2
     _: dataclasses.KW_ONLY
+    of: str = "values"
     rows: int | None = None
 
     def fit(self, X: ArrayLike, y: object = None) -> FrequencyMoment:
@@ -117,7 +124,7 @@ class FrequencyMoment(MomentFit, PrivateEstimator):
         self.check_table(table)
         return self.fit_release(self.release(table))
 
-    def __sklearn_tags__(self) -> Tags:
+    def __sklearn_tags__(self) -> Any:
         """Tell scikit-learn that a vector is expected: one number or item per client."""
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, False
@@ -151,11 +158,88 @@ class FrequencyMoment(MomentFit, PrivateEstimator):
             given = f"column {table.names[0]!r}, row {row + 1}: {table.values[row, 0]}"
             raise InputError(f"X: {given} given, a whole number expected: an item")
 
+    def fit_release(self, release: Release, column: str | int = -1) -> Self:
+        """Fit a release of the same order and kind, or for order 1 and 2 of second moments: pure post-processing.
+
+        Parameters
+        ----------
+        release : Release
+            Of a power of one number, of items, or of second moments.
+        column : str or int
+            What to measure, of a release of second moments; the last column by default.
+        """
+        self.check_parameters()
+        contribution = release.task.statistic
+        noise_variance = float(release.noise_variance[0])
+        measured = release.schema.columns[column_index(release.columns, column)]
+        if self.of == "values" and isinstance(contribution, SecondMoments) and self.order <= 2:
+            self.moment_, self.noise_sd_ = _of_second_moments(release, measured, self.order)
+            self.standard_error_ = self.noise_sd_
+        elif self.of == "values" and isinstance(contribution, PowerSum) and contribution.order == self.order:
+            unit = max(abs(measured.lower), abs(measured.upper)) ** self.order
+            self.moment_ = unit * float(release.sketch[0, 0])
+            self.noise_sd_ = unit * math.sqrt(noise_variance)
+            self.standard_error_ = self.noise_sd_
+        elif self.of == "items" and isinstance(contribution, ItemSketch):
+            sketch = release.sketch[0]
+            self.moment_, self.standard_error_ = item_moment(float(sketch @ sketch), len(sketch), noise_variance)
+            self.noise_sd_ = math.sqrt(noise_variance)
+        else:
+            expected = f"of {self.of} and order {self.order}"
+            more = " (second moments would do too)" if self.of == "values" and self.order <= 2 else ""
+            raise InputError(f"release: of {contribution!r} given, {expected} expected{more}")
+        self.column_ = measured.name
+        self.release_ = release
+        return self
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return the moment with its standard error and interval, as `dpmpc fit` and `dpmpc read` show it."""
+        items, value, error = self.of == "items", self.moment_, self.standard_error_
+        power = "" if self.order == 1 else f" to the power {self.order}"
+        unit = "people squared" if items else f"units of {short(self.column_)}{power}"
+        reach = normal_quantile((1 + level) / 2) * error
+        ends = (f"{level:.0%} from", "to")
+        columns = {"estimate": value, "std. error": error, ends[0]: value - reach, ends[1]: value + reach}
+        table = NumberTable(
+            "Estimate",
+            {heading: [number] for heading, number in columns.items()},
+            [f"sum of squared counts of {self.column_}" if items else f"sum of {self.column_}{power}"],
+            label="what",
+            notes=[f"In {unit}. The error is that of {'the noise and the sketch' if items else 'the noise'}."],
+            errors={"estimate": "std. error"},
+            intervals={f"{level:.0%} interval": ends},
+        )
+        return Result(
+            model=self.kind,
+            title=f"Sum of squared counts of {self.column_}" if items else f"Sum of {self.column_}{power}",
+            tables=[table],
+            plots={"estimate": lambda: PlotData("estimate", {"value": value, "error": error, "unit": unit})},
+            data={
+                "column": self.column_,
+                "of": self.of,
+                "order": self.order,
+                "moment": value,
+                "standard_error": error,
+                "noise_sd": self.noise_sd_,
+            },
+            parameters=self.parameters,
+            estimator=type(self).__name__,
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"order": self.order, "of": self.of}
+
     def check_parameters(self) -> None:
         """Refuse parameters that no fit can use, before any data is read."""
-        super().check_parameters()
-        if self.of == "values" and self.rows is not None:
-            raise InputError(f"rows: {self.rows!r} given, none expected for values: their powers are summed")
+        require_choice("of", self.of, OF)
+        if self.of == "items" and self.order != 2:
+            raise InputError(f"order: {self.order!r} given, 2 expected for items: their sketch shows F_2 only")
+        if self.of == "values":
+            PowerSum(self.order)
+            if self.rows is not None:
+                raise InputError(f"rows: {self.rows!r} given, none expected for values: their powers are summed")
 
 
 def _table_of(X: Any) -> Table:
@@ -164,3 +248,31 @@ def _table_of(X: Any) -> Table:
     if len(table.names) != 1:
         raise InputError(f"X: columns {', '.join(table.names)} given, one expected")
     return table
+
+
+def _of_second_moments(release: Release, column: Column, order: int) -> tuple[float, float]:
+    """Return the sum of x or x^2, x = offset + slope z, and the standard deviation of its noise.
+
+    Of M_0j, with noise of variance v/2, and M_jj, with v (`SecondMoments`); n is exact, or M_00 with noise of variance
+    v where rows have weights or lack values.
+    """
+    place = release.columns.index(column.name) + 1
+    matrix, v = release.gram().matrix, float(release.noise_variance[0])
+    n, corner = float(matrix[0, 0]), release.total_variance
+    offset, slope = column.middle, column.half_width
+    if order == 1:
+        return n * offset + slope * float(matrix[0, place]), math.sqrt(slope**2 * v / 2 + offset**2 * corner)
+    linear = 2 * offset * slope
+    moment = n * offset**2 + linear * float(matrix[0, place]) + slope**2 * float(matrix[place, place])
+    return moment, math.sqrt(linear**2 * v / 2 + slope**4 * v + offset**4 * corner)
+
+
+def item_moment(squared_norm: float, rows: int, noise_variance: float) -> tuple[float, float]:
+    """Return F2^ = ||z||^2 - k sigma_z^2 (docs/mathematics.md, section 5.2) and its standard error with F_4 = 0."""
+    estimate = squared_norm - rows * noise_variance
+    return estimate, math.sqrt(item_moment_variance(max(estimate, 0.0), rows, noise_variance))
+
+
+def item_moment_variance(f2: float, rows: int, noise_variance: float, f4: float = 0.0) -> float:
+    """Return the variance of F2^ = ||z||^2 - k sigma_z^2: (2/k)(F_2^2 - F_4) + 4 sigma_z^2 F_2 + 2 k sigma_z^4."""
+    return 2 / rows * (f2**2 - f4) + 4 * noise_variance * f2 + 2 * rows * noise_variance**2

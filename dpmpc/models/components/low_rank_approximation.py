@@ -1,35 +1,27 @@
-"""Low-rank approximation as scikit-learn has transformers: parameters, `fit` on rows, `transform`.
-
-All that is read from a release is `dpmpc.models.components.components_and_moments`; what `fit` adds is a release,
-simulated in this process.
-"""
+"""Low-rank approximation from a release (Burkhardt et al. 2025, section 5.2)."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
-from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
+from numpy.typing import ArrayLike, NDArray
 
+from dpmpc.base.arguments import require_bool
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
-from dpmpc.models.common.linear_algebra import excess_risk, random_excess_risk
+from dpmpc.models.common.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.models.common.private_estimator import PrivateLinearModel
-from dpmpc.models.common.scikit import remember_features, rows_like_fitted
-from dpmpc.models.components.components_and_moments import LowRankFit
+from dpmpc.models.common.scikit import name_features, remember_features, require_fitted, rows_like_fitted
+from dpmpc.release.release import GramRelease, Release
+from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.plot_data import PlotData
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class LowRankApproximation(
-    LowRankFit,
-    ClassNamePrefixFeaturesOutMixin,  # type: ignore[misc]
-    TransformerMixin,  # type: ignore[misc]
-    PrivateLinearModel,
-):
+class LowRankApproximation(PrivateLinearModel):
     """Differentially private low-rank approximation by secure sketching.
 
     The r directions that keep most of the rows' squared norm: the top right singular vectors of the noisy sketch, or
@@ -115,6 +107,12 @@ class LowRankApproximation(
     array([[0.9, 0.4, 0.2]])
     """
 
+    kind: ClassVar[str] = "low-rank"  # as in `dpmpc fit --model`
+    estimator_type = "transformer"
+    _sklearn_auto_wrap_output_keys: ClassVar[set[str]] = {"transform"}
+    n_components: int = 3
+    center: bool = False
+
     def fit(self, X: ArrayLike, y: object = None) -> LowRankApproximation:
         """Make a release of X under the estimator's budget and fit it.
 
@@ -141,13 +139,20 @@ class LowRankApproximation(
         """Return the public matrix, with the default number of rows that suits a low-rank approximation."""
         return {**super().task_choices(public), "purpose": "low-rank"}
 
-    def transform(self, X: ArrayLike) -> Reals:
+    def transform(self, X: ArrayLike) -> Any:
         """Return the coordinates (m, r) of rows (m, d), which are normalised and clipped as the clients do."""
-        return np.asarray((self.normalised(rows_like_fitted(self, X)) - self._origin()) @ self.components_.T)
+        coordinates = (self.normalised(rows_like_fitted(self, X)) - self._origin()) @ self.components_.T
+        from sklearn.utils._set_output import _wrap_data_with_container  # what its own transformers are wrapped by
+
+        return _wrap_data_with_container("transform", coordinates, X, self)
+
+    def fit_transform(self, X: ArrayLike, y: object = None) -> Any:
+        """Fit, and return the coordinates of the same rows: not private."""
+        return self.fit(X, y).transform(X)
 
     def inverse_transform(self, T: ArrayLike) -> Reals:
         """Return the rows (m, d), in the columns' units, that have the coordinates (m, r)."""
-        check_is_fitted(self)
+        require_fitted(self)
         coordinates = np.asarray(T, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
             raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
@@ -180,7 +185,66 @@ class LowRankApproximation(
         """Return rows (n, d) mapped to [-1, 1] by the release's public bounds, and clipped to them."""
         return self.release_.schema.normalise(np.asarray(X, dtype=np.float64))
 
+    def get_feature_names_out(self, input_features: object = None) -> NDArray[Any]:
+        """Return the names of the columns of `transform`, whatever those of the rows are."""
+        require_fitted(self)
+        return np.array([f"lowrankapproximation{place}" for place in range(len(self.components_))], dtype=object)
+
+    def set_output(self, *, transform: Literal["default", "pandas", "polars"] | None = None) -> Self:
+        """Choose what `transform` returns: arrays, or data frames with the columns' names.
+
+        Parameters
+        ----------
+        transform : {"default", "pandas", "polars"}, optional
+            None leaves it as it is.
+        """
+        if transform is not None:
+            self._sklearn_output_config = {"transform": transform}
+        return self
+
+    def fit_release(self, release: Release | GramRelease) -> Self:
+        """Fit a release of rows or of second moments: pure post-processing."""
+        self.check_parameters(len(release.columns))
+        gram = release.gram().matrix
+        # E (M_0j + N_0j)(M_0k + N_0k) / n = M_0j M_0k / n + a multiple of the identity, which turns no eigenvector
+        mean = gram[0, 1:] / gram[0, 0] if self.center else np.zeros(len(release.columns))
+        self.components_ = top_components(gram[1:, 1:] - gram[0, 0] * np.outer(mean, mean), self.n_components)
+        self.origin_ = release.schema.offset + release.schema.slope * mean
+        self.release_ = release
+        self.feature_names_ = release.columns
+        name_features(self, release.columns)
+        return self
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return the directions, as `dpmpc fit` and `dpmpc read` show them; they have no intervals of any level."""
+        rows = [dict(zip(self.feature_names_, row, strict=True)) for row in self.components_.tolist()]
+        through = "their means" if self.center else "the middle of their bounds"
+        return Result(
+            model=self.kind,
+            title=f"Low-rank approximation of {len(self.feature_names_)} columns about {through}",
+            tables=[
+                NumberTable(
+                    "Components",
+                    {f"component {number}": list(row.values()) for number, row in enumerate(rows, 1)},
+                    self.feature_names_,
+                    notes=["Entries of directions of length 1, in normalised columns: no unit."],
+                )
+            ],
+            plots={"components": lambda: PlotData("components", {"rows": rows})},
+            data={
+                "components": rows,
+                "origin": dict(zip(self.feature_names_, self.origin_.tolist(), strict=True)),
+            },
+            parameters=self.parameters,
+            estimator=type(self).__name__,
+        )
+
     @property
-    def _n_features_out(self) -> int:
-        """Number of columns that `transform` returns, for scikit-learn's names of them."""
-        return len(self.components_)
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        return {"n_components": self.n_components, "center": self.center}
+
+    def check_parameters(self, columns: int) -> None:
+        """Refuse a rank that data with so many columns cannot have, before any data is read."""
+        require_bool("center", self.center)
+        check_rank(self.n_components, columns)

@@ -25,14 +25,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
+from dpmpc.data import Table
 from dpmpc.data.data_checks import require_column
 from dpmpc.models.common.inference import stands_out, t_quantile, t_tail
+from dpmpc.models.common.private_estimator import table_of, target_name
 from dpmpc.models.common.release_parts import Blocks, column_index, with_variables
-from dpmpc.models.common.scikit import OfRelease
+from dpmpc.models.common.scikit import target_of
+from dpmpc.models.groups.by_group import EstimatorByGroup
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
@@ -104,14 +108,123 @@ class Arm:
         return float(contrast @ self.sampling @ contrast)
 
 
-class GroupComparisonFit(OfRelease):
-    """Comparisons as they are read from a release; `dpmpc.GroupComparison` says what parameters and attributes are."""
+@dataclasses.dataclass(eq=False, repr=False)
+class GroupComparison(EstimatorByGroup):
+    """Differences and ratios of a mean between public groups, from one release: whether an arm of a trial is different.
+
+    Every group but the control is compared with it. Differences may be adjusted for what was known of each client
+    before groups were assigned, with the multiple that makes their whole estimated variance smallest
+    (`dpmpc.models.groups.group_comparison`).
+
+    Parameters
+    ----------
+    values : sequence of str
+        What the groups are called, 2 to 50; public, and not read off the data.
+    before : sequence of str
+        Columns of the release that a difference is adjusted for; none by default.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    by : str
+        What the values are values of.
+    control : str, optional
+        The group that others are compared with, the first by default.
+
+    Attributes
+    ----------
+    groups_ : tuple of str
+        All groups.
+    sizes_ : ndarray of float64, shape (G,)
+        How many people each group has, with noise: perhaps below 0, and of standard error `size_error_`.
+    size_error_ : float
+        The same for all groups.
+    arms_ : dict
+        Means of the groups that stand out of the noise, with their covariance by sampling and by noise.
+    control_ : str
+        The group that others are compared with.
+    before_ : tuple of str
+        The columns that differences are adjusted for.
+    warnings_ : tuple of str
+        What to be careful about, from the release alone.
+    target_, release_
+        As in `RidgeRegression`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import GroupComparison
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.choice(["old", "new"], 40_000)
+    >>> last = rng.uniform(0, 60, 40_000)
+    >>> spend = last + np.where(arm == "new", 2.0, 0.0) + rng.uniform(0, 30, 40_000)
+    >>> bounds = {"x0": (0, 60), "y": (0, 100)}  # publicly known, not read off the data
+    >>> trial = GroupComparison(["old", "new"], before=["x0"], bounds=bounds).fit(last[:, None], spend, groups=arm)
+    >>> found = trial.adjusted()["new"]
+    >>> found.low - 3 * found.standard_error < 2 < found.high + 3 * found.standard_error
+    True
+    >>> found.standard_error < trial.differences()["new"].standard_error
+    True
+    """
 
     kind: ClassVar[str] = "compare"  # as in `dpmpc fit --model`
-    python_name: ClassVar[str] = "GroupComparison"
+    before: Sequence[str] = ()
+    _: dataclasses.KW_ONLY
+    control: str | None = None
 
-    def __init__(self, *, before: Sequence[str] = (), control: str | None = None):
-        self.before, self.control = before, control
+    def fit(self, X: ArrayLike | None, y: ArrayLike, groups: ArrayLike | None = None) -> GroupComparison:
+        """Make a release of (X, y) by group under the estimator's budget and fit it.
+
+        Parameters
+        ----------
+        X : array-like of shape (n, d), a data frame, or None
+            What was known of each client before; `before` names those columns that differences are adjusted for.
+        y : array-like of shape (n,)
+            What is compared. In `bounds` it is called "y", or by its own name where it is a Series.
+        groups : array-like of shape (n,)
+            The group of each client, one of `values`.
+
+        Raises
+        ------
+        InputError
+            If a client's group is not among `values`. Like all that is said of single rows, the message is for whoever
+            holds them.
+        """
+        self.check_parameters()
+        name = target_name(self.bounds, y)
+        if X is None:
+            values = np.asarray(y, dtype=np.float64).reshape(-1)
+            table = Table.from_any(target_of(self, y, len(values))[:, None], names=(name,))
+        else:
+            table = table_of(self, X, y, name)
+        self.fit_release(self.release_by_group(table, groups), target=name)
+        return self
 
     def fit_release(self, release: Release, target: str | int = -1) -> Self:
         """Fit a release by group: pure post-processing.
@@ -284,7 +397,7 @@ class GroupComparisonFit(OfRelease):
                 "warnings": list(self.warnings_),
             },
             parameters=self.parameters,
-            estimator=self.python_name,
+            estimator=type(self).__name__,
             chosen={"target": self.target_},
             features=len(self.before_),
         )

@@ -13,20 +13,20 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
-from dpmpc.base.errors import InputError
 from dpmpc.data import Column, Schema
+from dpmpc.data.data_checks import check_table
 from dpmpc.models.common.inference import Inference
-from dpmpc.models.common.release_parts import chosen_columns, column_index, selection
+from dpmpc.models.common.private_estimator import PrivateEstimator, schema_of, table_of, target_name
+from dpmpc.models.common.release_parts import selection
 from dpmpc.models.common.releases import Releases
-from dpmpc.models.common.scikit import name_features, require_fitted
+from dpmpc.models.common.scikit import name_features, remember_features, require_fitted, rows_like_fitted
 from dpmpc.models.common.summary import Summary, ratio_of
 from dpmpc.models.regression.round_fits import (
     ERRORS,
@@ -40,10 +40,9 @@ from dpmpc.models.regression.round_fits import (
     rounds_text,
     take,
 )
-from dpmpc.models.rounds.fit import RoundsFit, fit_in_rounds, fit_start
-from dpmpc.models.rounds.models import LogisticModel, PoissonModel, RoundModel
-from dpmpc.release.release import Release
-from dpmpc.release.results import NumberTable, Result
+from dpmpc.models.rounds.fit import RoundsFit, fit_in_rounds
+from dpmpc.models.rounds.models import RoundModel
+from dpmpc.release.results import Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import Effects, PlotData
 
@@ -51,19 +50,31 @@ _MOST_LOG = 700.0  # the exponential of more is too large for a number
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class FitInRounds(Fitted):
-    """What the regressions that take several sums read from them; nothing here makes a release of data.
-
-    `dpmpc.LogisticRegression` and `dpmpc.PoissonRegression` say what parameters and attributes are.
-    """
+class RegressionInRounds(Fitted, PrivateEstimator):
+    """Base of the regressions that take several sums."""
 
     kind: ClassVar[str]  # as in `dpmpc fit --model`
     ratio: ClassVar[str]  # what exp(coefficient) is the ratio of
-    python_name: ClassVar[str]  # of the estimator that people use
 
     rounds: int | str = "auto"
     intervals: bool = True
     private_bounds: bool = False
+
+    def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
+        """Have the rounds made of rows and targets in this process, and take the result."""
+        table = table_of(self, X, target, target_name(self.bounds, y))
+        public = schema_of(self.bounds, table.names, Column(table.names[-1], 0.0, upper))
+        self.round_model(public.columns[-1])
+        check_table(table, public=public)
+        self._take_rounds(self.releases(table, public))
+        remember_features(self, X)
+
+    def _predictor(self, X: ArrayLike) -> Reals:
+        """Return the linear predictor of rows (m, d); that of the mean where nothing was learned."""
+        rows = rows_like_fitted(self, X)
+        if self.verdict_ is not None:
+            return np.full(len(rows), self.intercept_)
+        return np.asarray(rows @ self.coef_ + self.intercept_)
 
     def inference(self, level: float = 0.95) -> Inference:
         """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
@@ -198,7 +209,7 @@ class FitInRounds(Fitted):
                 "tests": summary.tested,
             },
             parameters=self.parameters,
-            estimator=self.python_name,
+            estimator=type(self).__name__,
             chosen=selection(public.names, self.target_, self.feature_names_),
             features=len(self.feature_names_),
         )
@@ -211,121 +222,6 @@ class FitInRounds(Fitted):
     def _intercept_of_mean(self, mean: float) -> float:
         """Return the linear predictor at which the model's mean is the released one, within what the data can have."""
         raise NotImplementedError
-
-
-@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class LogisticFit(FitInRounds):
-    """A logistic regression as it is read from releases."""
-
-    kind, ratio, python_name = "logistic", "odds", "LogisticRegression"
-
-    classes: Sequence[Any] | None = None
-
-    def fit_release(self, release: Release, target: str | int = -1, *, features: Sequence[str] | None = None) -> Self:
-        """Fit one release of second moments without any round: pure post-processing, and an approximation.
-
-        What `fit` does with ``rounds=0``: scaled least squares (`dpmpc.models.rounds.start`). The direction of least
-        squares is right for Gaussian features; elsewhere coefficients are off by a few hundredths to more than half of
-        the effects, however many people there are, and there are no intervals.
-
-        Parameters
-        ----------
-        release : Release
-            Of second moments: a sum.
-        target : str or int
-            The column to predict, whose bounds are (0, 1); the last by default.
-        features : sequence of str, optional
-            The columns to predict it from, in the order of `coef_`; by default all others.
-        """
-        name = release.columns[column_index(release.columns, target)]
-        chosen = [one for one in chosen_columns(release.columns, name, features) if one != name]
-        selected = release.select([*chosen, name])
-        self.round_model(selected.schema.columns[-1])  # which refuses other bounds
-        self.classes_ = self._public_classes()
-        return self._take(fit_start(release, selected), selected.schema, stacklevel=3)
-
-    def fit_rounds(self, releases: Releases) -> Self:
-        """Do what `FitInRounds.fit_rounds` does; the target is 0 for the first class and 1 for the second."""
-        self.classes_ = self._public_classes()
-        return super().fit_rounds(releases)
-
-    def odds_ratios(self, level: float = 0.95) -> NumberTable:
-        """Return the table of the model: coefficients, odds ratios exp(coefficient) and their intervals.
-
-        Parameters
-        ----------
-        level : float
-            Nominal coverage of each interval, strictly between 0 and 1.
-        """
-        return self.summary(level).coefficients
-
-    def _intercept_of_mean(self, mean: float) -> float:
-        rare = 1 / max(self.releases_[0].clients, 2)
-        odds = min(max((1 + mean) / 2, rare), 1 - rare)
-        return math.log(odds / (1 - odds))
-
-    def _public_classes(self) -> NDArray[Any]:
-        """Return what 0 and 1 in a release stand for."""
-        return np.array([0, 1]) if self.classes is None else self._two(self.classes)
-
-    @staticmethod
-    def _two(classes: Any) -> NDArray[Any]:
-        try:
-            found = np.asarray(classes)
-        except ValueError:  # lists of several lengths
-            found = np.empty((0, 0))
-        if found.ndim != 1 or any(label is None or label != label for label in found.tolist()):  # None or NaN
-            raise InputError(f"classes: {classes!r} given, a list of two labels expected, numbers or words")
-        if len(found) > 2:
-            raise InputError(f"classes: {found.tolist()} given, where two labels are expected")
-        if len(set(found.tolist())) < 2:
-            raise InputError(f"classes: {found.tolist()} given, not one class but two expected")
-        return found
-
-    def round_model(self, target: Column) -> RoundModel:
-        """Return the model of a target between 0 and 1; others are refused."""
-        if (target.lower, target.upper) != (0.0, 1.0):
-            raise InputError(
-                f"bounds of column {target.name!r}: ({target.lower:g}, {target.upper:g}) given, (0, 1) expected of the "
-                "target of a logistic model: 0 for no, 1 for yes"
-            )
-        return LogisticModel()
-
-
-@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class PoissonFit(FitInRounds):
-    """A Poisson regression as it is read from releases."""
-
-    kind, ratio, python_name = "poisson", "rate", "PoissonRegression"
-
-    most: int = 100
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        """What the estimator was given, so that it can be made again."""
-        return {**super().parameters, "most": self.most}
-
-    def rate_ratios(self, level: float = 0.95) -> NumberTable:
-        """Return the table of the model: coefficients, rate ratios exp(coefficient) and their intervals.
-
-        Parameters
-        ----------
-        level : float
-            Nominal coverage of each interval, strictly between 0 and 1.
-        """
-        return self.summary(level).coefficients
-
-    def round_model(self, target: Column) -> RoundModel:
-        """Return the model of counts between 0 and `most`; other targets are refused."""
-        if (target.lower, target.upper) != (0.0, float(self.most)):
-            raise InputError(
-                f"bounds of column {target.name!r}: ({target.lower:g}, {target.upper:g}) given, (0, {self.most}) "
-                "expected of the target of a Poisson model: from 0 to the largest count"
-            )
-        return PoissonModel(self.most)
-
-    def _intercept_of_mean(self, mean: float) -> float:
-        return math.log(max(self.most * (1 + mean) / 2, 1 / self.releases_[0].clients))
 
 
 def _finite_ratio(values: Reals) -> Reals:

@@ -1,24 +1,103 @@
-"""Ridge regression as scikit-learn has estimators: parameters, `fit` on rows, `predict`.
+"""Ridge regression, from one release (Burkhardt et al. 2025, section 5.1) or in rounds of sums.
 
-All that is read from a release is `dpmpc.models.regression.ridge`; what `fit` adds is a release, simulated in this
-process.
+`alpha="auto"` chooses the penalty from the release alone (docs/mathematics.md, section 4.2): choosing costs no privacy,
+as the noise's law is public. Of a sum, weights are averaged over priors, each direction with a penalty of its own
+(`dpmpc.models.common.linear_algebra.averaged_ridge`). Of a sketch of rows it is the penalty with the least estimated
+prediction risk. Not promised: the best penalty, or a better one than 1.
 """
 
 from __future__ import annotations
 
 import dataclasses
+import math
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from numbers import Real
+from typing import Any, ClassVar, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
+from dpmpc.base.arguments import require_choice, require_fraction
+from dpmpc.base.arrays import Reals
+from dpmpc.base.errors import InputError, UtilityWarning
+from dpmpc.data import Column
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.schemas import schema
+from dpmpc.models.common.inference import Inference, Observed, infer
+from dpmpc.models.common.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.models.common.private_estimator import LinearPredictor, PrivateLinearModel, table_of, target_name
-from dpmpc.models.common.scikit import remember_features
-from dpmpc.models.regression.ridge import RidgeFit
+from dpmpc.models.common.release_parts import chosen_columns, column_index, in_units, selection, source_of, unit_map
+from dpmpc.models.common.releases import Releases
+from dpmpc.models.common.scikit import name_features, remember_features, require_fitted
+from dpmpc.models.common.summary import Summary
+from dpmpc.models.regression.round_fits import Fitted, bounds_fields, bounds_tables, inference_of, rounds_text, take
+from dpmpc.models.regression.usefulness import (
+    linear_probability,
+    linear_probability_of,
+    public_warnings,
+    why_not_useful,
+    wide_bounds,
+)
+from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
+from dpmpc.models.rounds.models import LeastSquares
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
+from dpmpc.release.results import Result
+from dpmpc.release.results.number_tables import finite_or_none
+from dpmpc.release.results.plot_data import Effects, PlotData
+
+_CANDIDATES = np.concatenate([[0.0], np.geomspace(1e-5, 1e2, 57)])  # in units of the features' mean squared norm
+
+
+def choose_alpha(
+    release: Release | SelectedColumns, gram: NoisyGram, position: int, *, fit_intercept: bool, least: float
+) -> float:
+    """Return the penalty with the least estimated risk of a sketch of rows.
+
+    The estimate is the sum over the rows of (a_r . c)^2 - v_r |c_x|^2, with the c that is fitted without row r.
+    """
+    features = np.delete(np.diag(gram.matrix), [0, position + 1])
+    candidates = least + _CANDIDATES * max(float(features.mean()), 1.0)
+    risks = [_risk(release, gram, position, alpha, fit_intercept) for alpha in candidates]
+    return float(candidates[np.argmin(risks)])
+
+
+def _risk(
+    release: Release | SelectedColumns, gram: NoisyGram, position: int, alpha: float, fit_intercept: bool
+) -> float:
+    """Return the estimate for one penalty; what a fit without row r is follows from Sherman and Morrison."""
+    model = solve_ridge(gram.matrix, position, alpha, fit_intercept=fit_intercept)
+    c = np.insert(-np.array([model.intercept, *model.weights]), position + 1, 1.0)
+    used = [column for column in range(len(c)) if column != position + 1 and (fit_intercept or column > 0)]
+    penalised = gram.matrix[np.ix_(used, used)] + alpha * np.diag([float(column > 0) for column in used])
+    Q = np.zeros_like(gram.matrix)  # (M + alpha I)^-1 at the features; dc = -Q dM c
+    Q[np.ix_(used, used)] = np.linalg.inv(penalised)
+    rows = np.column_stack([release.ones, release.sketch])
+    moved = rows @ Q
+    left_out = (rows @ c) / (1 - np.einsum("ij,ij->i", moved, rows))
+    contrasts = c + moved * left_out[:, None]
+    norms = np.einsum("ij,ij->i", contrasts[:, 1:], contrasts[:, 1:])
+    return float(left_out @ left_out - release.noise_variance @ norms)
+
+
+DEBIAS = ("guarded", "never")
+_USUAL_ALPHA = 1.0  # the penalty of one release, where none is given
+_BLOCK = 1 << 14  # rows that are judged at once: they stay in the cache
+_CHOSEN_MARGIN = 0.5  # the estimated risk itself shies from a singular matrix, so that half the usual margin is safe
+
+
+@dataclasses.dataclass(frozen=True)
+class Comparison:
+    """What a fit is worth on rows at hand; not private."""
+
+    best: LinearModel  # the fit with the least cost, in normalised units
+    approximation_factor: float  # cost over the least cost, of the fit and of the predictor that ignores the features
+    trivial_factor: float
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
+class RidgeRegression(LinearPredictor, PrivateLinearModel):
     """Differentially private ridge regression, from one release or in rounds of sums.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
@@ -29,7 +108,7 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
     alpha : float or "auto", optional
         Of one release: penalty on the squared coefficients of the normalised columns (each mapped from its bounds to
         [-1, 1]), by default 1. "auto" averages over penalties as the release suggests or, of a sketch of rows, chooses
-        one (`dpmpc.models.regression.ridge`). Rounds shrink by themselves.
+        one. Rounds shrink by themselves.
     epsilon, delta : float
         Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
     bounds : Schema, pair, dict, path or None
@@ -141,13 +220,24 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
     array([ 3., -1.])
     """
 
-    _allowed_in_rounds = (
+    kind: ClassVar[str] = "ridge"  # as in `dpmpc fit --model`
+    # what rounds allow; all else is read from one release
+    _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (
         ("sketch", ("auto", "sum")),
         ("rows", (None, 1)),
         ("sparsity", (None, 1)),
         ("radius", (None,)),
-        *RidgeFit._allowed_in_rounds,
+        ("alpha", (None,)),
+        ("fit_intercept", (True,)),
     )
+
+    alpha: float | str | None = None
+    _: dataclasses.KW_ONLY
+    fit_intercept: bool = True
+    debias: str = "guarded"
+    rounds: int | str = 0
+    intervals: bool = True
+    private_bounds: bool = False
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
         """Make a release of (X, y) under the estimator's budget and fit it.
@@ -176,3 +266,383 @@ class RidgeRegression(RidgeFit, LinearPredictor, PrivateLinearModel):
         self.warn_of_probabilities(table.values[:, -1])
         remember_features(self, X)
         return self
+
+    def fit_release(
+        self,
+        release: Release | GramRelease,
+        target: str | int = -1,
+        *,
+        features: Sequence[str] | None = None,
+        group: str | None = None,
+    ) -> Self:
+        """Fit a release: pure post-processing.
+
+        Parameters
+        ----------
+        release : Release or GramRelease
+            Of rows or of second moments.
+        target : str or int
+            The column to predict, the last by default.
+        features : sequence of str, optional
+            The columns to predict it from, in the order of `coef_`; by default all others.
+        group : str, optional
+            Of a release by group: whose regression; by default that of all people together.
+        """
+        self.check_parameters()
+        source = source_of(release, group)
+        name = source.columns[column_index(source.columns, target)]
+        self.selected_ = selected = source.select(chosen_columns(source.columns, name, features))
+        position = selected.columns.index(name)
+        noisy = selected.gram()
+        gram = noisy if self.debias == "never" else noisy.debiased(position, fit_intercept=self.fit_intercept)
+        self.debiased_ = gram is not noisy
+        self.model_, self.alpha_ = self._solved(selected, gram, position)
+        self.releases_: tuple[Any, ...] = (release,)
+        self.guarantee_ = release.guarantee
+        self._in_rounds: Fitted | None = None
+        for name in (
+            "rounds_",
+            "verdict_",
+            "no_interval_",
+            "noise_part_",
+            "private_bounds_",
+        ):  # of a fit in rounds before this one
+            vars(self).pop(name, None)
+        self.target_ = selected.columns[position]
+        self.feature_names_ = tuple(name for name in selected.columns if name != self.target_)
+        name_features(self, self.feature_names_)
+        self.coef_, self.intercept_ = self.in_units(self.model_)
+        for text in self.why_not_useful():
+            warnings.warn(text, UtilityWarning, stacklevel=2)
+        return self
+
+    @property
+    def release_(self) -> Release | GramRelease:
+        """The release that was fitted; a fit in rounds has several, and the first alone is not what it has cost."""
+        if len(self.releases_) > 1:
+            raise AttributeError(
+                f"release_: a fit in rounds has made {len(self.releases_)} releases, `releases_`; what they promise "
+                "together is `guarantee_`. With rounds=0 there is one, from which any column can be fitted"
+            )
+        only: Release | GramRelease = self.releases_[0]
+        return only
+
+    def warn_of_probabilities(self, target: Reals) -> None:
+        """Warn of a 0/1 target at hand, unless the release has shown it and `fit_release` has said so.
+
+        Parameters
+        ----------
+        target : ndarray of float64, shape (n,)
+            In its own units. Not private: for whoever has the rows.
+        """
+        if not linear_probability(self.selected_, self.target_):
+            for text in linear_probability_of(target, self.target_):
+                warnings.warn(text, UtilityWarning, stacklevel=3)
+
+    def why_not_useful(self) -> list[str]:
+        """Return what `fit_release` has warned of, from the release alone: numbers and remedies."""
+        noise = []
+        if self._in_rounds is None:  # else `take` says so: the release that this looks at is not what was fitted
+            found = None if isinstance(self.releases_[0], GramRelease) else self.inference()
+            requested = None if isinstance(self.alpha, str) else self.cost_alpha
+            noise = why_not_useful(self.selected_, found, requested=requested, used=self.alpha_)
+        public = public_warnings(self.selected_, self.target_, self.guarantee_)
+        return [*noise, *public, *linear_probability(self.selected_, self.target_)]
+
+    def inference(self, level: float = 0.95, *, target: str = "population", errors: str = "homoscedastic") -> Inference:
+        """Compute standard errors and confidence intervals of the unpenalised coefficients, from the release alone.
+
+        They do not depend on `alpha` or `debias`: the intervals are centred at an estimate without penalty and without
+        the noise's bias, `Inference.coef`, and not at `coef_`. They are infinite where the noise is too strong.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        target : {"population", "sample"}
+            Whether to cover the regression of the population that the clients were drawn from, or of the clients
+            themselves; of rows as they are encoded, clipped to the bounds, in either case.
+        errors : {"homoscedastic", "any"}
+            For a release of second moments: whether the residuals' variance is assumed not to depend on the features.
+            A sketch of rows needs no such assumption (docs/mathematics.md, section 6), nor does a fit in rounds.
+        """
+        require_fitted(self)
+        if self._in_rounds is not None:
+            return inference_of(self._in_rounds, require_fraction("level", level))
+        return infer(
+            Observed.of(_opened(self.selected_, "inference")),
+            self.selected_.columns.index(self.target_),
+            fit_intercept=self.fit_intercept,
+            level=level,
+            target=target,
+            errors=errors,
+        )
+
+    def summary(
+        self,
+        level: float = 0.95,
+        *,
+        groups: Mapping[str, Sequence[str]] | None = None,
+        target: str = "population",
+        errors: str = "homoscedastic",
+    ) -> Summary:
+        """Return the table of the regression: estimates, standard errors, tests, intervals, R^2; from the release.
+
+        Its coefficients are those of `inference`, without penalty.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        groups : mapping, optional
+            Name -> features whose coefficients are tested together; all features always are.
+        target, errors : str
+            As in `inference`.
+        """
+        require_fitted(self)
+        found = self.inference(level, target=target, errors=errors)
+        return Summary.of(self.target_, found, groups, fitted=np.array([self.intercept_, *self.coef_]))
+
+    def result(self, level: float = 0.95, *, groups: Mapping[str, Sequence[str]] | None = None) -> Result:
+        """Return all that the release says of the model, as `dpmpc fit` and `dpmpc read` show it.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        groups : mapping, optional
+            Name -> features whose coefficients are tested together; all features always are.
+        """
+        summary = self.summary(level, groups=groups)
+        found, fitted = summary.inference, dict(zip(self.feature_names_, self.coef_.tolist(), strict=True))
+        hopeless, steered = summary.hopeless, self._in_rounds
+        data: dict[str, object] = {"target": self.target_, "coefficients": fitted, "intercept": self.intercept_}
+        warned = self.why_not_useful()
+        if steered is None:
+            alpha = float(self.alpha_)
+            notes = [f"fitted: with penalty {alpha:g} in normalised units; these are the coefficients that predict."]
+            data |= {"alpha": alpha, "debiased": self.debiased_}
+        else:
+            notes = ["fitted: shrunken as far as noise asks for; these are the coefficients that predict."]
+            notes.append(rounds_text(steered))
+            data |= {
+                "rounds": steered.rounds_,
+                "noise_part": None if steered.noise_part_ is None else finite_or_none(steered.noise_part_),
+                "verdict": steered.verdict_,
+                "no_interval": steered.no_interval_,
+                "private_bounds": bounds_fields(steered),
+            }
+            if steered.verdict_ is not None:
+                data |= {"coefficients": None, "intercept": None}
+                warned = [f"no coefficients can be trusted: {steered.verdict_}", *warned]
+        data |= found.fields | {
+            "informative": found.informative,
+            "r_squared": finite_or_none(found.r_squared),
+            "r_squared_standard_error": finite_or_none(found.r_squared_standard_error),
+            "tests": summary.tested,
+        }
+        flagged = dict(zip(self.feature_names_, found.labels[1:], strict=True))
+        estimated = zip(self.feature_names_, found.coef.tolist(), found.identified, strict=True)
+        intervals = zip(self.feature_names_, found.confidence_intervals.tolist(), found.identified, strict=True)
+        columns = self.selected_.task.schema.columns
+        effects = Effects(
+            self.target_,
+            {flagged.get(column.name, column.name): column.upper - column.lower for column in columns},
+            {flagged[name]: value for name, value, there in estimated if there} if found.informative else fitted,
+            {flagged[name]: interval for name, interval, there in intervals if there},
+            found.level,
+            unpenalised=found.informative,
+        )
+        return Result(
+            model=self.kind,
+            title=f"Ridge regression of {self.target_}",
+            tables=[*([] if hopeless else [summary.coefficients]), *bounds_tables(steered, level)],
+            notes=[] if hopeless else [*notes, *wide_bounds(self.selected_, self.target_)],
+            warnings=warned,
+            verdict=summary.verdict if hopeless else None,
+            plots={} if hopeless else {"coefficients": lambda: PlotData("effects", {"found": effects})},
+            data=data,
+            parameters=self.parameters,
+            estimator=type(self).__name__,
+            chosen=selection(self.releases_[-1].columns, self.target_, self.feature_names_),
+            features=len(self.feature_names_),
+        )
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again."""
+        if getattr(self, "_in_rounds", None) is not None:
+            return {"rounds": self.rounds, "intervals": self.intervals, "private_bounds": self.private_bounds}
+        return {
+            "alpha": self.alpha if isinstance(self.alpha, str) else self.cost_alpha,
+            "fit_intercept": self.fit_intercept,
+        }
+
+    def approximation_factor(self, X: ArrayLike, y: ArrayLike, model: LinearModel | None = None) -> float:
+        """Return phi = cost of this fit / least cost on data at hand (not private; Burkhardt et al. 2025, section 6.2).
+
+        Parameters
+        ----------
+        X, y : array-like
+            Data in the columns' units; normalised and clipped as the clients do.
+        model : LinearModel, optional
+            Another model to judge, in normalised units.
+        """
+        return self.compare(self._rows(X, y), model).approximation_factor
+
+    def trivial_factor(self, X: ArrayLike, y: ArrayLike) -> float:
+        """Return phi of the predictor that ignores the features and knows the target's mean."""
+        return self.compare(self._rows(X, y)).trivial_factor
+
+    def compare(self, rows: Reals, model: LinearModel | None = None, weights: Reals | None = None) -> Comparison:
+        """Compare this fit with the best and the trivial one on rows at hand; not private.
+
+        Parameters
+        ----------
+        rows : ndarray of float64, shape (n, p)
+            All columns of `selected_` in their order, in their units. They are normalised twice, a block at a time,
+            which is quicker than to keep what they become.
+        model : LinearModel, optional
+            Another model to judge, in normalised units.
+        weights : ndarray of float64, shape (n,), optional
+            How much each row counts, in units of the largest weight.
+
+        Raises
+        ------
+        InputError
+            If the best fit is exact, so that phi is undefined.
+        """
+        target = self.selected_.columns.index(self.target_)
+
+        counts = np.ones(len(rows)) if weights is None else weights
+
+        def blocks() -> Iterator[tuple[Reals, Reals]]:
+            for first in range(0, len(rows), _BLOCK):
+                block = slice(first, first + _BLOCK)
+                yield self.selected_.schema.normalise(rows[block], first=first), counts[block]
+
+        gram = np.sum([exact_gram(Z, None if weights is None else w) for Z, w in blocks()], axis=0)
+        best = solve_ridge(gram, target, self.cost_alpha, fit_intercept=self.fit_intercept)
+        mean = float(gram[0, target + 1] / gram[0, 0]) if self.fit_intercept else 0.0
+        models = (best, model or self.model_, LinearModel(np.zeros_like(best.weights), mean))
+        slopes = np.insert(np.column_stack([each.weights for each in models]), target, -1.0, axis=0)
+        intercepts = np.array([each.intercept for each in models])
+        costs = self.cost_alpha * np.array([each.weights @ each.weights for each in models])
+        for Z, w in blocks():
+            costs += w @ np.square(Z @ slopes + intercepts)
+        least, own, trivial = costs.tolist()
+        if least == 0:
+            raise InputError("y: the optimal fit is exact, so the approximation factor is undefined")
+        return Comparison(best, own / least, trivial / least)
+
+    @property
+    def cost_alpha(self) -> float:
+        """Penalty in the cost that `approximation_factor` compares: `alpha`, but 0 for what aims at risk."""
+        if isinstance(self.alpha, str) or getattr(self, "_in_rounds", None) is not None:
+            return 0.0
+        return _USUAL_ALPHA if self.alpha is None else float(self.alpha)
+
+    def in_units(self, model: LinearModel) -> tuple[Reals, float]:
+        """Convert a normalised model to coefficients (d,) and intercept in the columns' units."""
+        return in_units(model, self.selected_.schema, self.selected_.columns.index(self.target_))
+
+    def check_parameters(self) -> None:
+        """Refuse parameters that no fit can use, before any data is read."""
+        given: Any = self.alpha
+        number = isinstance(given, Real) and not isinstance(given, bool)
+        if given is not None and not (given == AUTO if isinstance(given, str) else number and 0 <= given < math.inf):
+            raise InputError(f"alpha: {given} given, a finite number >= 0 or {AUTO!r} expected")
+        require_choice("debias", self.debias, DEBIAS)
+        if rounds_of(self.rounds, 1, intervals=self.intervals, least=0) and self.rounds != AUTO:
+            for argument, allowed in self._allowed_in_rounds:
+                if (given := getattr(self, argument)) not in allowed:
+                    raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds={self.rounds}")
+
+    def rounds_for(self, spec: ReleaseSpec) -> int:
+        """Return the steering rounds of a fit of this specification: 0, one release, where a choice asks for that.
+
+        Rounds shrink by themselves, and are sums of moments and scores: a penalty, a sketch or a fit without an
+        intercept is read from one release. "auto" takes one then; a number of rounds beside such a choice is an error.
+        """
+        free = self.alpha is None and self.fit_intercept and rounds_suit(spec)
+        rounds = rounds_of(self.rounds, spec.clients, intervals=self.intervals, least=0)
+        rounds = rounds if free or self.rounds != AUTO else 0
+        if self.private_bounds and not rounds:
+            raise InputError(f"private_bounds: {self.private_bounds} given, False expected of a fit of one release")
+        return rounds
+
+    def fit_rounds(self, releases: Releases) -> Self:
+        """Have all sums made by whoever answers them, servers that are processes or files, and fit them.
+
+        Parameters
+        ----------
+        releases : Releases
+            Whose columns are the features and, last, the target. Budget, bounds and trust are theirs, and the
+            parameters of this estimator that name others are not used.
+        """
+        self.check_parameters()
+        if not self.rounds:
+            raise InputError(f"rounds: {self.rounds} given, 'auto' or 1 and more expected of a fit in rounds")
+        return self._take_rounds(releases)
+
+    def round_model(self, target: Column) -> LeastSquares:
+        """Return what is fitted in rounds, whatever the target's bounds are."""
+        return LeastSquares()
+
+    def _take_rounds(self, releases: Releases) -> Self:
+        """Have all sums made, and set what they show."""
+        model = self.round_model(releases.schema.columns[-1])
+        fit = fit_in_rounds(model, releases, self.rounds, intervals=self.intervals, private_bounds=self.private_bounds)
+        public, first = releases.schema, fit.first
+        self.selected_, self.debiased_, self.alpha_ = first.select(first.columns), False, 0.0
+        found = self._in_rounds = Fitted()
+        take(found, fit, public, *unit_map(public, len(public) - 1), stacklevel=4)
+        self.target_, self.feature_names_ = found.target_, found.feature_names_
+        name_features(self, self.feature_names_)
+        self.guarantee_, self.releases_, self.rounds_ = found.guarantee_, found.releases_, found.rounds_
+        self.verdict_, self.no_interval_, self.noise_part_ = found.verdict_, found.no_interval_, found.noise_part_
+        self.private_bounds_ = found.private_bounds_
+        weights, intercept = fit.coefficients[1:], float(fit.coefficients[0])
+        if fit.verdict is not None:  # the released mean is predicted
+            weights, intercept = np.zeros(len(weights)), fit.mean
+        self.model_ = LinearModel(weights, intercept)
+        self.coef_, self.intercept_ = self.in_units(self.model_)
+        for text in self.why_not_useful():
+            warnings.warn(text, UtilityWarning, stacklevel=3)
+        return self
+
+    def _rows(self, X: ArrayLike, y: ArrayLike) -> Reals:
+        """Join features and target in the order of `selected_`."""
+        target = self.selected_.columns.index(self.target_)
+        return np.insert(np.asarray(X, dtype=np.float64), target, np.asarray(y, dtype=np.float64), axis=1)
+
+    def _solved(self, release: GramSource, gram: NoisyGram, target: int) -> tuple[LinearModel, float]:
+        """Return the fit and its penalty: the one asked for, or a chosen or averaged one, and no less than is safe."""
+        fit_intercept = self.fit_intercept
+        if not isinstance(self.alpha, str):
+            alpha = max(self.cost_alpha, self._safe_alpha(gram, target))
+        elif release.summed:
+            variance, safe_alpha = float(release.noise_variance[0]), max(1.0, self._safe_alpha(gram, target))
+            return averaged_ridge(gram.matrix, target, variance, safe_alpha=safe_alpha, fit_intercept=fit_intercept)
+        else:
+            least = self._safe_alpha(gram, target, margin=_CHOSEN_MARGIN)
+            opened = _opened(release, "alpha='auto'")
+            alpha = choose_alpha(opened, gram, target, fit_intercept=fit_intercept, least=least)
+        return solve_ridge(gram.matrix, target, alpha, fit_intercept=fit_intercept), alpha
+
+    def _safe_alpha(self, gram: NoisyGram, target: int, margin: float = 1.0) -> float:
+        """Return a penalty that lifts the smallest eigenvalue of a noisy sum, which may be negative, above its noise.
+
+        The idea of adaptive SSP (Wang 2018), at no cost of budget: the noisy matrix and its noise level are public.
+        """
+        if gram.bias:
+            return 0.0
+        lowest = gram.smallest_eigenvalue(target, fit_intercept=self.fit_intercept)
+        return max(0.0, margin * gram.fluctuation - lowest)
+
+
+def _opened(release: GramSource, what: str) -> Release | SelectedColumns:
+    """Return a release whose rows can be read, or refuse the products of a closed sketch."""
+    if isinstance(release, Release) or (isinstance(release, SelectedColumns) and release.opened):
+        return release
+    raise InputError(f"release: products of a closed sketch given, an opened release expected for {what}")

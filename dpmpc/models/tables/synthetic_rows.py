@@ -35,7 +35,7 @@ from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.models.tables.independence import Independence
 from dpmpc.models.tables.quantiles import Distribution
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.release.release import Release
 from dpmpc.release.results.number_tables import SPREADSHEET_FORMULA
 
@@ -105,7 +105,7 @@ class SyntheticRows:
     @classmethod
     def _of_cells(cls, release: Release) -> SyntheticRows:
         """Draw the group first, and each other column by it where it depends on it."""
-        fit = TableOneFit().fit_release(release)
+        fit = TableOne().fit_release(release)
         known = {one.name: one for one in release.task.schema.variables}
         listed = [name for name in known if name in fit.variables_ or name == fit.by_]
         laws: dict[str, _Law] = {}

@@ -1,25 +1,46 @@
-"""Table 1 as scikit-learn has estimators: parameters, and `fit` on a table.
+"""Table 1 from a release of cells: people, medians, quartiles, means, shares and tests, by group.
 
-All that is read from a release is `dpmpc.models.tables.table_one_fit`; what `fit` adds is a release, simulated in this
-process.
+Promised: every number has an interval or an error of its own, and one that the noise hides is not told; no number of
+people is below 0. All is read from one release, and so is any other quantile later on, at no further cost.
 """
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
+import functools
+import math
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
+import numpy as np
+from numpy.typing import NDArray
+
+from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.models.common.cell_estimates import CellEstimates
+from dpmpc.models.common.inference import stands_out
 from dpmpc.models.common.private_estimator import PrivateEstimator
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.cross_table import CrossTable
+from dpmpc.models.tables.independence import Independence, holm, rank_test
+from dpmpc.models.tables.quantiles import Distribution, Interval, is_told, told_from
+from dpmpc.models.tables.shares_and_odds import share_interval
+from dpmpc.release.release import Release
+from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.plot_data import PlotData
+
+ALL = "all"  # what the row of all groups together is called
+_BARS = 24  # of a picture
+_MOST_PLOTS = 20
+_NOTHING = "The noise hides all medians and shares: more people, fewer columns or groups, or a larger epsilon would do."
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class TableOne(TableOneFit, PrivateEstimator):
+class TableOne(PrivateEstimator):
     """Differentially private Table 1: people, medians, quartiles, means and shares, by group, from one release.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
@@ -84,6 +105,7 @@ class TableOne(TableOneFit, PrivateEstimator):
     True
     """
 
+    kind: ClassVar[str] = "table-one"  # as in the JSON of `dpmpc describe`
     by: str | None = None
     columns: Sequence[str] | None = None
 
@@ -123,3 +145,373 @@ class TableOne(TableOneFit, PrivateEstimator):
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the contribution that the clients send."""
         return {"contribution": CellCounts.of(public, self.by)}
+
+    def fit_release(self, release: Release) -> Self:
+        """Read a release of cells: pure post-processing."""
+        self.estimates_ = CellEstimates.of(release)
+        contribution = release.task.statistic
+        assert isinstance(contribution, CellCounts)
+        counted = contribution.counted(release.task.schema)
+        groups = {one.name: one for _, by in counted for one in by}
+        if len(groups) > 1 or (groups and not all(by for _, by in counted)):
+            raise InputError(f"release: of cells by {', '.join(groups)} given, by one variable or none expected")
+        self.release_ = release
+        self.by_ = next(iter(groups), None)
+        self.groups_: tuple[str, ...] = groups[self.by_].categories if self.by_ is not None else ()
+        self.variables_ = {variable.name: (grid, variable) for grid, (variable, _) in enumerate(counted)}
+        return self
+
+    @property
+    def parameters(self) -> dict[str, object]:
+        """What the estimator was given, so that it can be made again: all is in the release."""
+        return {}
+
+    def distribution(self, name: str, group: str | None = None) -> Distribution:
+        """Return the distribution of a number or a date, in one group or in all."""
+        grid, variable = self._variable(name)
+        if variable.categories:
+            raise InputError(f"name: {name!r} given, a {variable.kind}, a number or a date expected")
+        return Distribution(self.estimates_, grid, variable, self._members(group))
+
+    def quantile(self, name: str, q: float, group: str | None = None, level: float = 0.95) -> Interval:
+        """Return a quantile of a number with its interval; NaN where the noise hides it.
+
+        Parameters
+        ----------
+        name : str
+            The number or date.
+        q : float
+            Strictly between 0 and 1.
+        group : str, optional
+            One of `groups_`; everybody by default.
+        level : float
+            Nominal coverage, strictly between 0 and 1.
+        """
+        return self.distribution(name, group).quantile(q, level)
+
+    def ecdf(self, name: str, group: str | None = None, level: float = 0.95) -> NumberTable:
+        """Return the share of the people up to each edge of a number, with a band for all of it at once."""
+        return self.distribution(name, group).ecdf(level)
+
+    def histogram(self, name: str, group: str | None = None) -> NumberTable:
+        """Return the people in each cell of a number, with the standard error of the noise."""
+        return self.distribution(name, group).histogram()
+
+    @property
+    def table_(self) -> NumberTable:
+        """How many people there are, in all and in each group."""
+        found = [self._size(group) for group in self._rows]
+        return NumberTable(
+            "People" if self.by_ is None else f"People by {self.by_}",
+            {
+                "people": [max(size, 0.0) for size, _ in found],
+                "std. error": [error for _, error in found],
+                "%": [100 * max(size, 0.0) / self.estimates_.people for size, _ in found],
+            },
+            [self.label(group) for group in self._rows],
+            label="group",
+            notes=["The number of all people is public; the standard error is that of the noise."],
+            errors={"people": "std. error"},
+        )
+
+    def numbers(self, level: float = 0.95) -> NumberTable | None:
+        """Return medians, quartiles and means by group; None where no number was counted."""
+        found = {
+            (name, group): _summary(self.distribution(name, group), level)
+            for name, (_, variable) in self.variables_.items()
+            if not variable.categories
+            for group in self._rows
+        }
+        if not found:
+            return None
+        headings = list(next(iter(found.values())))
+        return NumberTable(
+            "Numbers",
+            {heading: [one[heading] for one in found.values()] for heading in headings},
+            [self.label(group, name) for name, group in found],
+            label="column",
+            notes=[
+                f"Intervals of medians: {100 * level:g} %, for the population, ties and the noise included. Values "
+                "outside the bounds count as the bounds: a median in the first or the last cell means 'at most' or "
+                "'at least'. The s.e. of a mean is of noise and sampling, and contains half the width of the cells "
+                "that people are in; with a step there is none. What the noise hides is not told.",
+                *self._units(),
+            ],
+            errors={"mean": "s.e. of mean", "missing": "s.e. of missing"},
+            intervals={"median's interval": ("median from", "to")},
+        )
+
+    def shares(self, level: float = 0.95) -> NumberTable | None:
+        """Return people and percentages of each value of each category, by group; None where there are none."""
+        rows: dict[str, list[float]] = {}
+        for name, (_, variable) in self.variables_.items():
+            for place, value in enumerate(variable.categories):
+                for group in self._rows:
+                    rows[self.label(group, f"{name} = {value}")] = self._share(name, place, group, level)
+        if not rows:
+            return None
+        headings = ("people", "std. error", "%", "s.e. of %", "% from", "to")
+        return NumberTable(
+            "Categories",
+            {heading: [row[place] for row in rows.values()] for place, heading in enumerate(headings)},
+            list(rows),
+            label="value",
+            notes=[
+                "Std. error of people: of the noise. % of the people in the group; s.e. of %, and its "
+                f"{100 * level:g} % interval: of noise and sampling; not told where the error is as large as half of "
+                "the people."
+            ],
+            errors={"people": "std. error", "%": "s.e. of %"},
+            intervals={"interval of %": ("% from", "to")},
+        )
+
+    def crosstab(self, name: str) -> CrossTable:
+        """Return the table of a category by the groups."""
+        _, variable = self._variable(name)
+        if not variable.categories:
+            raise InputError(f"name: {name!r} given, a {variable.kind}, a column with listed values expected")
+        return CrossTable.of(self.release_, name, self._grouped())
+
+    def rank_test(self, name: str) -> Independence | str:
+        """Test that a number has one distribution in all groups, or say why that cannot be tested.
+
+        It is the test of Mann and Whitney, with more than two groups that of Kruskal and Wallis, with the noise in its
+        law. Groups of too few people to tell from none have no part in it.
+
+        Parameters
+        ----------
+        name : str
+            The number or date.
+        """
+        self._grouped()
+        found = self.distribution(name)
+        return rank_test(self.estimates_, found.grid, self.groups_)
+
+    def tests(self) -> tuple[NumberTable | None, dict[str, str]]:
+        """Return the test of each column that it is the same in all groups, and why others have none."""
+        found: dict[str, Independence] = {}
+        untested: dict[str, str] = {}
+        for name, (_, variable) in self.variables_.items() if self.by_ is not None else ():
+            tested = self.crosstab(name).independence() if variable.categories else self.rank_test(name)
+            if isinstance(tested, Independence):
+                found[name] = tested
+            else:
+                untested[name] = tested
+        if not found:
+            return None, untested
+        p_values = [one.p_value for one in found.values()]
+        return NumberTable(
+            f"Tests: the same in all groups of {self.by_}",
+            {
+                "chi-squared": [one.statistic for one in found.values()],
+                "degrees": [one.degrees for one in found.values()],
+                "p": p_values,
+                "p (Holm)": holm(p_values),
+            },
+            list(found),
+            label="column",
+            notes=[
+                "Numbers: ranks (Mann-Whitney, Kruskal-Wallis), among groups that stand out of the noise. Categories: "
+                "the two-way table, values of few people joined. The noise is part of the law. p (Holm) holds for all "
+                "tests of this table together.",
+                *(f"{name}: no test: {why}." for name, why in untested.items()),
+            ],
+        ), untested
+
+    def result(self, level: float = 0.95) -> Result:
+        """Return all of the table, as `dpmpc describe` and `dpmpc read` show it.
+
+        Parameters
+        ----------
+        level : float
+            Nominal coverage of each interval, strictly between 0 and 1.
+        """
+        require_fraction("level", level)
+        numbers, categories, (tests, untested) = self.numbers(level), self.shares(level), self.tests()
+        tables = {"people": self.table_, "numbers": numbers, "categories": categories, "tests": tests}
+        shown = {name: table for name, table in tables.items() if table is not None}
+        told = [*(numbers.columns["median"] if numbers else ()), *(categories.columns["%"] if categories else ())]
+        hidden = not np.isfinite(np.array(told, dtype=np.float64)).any()
+        few = [group for group in self.groups_ if not self._stands_out(group)]
+        warned = [] if not few else [f"Too few people to tell from none: {', '.join(few)}."]
+        by = "" if self.by_ is None else f" by {self.by_}"
+        return Result(
+            model=self.kind,
+            title=f"Description of {', '.join(self.variables_)}{by}",
+            tables=list(shown.values()),
+            notes=[*warned, *([] if tests else (f"No test of {name}: {why}." for name, why in untested.items()))],
+            warnings=warned,
+            verdict=_NOTHING if hidden else None,
+            plots={} if hidden else self._plots(level),
+            data={
+                "by": self.by_,
+                "confidence_level": level,
+                **{name: None if table is None else table.to_dict() for name, table in tables.items()},
+                "not_tested": untested,
+            },
+            parameters=self.parameters,
+            estimator=type(self).__name__,
+        )
+
+    def outlook(self) -> tuple[NumberTable | None, NumberTable | None]:
+        """Return what the noise alone will do to numbers and to categories, which no sums have a part in: for plans.
+
+        Of a group where there are some, else of everybody.
+        """
+        group = self.groups_[0] if self.groups_ else None
+        numbers = {
+            name: self.distribution(name, group) for name, (_, one) in self.variables_.items() if not one.categories
+        }
+        errors = {  # of a value in the group, and the largest of all that the table shows
+            name: [
+                max(self._share(name, place, row)[1] for place in range(len(one.categories)) for row in rows)
+                for rows in ((group,), self._rows)
+            ]
+            for name, (_, one) in self.variables_.items()
+            if one.categories
+        }
+        where = "" if self.by_ is None else f" in a group of {self.by_}"
+        return (
+            NumberTable(
+                f"People{where} from which a number's quantiles are told",
+                {
+                    "median": [found.told_from(0.5) for found in numbers.values()],
+                    "quartiles": [found.told_from(0.25) for found in numbers.values()],
+                    "noise doubles the variance of a median below": [
+                        math.ceil(4 * found.rank_error() ** 2) for found in numbers.values()
+                    ],
+                    "s.e. of a rank": [found.rank_error() for found in numbers.values()],
+                },
+                list(numbers),
+            )
+            if numbers
+            else None,
+            NumberTable(
+                f"People of a category's value{where}",
+                {
+                    "percentages": [told_from(own**2) for own, _ in errors.values()],
+                    "s.e.": [own for own, _ in errors.values()],
+                    "largest s.e.": [largest for _, largest in errors.values()],
+                },
+                list(errors),
+                notes=["Percentages: from so many people on they are told. Largest: of all groups and everybody."],
+            )
+            if errors
+            else None,
+        )
+
+    @property
+    def _rows(self) -> tuple[str | None, ...]:
+        return (None, *self.groups_)
+
+    def label(self, group: str | None, name: str | None = None) -> str:
+        """Return what the row of a column in a group is called."""
+        shown = ALL if group is None else f"{self.by_} = {group}"
+        if name is None:
+            return shown
+        return name if self.by_ is None else f"{name}, {shown}"
+
+    def _units(self) -> list[str]:
+        """Say in what dates are given."""
+        dates = [one for _, one in self.variables_.values() if one.kind == "date"]
+        return [f"{one.name}: days since {one.lower}." for one in dates]
+
+    def _grouped(self) -> str:
+        """Return what the groups are values of."""
+        if self.by_ is None:
+            raise InputError("by: this release counts by no groups, one that does expected")
+        return self.by_
+
+    def _variable(self, name: str) -> tuple[int, Variable]:
+        if name not in self.variables_:
+            raise InputError(f"name: {name!r} given, one of {', '.join(self.variables_)} expected")
+        return self.variables_[name]
+
+    def _members(self, group: str | None) -> NDArray[np.bool_]:
+        """Return which groups of a number's grid are meant."""
+        if group is not None and group not in self.groups_:
+            raise InputError(f"group: {group!r} given, one of {', '.join(self.groups_) or 'none'} expected")
+        return np.array([group in (None, one) for one in self.groups_ or (None,)], np.bool_)
+
+    def _within(self, name: str, group: str | None) -> Reals:
+        """Return the gradient (G, C) of the number of people in a group, by the grid of a variable."""
+        grid, variable = self._variable(name)
+        found = np.zeros(self.estimates_.counts[grid].shape)
+        members = self._members(group)
+        found[np.tile(members, len(variable.categories)) if variable.categories else members] = 1.0
+        return found
+
+    def _size(self, group: str | None) -> tuple[float, float]:
+        """Return the people of a group, and the standard error of that: all grids agree on it."""
+        if group is None:
+            return self.estimates_.people, 0.0
+        first = next(iter(self.variables_))
+        return self.estimates_.total(self.variables_[first][0], self._within(first, group))
+
+    def _stands_out(self, group: str | None) -> bool:
+        size, error = self._size(group)
+        return stands_out(size, error**2)
+
+    def _share(self, name: str, place: int, group: str | None, level: float = 0.95) -> list[float]:
+        """Return people of a value in a group and their percentage, each with its error, and the interval's ends."""
+        grid, variable = self._variable(name)
+        whole = self._within(name, group)
+        value = np.zeros_like(whole)
+        width = len(whole) // len(variable.categories)
+        value[place * width : (place + 1) * width] = whole[place * width : (place + 1) * width]
+        people, error = self.estimates_.total(grid, value)
+        size = max(self._size(group)[0], 1.0)
+        part = people / size
+        off = math.sqrt(self.estimates_.variance(grid, (value - part * whole) / size))
+        shown = min(max(people, 0.0), float(self.estimates_.people))
+        if not is_told(off * size, size) or not (group is None or self._stands_out(group)):
+            return [shown, error, *[math.nan] * 4]
+        noise = self.estimates_.noise_covariance(grid, np.stack([value, whole]))
+        low, high = share_interval(people, size, noise, level)
+        return [shown, error, 100 * min(max(part, 0.0), 1.0), 100 * off, 100 * low, 100 * high]
+
+    def _plots(self, level: float) -> dict[str, Callable[[], PlotData]]:
+        found: dict[str, Callable[[], PlotData]] = {}
+        for name, (_, variable) in list(self.variables_.items())[:_MOST_PLOTS]:
+            draw = self._draw_shares if variable.categories else self._draw_spread
+            found[f"distribution of {name}"] = functools.partial(draw, name, level)
+        return found
+
+    def _draw_spread(self, name: str, level: float) -> PlotData:
+        """Draw the histogram of all people, and median and quartiles of each group."""
+        rows: dict[str, Any] = {}
+        for group in self._rows:
+            found = self.distribution(name, group)
+            quartiles = [found.quantile(q, level) for q in (0.25, 0.5, 0.75)]
+            rows[self.label(group)] = (quartiles[0].value, quartiles[2].value, quartiles[1])
+        ends, parts = self.distribution(name).bars(_BARS)
+        logarithmic = self.variables_[name][1].transform == "log"
+        bars = {"ends": ends.tolist(), "parts": parts.tolist(), "rows": rows}
+        return PlotData("spread", {"name": name, **bars, "level": level, "logarithmic": logarithmic})
+
+    def _draw_shares(self, name: str, level: float) -> PlotData:
+        """Draw the percentages of each value in each group."""
+        rows = {}
+        for place, value in enumerate(self.variables_[name][1].categories):
+            for group in self._rows:
+                _, _, part, _, low, high = self._share(name, place, group, level)
+                rows[value if self.by_ is None else f"{value}, {group or ALL}"] = (part, low, high)
+        return PlotData("shares", {"name": name, "rows": rows, "by": self.by_, "level": level})
+
+
+def _summary(found: Distribution, level: float) -> dict[str, float]:
+    """Return what a row of the table says of a number."""
+    median = found.quantile(0.5, level)
+    mean, error = found.mean()
+    missing, missing_error = found.missing
+    return {
+        "median": median.value,
+        "median from": median.lower,
+        "to": median.upper,
+        "lower quartile": found.quantile(0.25, level).value,
+        "upper quartile": found.quantile(0.75, level).value,
+        "mean": mean,
+        "s.e. of mean": error,
+        "missing": max(missing, 0.0),
+        "s.e. of missing": missing_error,
+    }

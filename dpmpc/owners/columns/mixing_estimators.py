@@ -15,7 +15,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator
 
 from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import stream_for
@@ -32,7 +31,7 @@ from dpmpc.release.planning.designing import public_seed
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class MixingRegression(LinearPredictor, MixingFit, BaseEstimator, abc.ABC):  # type: ignore[misc]
+class MixingRegression(LinearPredictor, MixingFit, abc.ABC):
     """Base of the regressions on what parties with different columns release.
 
     `fit` simulates the parties in this process and then calls `fit_release`; `fit_release` alone is post-processing of

@@ -11,18 +11,17 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.storage import Record
 from dpmpc.data import Schema
 from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.models import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.models.common.releases import Releases
-from dpmpc.models.regression.in_rounds import FitInRounds, LogisticFit, PoissonFit
-from dpmpc.models.regression.ridge import RidgeFit
 from dpmpc.models.rounds.fit import MOST_ROUNDS, require_words, shares_of
-from dpmpc.models.tables.table_one_fit import TableOneFit
+from dpmpc.models.tables.table_one import TableOne
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.specification import MODELS_IN_ROUNDS, OWN_NOISE, ReleaseSpec, TrustModel
 from dpmpc.privacy.task import Task
 from dpmpc.release.release import Release
 
 LEAST_OWNERS = 2
-TABLE = TableOneFit.kind
+TABLE = TableOne.kind
 
 
 class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
@@ -180,21 +179,21 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
             simulation_seed=self.simulation_seed,
         )
 
-    def fitted(self, releases: Releases) -> FitInRounds | RidgeFit | TableOneFit:
+    def fitted(self, releases: Releases) -> LogisticRegression | PoissonRegression | RidgeRegression | TableOne:
         """Have the sums made by whoever answers them, owners or files, and return what is read from them."""
         cells = self.cells
         if cells is None:
             return self.estimator().fit_rounds(releases)
-        return TableOneFit().fit_release(releases.make(self.shares[0], cells))
+        return TableOne().fit_release(releases.make(self.shares[0], cells))
 
-    def estimator(self) -> LogisticFit | PoissonFit | RidgeFit:
+    def estimator(self) -> LogisticRegression | PoissonRegression | RidgeRegression:
         """Return what reads the sums of a regression."""
         if self.model == "ridge":
-            return RidgeFit(rounds=self.rounds, intervals=self.intervals)
+            return RidgeRegression(rounds=self.rounds, intervals=self.intervals)
         if self.model == "logistic":
-            return LogisticFit(rounds=self.rounds, intervals=self.intervals)
+            return LogisticRegression(rounds=self.rounds, intervals=self.intervals)
         most = int(self.schema.columns[-1].upper)
-        return PoissonFit(rounds=self.rounds, intervals=self.intervals, most=most)
+        return PoissonRegression(rounds=self.rounds, intervals=self.intervals, most=most)
 
 
 def _nobody(task: Task) -> Release:

@@ -13,7 +13,6 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 
 from dpmpc.base.arguments import require_finite
 from dpmpc.base.arrays import Reals
@@ -22,8 +21,8 @@ from dpmpc.data import Table
 from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.linear.contributions.contribution import moment_sensitivity
 from dpmpc.linear.noise.floating import Gaussian
+from dpmpc.models.common.estimator import Regressor
 from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, solve_ridge
-from dpmpc.models.common.private_fits import PrivateFits
 from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of
 from dpmpc.models.papers.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.privacy.gaussian import mu_of_budget
@@ -42,7 +41,7 @@ def trivial_predictor(features: int, y: Reals, *, fit_intercept: bool = True) ->
     return LinearModel(np.zeros(features), float(np.mean(y)) if fit_intercept else 0.0)
 
 
-class PrivateRidge(RegressorMixin, PrivateFits, abc.ABC):  # type: ignore[misc]
+class PrivateRidge(Regressor, abc.ABC):
     """Base of the private ridge regressions that a user compares with.
 
     Parameters

@@ -20,14 +20,14 @@ from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Table
 from dpmpc.data.schemas import largest_squared_norm
 from dpmpc.linear.contributions.contribution import moment_sensitivity
+from dpmpc.models.common.estimator import Estimator
 from dpmpc.models.common.linear_algebra import top_components
-from dpmpc.models.common.private_fits import PrivateFits
 from dpmpc.models.common.scikit import remember_features
 from dpmpc.models.papers.baselines.common import normalised_rows, symmetric_noise
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 
 
-class PrivateComponents(PrivateFits, abc.ABC):
+class PrivateComponents(Estimator, abc.ABC):
     """Base of the private low-rank approximations that a user compares with.
 
     Parameters

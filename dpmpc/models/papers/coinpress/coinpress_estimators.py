@@ -14,14 +14,13 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 
 from dpmpc.base.arguments import require_choice, require_fraction, require_positive
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Table
 from dpmpc.data.schemas import Bounds, schema
-from dpmpc.models.common.private_fits import PrivateFits
+from dpmpc.models.common.estimator import Estimator, Regressor
 from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of
 from dpmpc.models.papers.coinpress import algorithms, steps
 from dpmpc.models.papers.coinpress.algorithms import LARGEST
@@ -36,7 +35,7 @@ ALGORITHMS = ("repaired", "printed")
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class CoinPress(PrivateFits):
+class CoinPress(Estimator):
     """Base of the estimators.
 
     Parameters
@@ -247,7 +246,7 @@ class PrivateCovariance(CoinPress):
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class CoinPressRegression(RegressorMixin, CoinPress):  # type: ignore[misc]
+class CoinPressRegression(CoinPress, Regressor):
     """Linear regression without intercept from private means (Ediger 2021, Algorithms 3 and 5).
 
     Features are Gaussian with mean 0, residuals have variance 1.

@@ -15,7 +15,6 @@ from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import RegressorMixin
 
 from dpmpc.base.arguments import require_choice, require_finite, require_whole
 from dpmpc.base.arrays import Reals
@@ -25,7 +24,7 @@ from dpmpc.data import Table
 from dpmpc.data.schemas import Bounds, schema
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.linear.sketching.dense import GaussianProjection
-from dpmpc.models.common.private_fits import PrivateFits
+from dpmpc.models.common.estimator import Regressor
 from dpmpc.models.common.scikit import remember_features, rows_like_fitted, target_of
 from dpmpc.models.papers.mutual_information.information import (
     CALIBRATIONS,
@@ -39,7 +38,7 @@ from dpmpc.models.papers.mutual_information.information import (
 )
 
 
-class NoisyRegression(RegressorMixin, PrivateFits, abc.ABC):  # type: ignore[misc]
+class NoisyRegression(Regressor, abc.ABC):
     """Base of the two mechanisms: least squares without an intercept on released rows.
 
     Attributes

@@ -3,42 +3,162 @@
 from __future__ import annotations
 
 import collections
+import dataclasses
 import warnings
 from collections.abc import Sequence
 from typing import ClassVar, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED, UtilityWarning
 from dpmpc.data import Codebook
 from dpmpc.models.common.inference import Inference, stands_out
+from dpmpc.models.common.private_estimator import table_of, target_name
 from dpmpc.models.common.release_parts import Blocks, selection
-from dpmpc.models.common.scikit import OfRelease, name_features
+from dpmpc.models.common.scikit import name_features, remember_features, rows_like_fitted
 from dpmpc.models.common.summary import EVEN
+from dpmpc.models.groups.by_group import EstimatorByGroup, labels_of
 from dpmpc.models.groups.fixed_effects import fixed_effects
 from dpmpc.models.groups.grouped_summary import POOLED, GroupedSummary
-from dpmpc.models.regression.ridge import RidgeFit
+from dpmpc.models.regression.ridge_regression import RidgeRegression
 from dpmpc.release.planning.prediction import people_needed
 from dpmpc.release.release import Release
 from dpmpc.release.results import Result
 
 
-class GroupedRidgeFit(OfRelease):
-    """Ridge regressions by group as they are read from a release.
+@dataclasses.dataclass(eq=False, repr=False)
+class GroupedRidgeRegression(EstimatorByGroup):
+    """One differentially private ridge regression for each public group, from one release, at the price of one.
 
-    `dpmpc.GroupedRidgeRegression` says what parameters and attributes are. Nothing here makes a release, so that
-    whoever only reads one needs no scikit-learn.
+    Parameters
+    ----------
+    values : sequence of str
+        What the groups are called, 2 to 50; public, and not read off the data.
+    alpha : float or "auto"
+        Penalty of each regression, as in `RidgeRegression`.
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    by : str
+        What the values are values of.
+
+    Attributes
+    ----------
+    groups_ : tuple of str
+        All groups.
+    models_ : dict of RidgeRegression
+        The regression of each group about which the release says anything.
+    left_out_ : dict of str
+        Why each of the others has none, from the release alone.
+    sizes_ : ndarray of float64, shape (G,)
+        How many people each group has, with noise: perhaps below 0, and of standard error `size_error_`.
+    size_error_ : float
+        The same for all groups.
+    coef_ : ndarray of float64, shape (G, d)
+        In the columns' units; NaN for groups without a model.
+    intercept_ : ndarray of float64, shape (G,)
+        In the target's units.
+    pooled_ : RidgeRegression
+        The regression of everybody together, by the sum of the blocks, whose noise has G times the variance.
+    fixed_effects_ : Inference or None
+        Common slopes with an intercept for each group (`dpmpc.models.groups.fixed_effects`).
+    warnings_ : tuple of str
+        What to be careful about in the regressions that there are, `pooled_` among them, from the release alone.
+    feature_names_, n_features_in_, feature_names_in_, target_, release_
+        As in `RidgeRegression`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import GroupedRidgeRegression
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(0, 10, (60_000, 1))
+    >>> ward = rng.choice(["north", "south"], 60_000)
+    >>> y = np.where(ward == "north", 3, 1) * X[:, 0] + rng.standard_normal(60_000)
+    >>> bounds = {"x0": (0, 10), "y": (-5, 35)}  # publicly known, not read off the data
+    >>> model = GroupedRidgeRegression(["north", "south"], bounds=bounds).fit(X, y, groups=ward)
+    >>> model.coef_.round(0)
+    array([[3.],
+           [1.]])
     """
 
     kind: ClassVar[str] = "grouped-ridge"  # as in the JSON of `dpmpc fit --by`
-    python_name: ClassVar[str] = "GroupedRidgeRegression"
+    alpha: float | str = 1.0
 
-    def __init__(self, alpha: float | str = 1.0):
-        self.alpha = alpha
+    def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> GroupedRidgeRegression:
+        """Make a release of (X, y) by group under the estimator's budget and fit it.
 
-    def _ridge(self) -> RidgeFit:
-        """Return what reads the regression of one group, or of everybody."""
-        return RidgeFit(self.alpha)
+        Parameters
+        ----------
+        X : array-like of shape (n, d), or a data frame
+            One row per client.
+        y : array-like of shape (n,)
+            The target. In `bounds` it is called "y", or by its own name where it is a Series.
+        groups : array-like of shape (n,)
+            The group of each client, one of `values`.
+
+        Raises
+        ------
+        InputError
+            If a client's group is not among `values`. Like all that is said of single rows, the message is for whoever
+            holds them.
+        """
+        RidgeRegression(self.alpha).check_parameters()
+        table = table_of(self, X, y, target_name(self.bounds, y))
+        self.fit_release(self.release_by_group(table, groups), target=table.names[-1])
+        remember_features(self, X)
+        return self
+
+    def _ridge(self) -> RidgeRegression:
+        """Return the estimator of one group, or of everybody, which predicts too."""
+        return RidgeRegression(self.alpha)
+
+    def predict(self, X: ArrayLike, groups: ArrayLike | None = None) -> Reals:
+        """Predict the target by each row's own group; NaN, with a warning, where that has no model.
+
+        Parameters
+        ----------
+        X : array-like of shape (m, d), or a data frame
+            The features.
+        groups : array-like of shape (m,)
+            The group of each row. ``pooled_.predict(X)`` needs none.
+        """
+        rows = rows_like_fitted(self, X)
+        labels = labels_of(groups, self.groups_, len(rows))
+        places = np.array([self.groups_.index(label) for label in labels], dtype=np.intp)
+        lacking = sorted({label for label in labels if label not in self.models_})
+        if lacking:
+            warnings.warn(f"no model of {', '.join(lacking)}: NaN is predicted there", UtilityWarning, stacklevel=2)
+        return np.asarray(np.sum(rows * self.coef_[places], axis=1) + self.intercept_[places])
 
     def fit_release(self, release: Release, target: str | int = -1, *, features: Sequence[str] | None = None) -> Self:
         """Fit a release by group: pure post-processing.
@@ -139,7 +259,7 @@ class GroupedRidgeFit(OfRelease):
                 "warnings": list(self.warnings_),
             },
             parameters=self.parameters,
-            estimator=self.python_name,
+            estimator=type(self).__name__,
             chosen=selection(Blocks(self.release_).columns, self.target_, self.feature_names_),
             features=len(self.feature_names_),
         )
@@ -149,7 +269,7 @@ class GroupedRidgeFit(OfRelease):
         """What the estimator was given, so that it can be made again."""
         return {"alpha": self.alpha}
 
-    def _why_left_out(self, place: int, model: RidgeFit) -> str:
+    def _why_left_out(self, place: int, model: RidgeRegression) -> str:
         """Say of a group why there is no regression, and how many people it would take."""
         block, size = model.selected_, self.sizes_[place]
         needed = people_needed(block.task, len(block.columns), float(block.noise_variance[0]))
@@ -179,7 +299,7 @@ class GroupedRidgeFit(OfRelease):
         return (*shared, *own)
 
 
-def _fields(model: RidgeFit, level: float) -> dict[str, object]:
+def _fields(model: RidgeRegression, level: float) -> dict[str, object]:
     """Return one regression as plain data, without coefficients where the noise leaves none."""
     found = model.inference(level)
     if not found.informative:

@@ -8,20 +8,29 @@ that hazards are proportional.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Sequence
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
+from dpmpc.data import Schema
 from dpmpc.models.common.inference import chi2_tail, normal_quantile, stands_out
-from dpmpc.models.common.scikit import OfRelease
-from dpmpc.models.survival.kaplan_meier_fit import NARROWER, too_wide
-from dpmpc.models.survival.survival_cells import FIRST, LAST, Members, SurvivalCells, require_patterns
+from dpmpc.models.survival.curves import NARROWER, too_wide
+from dpmpc.models.survival.survival import PrivateSurvival
+from dpmpc.models.survival.survival_cells import (
+    FIRST,
+    LAST,
+    Members,
+    SurvivalCells,
+    require_patterns,
+)
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.plot_data import Effects, PlotData
@@ -31,14 +40,111 @@ _FARTHEST = 5.0  # a log hazard ratio beyond is the noise's, or that of a catego
 _SINGULAR = 1e-9  # of the largest eigenvalue: information below is none
 
 
-class CoxFit(OfRelease):
-    """Cox regression as it is read from a release; `dpmpc.CoxRegression` says what attributes are."""
+@dataclasses.dataclass(kw_only=True, eq=False, repr=False)
+class CoxRegression(PrivateSurvival):
+    """Differentially private Cox regression of times until an event on categories, from one release.
+
+    `fit` simulates clients and servers in this process and then calls `fit_release`. People are counted by their
+    pattern of values, 32 at most; a continuous feature has to be cut into categories, as values of a column.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        Budget of the release that `fit` makes; delta = 0 with ``noise="discrete-laplace"``.
+    bounds : Schema, pair, dict, path or None
+        Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
+        (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/own-csv.md).
+    noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
+        Family of the noise; all are drawn exactly, in whole numbers.
+    servers : int
+        Number of servers, at least 2.
+    sharing : {"additive", "shamir"}
+        How a contribution is split: with additive shares all servers are needed and all but one may collude; with
+        Shamir's fewer than half may collude and some may be missing.
+    noise_by : {"clients", "servers"}
+        Who adds the noise.
+    copies : {"auto", "one", "each"}
+        Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
+        it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
+    corrupt_clients : int
+        Most clients that may tell the servers their noise.
+    dropouts : int
+        Most clients from whom anything may be missing in the end.
+    coalition : {"adaptive", "static"}
+        Whether corrupt clients may be chosen after the public matrix is known, or were fixed before.
+    calibration : {"joint", "paper"}
+        Noise for the whole release at once, or by the paper's bound, which takes more.
+    threads : int
+        Threads of the kernels.
+    simulation_seed : int, optional
+        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+    time : str, optional
+        The column of times, from 0 on: "time" by default, of a release its only number.
+    event : str, optional
+        The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
+        until then and no longer. "event" by default, of a release the last column that people are counted by.
+    features : sequence of str, optional
+        Categories, or answers yes or no, of a bounds file; all of them by default.
+
+    Attributes
+    ----------
+    params_ : dict
+        Value of a feature -> logarithm of its hazard over that of the feature's first value; NaN without a result.
+    standard_errors_, hazard_ratios_, confidence_intervals_ : dict
+        Of the same; intervals are those of `params_`.
+    verdict_ : str or None
+        Why there is no result.
+    release_ : Release
+        What the servers opened.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import CoxRegression, Schema
+    >>> from dpmpc.data import Codebook, Variable
+    >>> columns = (Variable("time", 0, 50), Variable("event", 0, 1), Variable("arm", values=("old", "new")))
+    >>> rng = np.random.default_rng(0)
+    >>> arm = rng.choice(["old", "new"], 20_000)
+    >>> times, observed = rng.exponential(np.where(arm == "new", 30, 20)), rng.uniform(0, 60, 20_000)
+    >>> bounds = Schema.of_codebook(Codebook(columns))
+    >>> model = CoxRegression(epsilon=1.0, delta=1e-6, bounds=bounds, simulation_seed=1)
+    >>> model = model.fit({"arm": arm}, np.minimum(times, observed), times <= observed)
+    >>> bool(abs(model.hazard_ratios_["arm = new"] - 20 / 30) < 0.1)
+    True
+    """
 
     kind: ClassVar[str] = "cox"  # as in the JSON of `dpmpc fit --model survival --features`
-    python_name: ClassVar[str] = "CoxRegression"
+    features: Sequence[str] | None = None
 
-    def __init__(self, time: str | None = None, event: str | None = None, features: Sequence[str] | None = None):
-        self.time, self.event, self.features = time, event, features
+    def fit(self, X: Any, durations: Any = None, event_observed: Any = None) -> Self:
+        """Make a release under the estimator's budget and read it.
+
+        Parameters
+        ----------
+        X : data frame, mapping of arrays, or cells of a file
+            The features, or with no further argument a table with all columns.
+        durations, event_observed : array-like, optional
+            The times, and whether the event happened then.
+        """
+        if (durations is None) != (event_observed is None):
+            raise InputError("durations, event_observed: one given, both or none expected beside a table")
+        if durations is None:
+            return self.fit_release(self.survival_release(X, None, {}))
+        features = {name: X[name] for name in self.counted_by() if name in X}
+        return self.fit_release(self.survival_release(durations, event_observed, features))
+
+    def public_schema(self) -> Schema:
+        """Return what the base does, if there are not too many patterns."""
+        public = super().public_schema()
+        require_patterns(public.variables[1:-1])
+        return public
+
+    def counted_by(self) -> Sequence[str]:
+        """Return the features: all with listed values by default, but the event."""
+        if self.features is not None or not isinstance(self.bounds, str | Path | Schema):
+            return tuple(self.features or ())
+        return [one.name for one in self._given().variables if one.categories and one.name != self._time_and_event[1]]
 
     def fit_release(self, release: Release) -> Self:
         """Read a release of cells of times: pure post-processing."""
@@ -162,7 +268,7 @@ class CoxFit(OfRelease):
                 "verdict": self.verdict_,
             },
             parameters=self.parameters,
-            estimator=self.python_name,
+            estimator=type(self).__name__,
         )
 
     @property
