@@ -8,7 +8,9 @@ import re
 from docutils import nodes
 from docutils.parsers.rst import Directive
 
+from dpmpc.app.cli.fit import FITTED
 from dpmpc.app.cli.main import parser
+from dpmpc.app.cli.model_options import options_by_model
 from dpmpc.app.cli.parsing import EXAMPLES, Parser
 
 SUPPRESSED = argparse.SUPPRESS
@@ -44,7 +46,8 @@ def command(name: str, text: str, described: Parser) -> nodes.section:
         part += paragraph(described.description)
     usage = " ".join(described.format_usage().removeprefix("usage: ").split())
     part += nodes.literal_block(usage, usage, language="sh")
-    for title, actions in described.sections.items():
+    models = options_by_model({"fit": FITTED, "describe": ("table-one",)}.get(name, ()))
+    for title, actions in {**described.sections, **models}.items():
         shown = [action for action in actions if action.help is not SUPPRESSED and action.dest != "help"]
         if title and shown:
             part += nodes.paragraph("", "", nodes.strong(text=title))

@@ -40,7 +40,7 @@ PEER = "pyarrow and scikit-learn"
 #: What a process spends its time on: function -> stage.
 HOOKS = {
     "dpmpc.data.table_files:read_table": "read the file",
-    "dpmpc.app.cli.fit_models:RidgeFitModel.check": "check the table",
+    "dpmpc.models.common.commanded:Commanded.check_rows": "check the table",
     "dpmpc.release.planning:design": "calibrate",
     "dpmpc.linear.contributions.contribution:Contribution.encode_raw": "clip and encode",
     "dpmpc.linear.noise:Noise.sample": "noise",
@@ -48,7 +48,7 @@ HOOKS = {
     "dpmpc.linear.sharing.batch:FileShare.create": "store shares",
     "dpmpc.linear.sharing.batch:FileShare.__setitem__": "store shares",
     "dpmpc.parties.networked:here": "parties",
-    "dpmpc.app.cli.fit_models:RidgeFitModel.compare": "compare with the data",
+    "dpmpc.models.regression.ridge_regression:RidgeRegression.compare_with": "compare with the data",
 }
 IMPORT, END, PARTIES, NOISE, TLS, STARTS = (
     *("start and import", "end", "parties", "noise"),

@@ -175,7 +175,7 @@ def outcome(setting: Setting, rng: np.random.Generator) -> dict[str, Any]:
 
 def outcome_of_cox(cells: SurvivalCells) -> dict[str, Any]:
     """Return which intervals of a Cox regression cover."""
-    model = CoxRegression(features=("arm", "stage")).read(cells)
+    model = CoxRegression(features=("arm", "stage")).read_cells(cells)
     if model.verdict_ is not None:
         return {}
     true = np.array([np.log(1.5), *STAGES[1:]])

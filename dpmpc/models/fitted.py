@@ -1,75 +1,59 @@
-"""Every model that a result is made of, by the name that `dpmpc fit` writes: what a folder of results is read again by.
+"""Every model by the name that `dpmpc fit` takes and writes: what is fitted by it, and read again from a folder.
 
-A new model is one entry here beside its class, which has `kind`, `parameters` and `result`.
+A new model is one entry here beside its class. The classes are imported when they are needed.
 """
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Mapping, Sequence
-from typing import ClassVar, Protocol
+from typing import Any
 
 from dpmpc.base.errors import InputError
-from dpmpc.models.components.frequency_moment import FrequencyMoment
-from dpmpc.models.components.low_rank_approximation import LowRankApproximation
-from dpmpc.models.groups.group_comparison import GroupComparison
-from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
-from dpmpc.models.regression.logistic_regression import LogisticRegression
-from dpmpc.models.regression.poisson_regression import PoissonRegression
-from dpmpc.models.regression.ridge_regression import RidgeRegression
+from dpmpc.models.common.commanded import Commanded, CommandedInRounds
 from dpmpc.models.rounds import SavedReleases
-from dpmpc.models.survival.cox_regression import CoxRegression
-from dpmpc.models.survival.kaplan_meier import KaplanMeier
-from dpmpc.models.tables.table_one import TableOne
 from dpmpc.release.release import Release
-from dpmpc.release.results import Result
 
-
-class FittedModel(Protocol):
-    """What is known of every model."""
-
-    kind: ClassVar[str]
-
-    @property
-    def parameters(self) -> dict[str, object]:
-        """What it was given, so that it can be made again."""
-
-    def result(self, level: float = 0.95) -> Result:
-        """Return all that its releases say."""
-
-
-_OF_ONE = {
-    kind.kind: kind
-    for kind in (
-        RidgeRegression,
-        GroupedRidgeRegression,
-        GroupComparison,
-        LowRankApproximation,
-        FrequencyMoment,
-        TableOne,
-        KaplanMeier,
-        CoxRegression,
-    )
+MODELS = {
+    "ridge": "regression.ridge_regression.RidgeRegression",
+    "grouped-ridge": "groups.grouped_ridge_regression.GroupedRidgeRegression",
+    "compare": "groups.group_comparison.GroupComparison",
+    "survival": "survival.kaplan_meier.KaplanMeier",
+    "cox": "survival.cox_regression.CoxRegression",
+    "low-rank": "components.low_rank_approximation.LowRankApproximation",
+    "moment": "components.frequency_moment.FrequencyMoment",
+    "logistic": "regression.logistic_regression.LogisticRegression",
+    "poisson": "regression.poisson_regression.PoissonRegression",
+    "table-one": "tables.table_one.TableOne",
 }
-_IN_ROUNDS = {kind.kind: kind for kind in (RidgeRegression, LogisticRegression, PoissonRegression)}
-REGRESSIONS = (*_IN_ROUNDS, GroupedRidgeRegression.kind)  # what predicts
-MODELS = tuple(dict.fromkeys((*_OF_ONE, *_IN_ROUNDS)))
+REGRESSIONS = ("ridge", "logistic", "poisson", "grouped-ridge")  # what predicts
 
 
-def fit_again(kind: str, parameters: Mapping[str, object], release: Release, target: str | None) -> FittedModel:
+def class_of(kind: str) -> Any:
+    """Return the class of a model."""
+    module, _, name = MODELS[kind].rpartition(".")
+    return getattr(importlib.import_module(f"dpmpc.models.{module}"), name)
+
+
+def fit_again(kind: str, parameters: Mapping[str, object], release: Release, target: str | None) -> Commanded:
     """Fit a release as somebody did who wrote the model's kind, parameters and target down."""
     given = {} if target is None else {"target": target}
     try:
-        return _OF_ONE[kind](**parameters).fit_release(release, **given)  # type: ignore[arg-type]
-    except (KeyError, TypeError) as error:
+        model: Commanded = class_of(kind)(**parameters).fit_release(release, **given)
+    except (AttributeError, KeyError, TypeError) as error:
         raise InputError(f"model: {kind!r} with {dict(parameters)} given, a model of one release expected") from error
+    return model
 
 
 def fit_rounds_again(
     kind: str, parameters: Mapping[str, object], releases: Sequence[Release], epsilon: float
-) -> RidgeRegression | LogisticRegression | PoissonRegression:
+) -> CommandedInRounds:
     """Do the same from the sums of a fit in rounds and their budget."""
     try:
-        model = _IN_ROUNDS[kind](**parameters)  # type: ignore[arg-type]
+        model = class_of(kind)(**parameters)
     except (KeyError, TypeError) as error:
         raise InputError(f"model: {kind!r} with {dict(parameters)} given, a model in rounds expected") from error
-    return model.fit_rounds(SavedReleases(releases, epsilon))
+    if not isinstance(model, CommandedInRounds):
+        raise InputError(f"model: {kind!r} given, a model in rounds expected")
+    model.fit_rounds(SavedReleases(releases, epsilon))
+    return model

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 
 import dpmpc
+from dpmpc.app.cli.fit import FITTED
 from dpmpc.app.cli.main import main, parser
+from dpmpc.app.cli.model_options import model_of, options_by_model
 from dpmpc.data import Schema, Table, write_csv
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.proving import proved
+from dpmpc.models.fitted import MODELS
 from dpmpc.release.release import Release
 from support.command_inputs import BOUNDS, BUDGET, NAMES, run
 from support.waiting import wait_for
@@ -136,8 +140,7 @@ def test_fit_says_how_far_off_the_coefficients_may_be(data, tmp_path, capsys):
     assert result["confidence_intervals"] == {"height": [None, None], "weight": [None, None]}
     assert result["standard_errors"] == {"height": None, "weight": None}
     assert "Verdict. The coefficients of this model cannot be identified" in run(capsys, *sketched)[1]
-    with pytest.raises(SystemExit, match="2"):
-        run(capsys, *arguments, "--alpha", "least")
+    assert run(capsys, *arguments, "--alpha", "least")[0] == 2
 
 
 def test_fit_tells_a_person_what_happened(data, tmp_path, capsys):
@@ -351,13 +354,19 @@ def test_bad_input_is_named_and_leaves_nothing_behind(case, tmp_path, capsys):
 
 BAD_MODELS = {
     "no target": ([], "target: none given"),
-    "target of low rank": (["--model", "low-rank", "--target", "score"], "target: 'score'"),
-    "rank of ridge": (["--target", "score", "--components", "2"], "components: 2"),
-    "penalty of a moment": (["--model", "moment", "--column", "score", "--alpha", "2"], "alpha: 2.0"),
+    "target of low rank": (
+        ["--model", "low-rank", "--target", "score"],
+        "'--target' is not an option",
+    ),
+    "rank of ridge": (
+        ["--target", "score", "--components", "2"],
+        "'--components' is not an option",
+    ),
+    "penalty of a moment": (["--model", "moment", "--column", "score", "--alpha", "2"], "'--alpha' is not"),
     "rank above columns": (["--model", "low-rank", "--components", "4"], "n_components: 4"),
     "centre of a regression": (
         ["--target", "score", "--center"],
-        "center: True given, but that is for --model low-rank",
+        "'--center' is not an option of this model, but of --model low-rank;",
     ),
     "rank zero": (["--model", "low-rank", "--components", "0"], "n_components: 0"),
     "no column": (["--model", "moment"], "column: none given, one of height, weight, score"),
@@ -442,8 +451,31 @@ def options_of(parser):
 
 
 def test_every_option_has_a_help():
-    silent = [(prog, action.dest) for prog, action in options_of(parser()) if not action.help]
+    models = options_by_model(MODELS).items()
+    listed = [*options_of(parser()), *((title, action) for title, actions in models for action in actions)]
+    silent = [(prog, action.dest) for prog, action in listed if not action.help]
     assert not silent
+
+
+def test_the_help_of_a_model_has_its_options_alone(capsys):
+    own = {
+        kind: {name for action in options for name in action.option_strings}
+        for kind, options in ((title.split()[1], options) for title, options in options_by_model(MODELS).items())
+    }
+    for kind in FITTED:
+        with pytest.raises(SystemExit, match="0"):
+            main(["fit", "--model", kind, "--help"])
+        shown = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
+        assert own[kind] <= shown
+        assert not (set().union(*own.values()) - own[kind]) & shown
+
+
+def test_fields_of_a_model_are_its_options_and_its_parameters():
+    options = parser().parse_args(
+        ["fit", "x.csv", "--model", "low-rank", "--components", "4", "--center", "--epsilon", "1", "--delta", "1e-6"]
+    )
+    model = model_of(options, "low-rank")
+    assert model.get_params() == dpmpc.LowRankApproximation(4, center=True).get_params()
 
 
 def test_arguments_that_make_no_sense_exit_with_two():

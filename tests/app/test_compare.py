@@ -7,6 +7,7 @@ import random
 import pytest
 
 from dpmpc.app.cli.main import main
+from support.command_inputs import status_of
 
 BUDGET = ("--epsilon", "2", "--delta", "1e-6")
 BOUNDS = """
@@ -60,7 +61,7 @@ def fitted(tmp_path_factory):
 
 
 def run(capsys, *words, status=0):
-    assert main([str(word) for word in words]) == status, capsys.readouterr().err
+    assert status_of(words) == status, capsys.readouterr().err
     return capsys.readouterr()
 
 
@@ -148,7 +149,7 @@ REFUSED = {
     "unknown control": (("--target", "spend", "--by", "arm", "--control", "x"), "control: 'x' given, one of old, new"),
     "a penalty": (
         ("--target", "spend", "--by", "arm", "--alpha", "2"),
-        "alpha: 2.0 given, but that is for --model ridge",
+        "'--alpha' is not an option of this model, but of --model ridge",
     ),
     "proofs": (("--target", "spend", "--by", "arm", "--proved", "--noise-by", "servers"), "proved"),
 }
@@ -167,7 +168,7 @@ def test_without_bounds_and_for_other_models_the_options_are_refused(fitted, cap
     data = fitted / "trial.csv"
     words = ("fit", data, *BUDGET, "--target", "spend", "--model")
     assert "by: given without bounds" in run(capsys, *words, "compare", "--by", "arm", status=2).err
-    assert "before: 'last' given, but that is for --model compare" in (
+    assert "'--before' is not an option of this model, but of --model compare" in (
         run(capsys, *words, "ridge", "--before", "last", status=2).err
     )
 
@@ -182,6 +183,10 @@ def test_what_read_and_predict_refuse(fitted, capsys):
         ("read", release, "--model", "compare"): "model: 'compare' given, a target and no groups expected",
         ("read", release, "--model", "compare", "--target", "spend", "--features", "last"): "features: ['last'] given",
         ("read", release, "--model", "compare", "--target", "age"): "target: 'age' given, one of last, spend expected",
-        ("predict", folder, fitted / "trial.csv"): "holds a model 'compare', one of ridge, logistic, poisson",
+        (
+            "predict",
+            folder,
+            fitted / "trial.csv",
+        ): "holds a model 'compare', one of ridge, logistic, poisson",
     }.items():
         assert said in run(capsys, *words, status=2).err

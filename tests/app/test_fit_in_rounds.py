@@ -296,7 +296,10 @@ def test_a_missing_outcome_is_the_middle_of_its_bounds(place, tmp_path, capsys):
 BAD = {
     "no target": (["--model", "logistic"], "target: none given"),
     "no such target": (["--model", "logistic", "--target", "sick"], "'sick'"),
-    "rounds of a moment": (["--model", "moment", "--column", "age", "--rounds", "2"], "rounds: 2 given, but"),
+    "rounds of a moment": (
+        ["--model", "moment", "--column", "age", "--rounds", "2"],
+        "'--rounds' is not an option",
+    ),
     "too many rounds": (["--model", "logistic", "--target", "ill", "--rounds", "65"], "rounds: 65 given"),
     "prediction of one release": (
         ["--target", "ill", "--alpha", "1", "--predict-only"],
@@ -306,11 +309,14 @@ BAD = {
     "private bounds of one release": (["--target", "ill", "--private-bounds"], "private_bounds: True given, False"),
     "private bounds of a moment": (
         ["--model", "moment", "--column", "age", "--private-bounds"],
-        "private_bounds: True",
+        "'--private-bounds' is not an option",
     ),
     "chosen penalty": (["--target", "ill", "--rounds", "2", "--alpha", "auto"], "alpha: 'auto' given, None expected"),
     "no intercept": (["--target", "ill", "--rounds", "2", "--no-intercept"], "fit_intercept: False"),
-    "penalty of a likelihood": (["--model", "poisson", "--target", "ill", "--alpha", "2"], "alpha: 2.0"),
+    "penalty of a likelihood": (
+        ["--model", "poisson", "--target", "ill", "--alpha", "2"],
+        "'--alpha' is not an option",
+    ),
     "sketch": (["--model", "logistic", "--target", "ill", "--sketch", "osnap"], "sketch: 'osnap' given, but a model"),
     "radius": (["--model", "logistic", "--target", "ill", "--radius", "1"], "radius: 1.0 given"),
     "other noise": (["--model", "logistic", "--target", "ill", "--noise", "skellam"], "noise: 'skellam' given"),
@@ -339,8 +345,7 @@ def test_what_makes_no_sense_is_named_and_leaves_nothing_behind(case, tmp_path, 
 
 
 def test_a_number_of_rounds_is_a_number(capsys):
-    with pytest.raises(SystemExit, match="2"):
-        run(capsys, "fit", "people.csv", "--target", "ill", *BUDGET, "--rounds", "many")
+    assert run(capsys, "fit", "people.csv", "--target", "ill", *BUDGET, "--rounds", "many")[0] == 2
 
 
 # What a fit has written is read again, with the codebook of its table

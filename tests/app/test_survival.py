@@ -9,6 +9,7 @@ import pytest
 from dpmpc.app.cli.demo import DEMONSTRATED
 from dpmpc.app.cli.demonstrations import RELEASES
 from dpmpc.app.cli.main import main
+from support.command_inputs import status_of
 
 BUDGET = ("--epsilon", "2", "--delta", "1e-6")
 BOUNDS = """
@@ -33,6 +34,7 @@ upper = 100
 """
 PEOPLE = 4000
 WORDS = ("--model", "survival", "--time", "months", "--event", "died")
+COX = ("--model", "cox", *WORDS[2:])
 
 
 def patients(path):
@@ -61,7 +63,7 @@ def fitted(tmp_path_factory):
 
 
 def run(capsys, *words, status=0):
-    assert main([str(word) for word in words]) == status, capsys.readouterr().err
+    assert status_of(words) == status, capsys.readouterr().err
     return capsys.readouterr()
 
 
@@ -139,15 +141,19 @@ def test_what_cannot_be_read_is_one_sentence(fitted, capsys, words, message):
         ((*WORDS, "--event", "stage"), "event: 'stage' given, a category, an answer expected"),
         ((*WORDS, "--by", "age"), "by: 'age' given, a number, a column with listed values expected"),
         (
-            (*WORDS, "--features", "arm,age"),
+            (*COX, "--features", "arm,age"),
             "features: 'age' given, a number, a column with listed values expected: cont",
         ),
-        ((*WORDS, "--features", "arm", "--by", "arm"), "by: 'arm' given beside features, one of the two expected"),
-        ((*WORDS, "--features", "arm,,stage"), "features: 'arm,,stage' given, names between commas expected"),
+        ((*COX, "--features", "arm", "--by", "arm"), "'--by' is not an option of this model"),
+        (COX, "features: none given, the column of features expected (--features)"),
+        ((*COX, "--features", "arm,,stage"), "'arm,,stage' given, names between commas expected"),
         ((*WORDS, "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
-        ((*WORDS, "--target", "age"), "target: 'age' given, but that is for --model"),
+        ((*WORDS, "--target", "age"), "'--target' is not an option"),
         ((*WORDS, "--fill-missing"), "fill_missing: given, but people are counted as they are"),
-        (("--model", "ridge", "--target", "age", "--time", "months"), "time: 'months' given, but that is for --model"),
+        (
+            ("--model", "ridge", "--target", "age", "--time", "months"),
+            "'--time' is not an option",
+        ),
     ],
 )
 def test_bad_options_are_one_sentence_and_nothing_is_written(fitted, capsys, tmp_path, words, message):
@@ -160,7 +166,7 @@ def test_bad_options_are_one_sentence_and_nothing_is_written(fitted, capsys, tmp
 
 def test_features_give_hazard_ratios_and_the_folder_gives_them_again(fitted, capsys, tmp_path):
     """The hazard of one arm is half of the other's: within a third, one false alarm in 10^6 or fewer."""
-    given = (fitted / "people.csv", "--bounds", fitted / "bounds.toml", *BUDGET, *WORDS, "--features", "arm")
+    given = (fitted / "people.csv", "--bounds", fitted / "bounds.toml", *BUDGET, *COX, "--features", "arm")
     run(capsys, "fit", *given, "--compare", "--out", tmp_path / "out")
     content = json.loads((tmp_path / "out" / "result.json").read_text())
     assert content["model"] == "cox"

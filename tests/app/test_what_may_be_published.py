@@ -125,6 +125,7 @@ def of_page(page):
 
 
 RIDGE = ["--target", "stay"]
+GROUPED = [*RIDGE, "--model", "grouped-ridge"]
 #: With a seed of its own: under the usual one a standard error has, by chance, the five digits of a variance of `ill`,
 #: a column that this fit does not read.
 COMPARISON = [*RIDGE, "--by", "ward", "--model", "compare", "--before", "age", "--simulation-seed", "13"]
@@ -132,8 +133,12 @@ FITS = {
     "ridge": ("numbers.csv", "bounds.toml", RIDGE),
     "chosen penalty": ("numbers.csv", "bounds.toml", [*RIDGE, "--alpha", "auto", "--json"]),
     "sketch": ("numbers.csv", "bounds.toml", [*RIDGE, "--sketch", "osnap", "--rows", "40"]),
-    "by group": ("people.csv", "wards.toml", [*RIDGE, "--by", "ward"]),
-    "complete rows": ("gaps.csv", "wards.toml", [*RIDGE, "--by", "ward", "--zero-missing", "--json"]),
+    "by group": ("people.csv", "wards.toml", [*GROUPED, "--by", "ward"]),
+    "complete rows": (
+        "gaps.csv",
+        "wards.toml",
+        [*GROUPED, "--by", "ward", "--zero-missing", "--json"],
+    ),
     "two rounds": ("numbers.csv", "bounds.toml", [*RIDGE, "--rounds", "2"]),
     "logistic": ("numbers.csv", "bounds.toml", ["--target", "ill", "--model", "logistic", "--rounds", "1", "--json"]),
     "poisson": ("numbers.csv", "bounds.toml", ["--target", "visits", "--model", "poisson", "--rounds", "1"]),

@@ -40,7 +40,7 @@ def exact(times, died, arms, **cells):
     sums = contribution.encode(public.normalise(table.values), FixedPoint(10)).sum(axis=0) / 2.0**10
     (variable, groups), *_ = contribution.counted(public)
     estimates = CellEstimates(contribution, sums, 0.0, len(times))
-    return KaplanMeier(by="arm").read(SurvivalCells(estimates, 0, variable, groups, groups[-1]))
+    return KaplanMeier(by="arm").read_cells(SurvivalCells(estimates, 0, variable, groups, groups[-1]))
 
 
 def until_the_last(times, died):

@@ -64,7 +64,7 @@ def cells_of(frame, noise=0.0, **cells):
 def test_a_step_gives_the_coefficients_and_robust_errors_of_statsmodels():
     frame, design = people(1500, seed=1)
     frame = frame.assign(t=np.ceil(frame.t))
-    found = CoxRegression().read(cells_of(frame, step=1))
+    found = CoxRegression().read_cells(cells_of(frame, step=1))
     seen = np.minimum(frame.t, LAST + 0.5)
     events = (frame.died.to_numpy() == 1) & (frame.t.to_numpy() <= LAST)
     oracle = sm.PHReg(seen, design, status=events.astype(int), ties="breslow").fit(groups=np.arange(len(frame)))
@@ -81,7 +81,7 @@ def test_a_step_gives_the_coefficients_and_robust_errors_of_statsmodels():
 def test_cells_of_some_width_are_close_to_exact_times():
     """Within a fifth of a standard error: risk sets are those in the middle of a cell."""
     frame, design = people(20_000, seed=2)
-    found = CoxRegression().read(cells_of(frame, cells=18))
+    found = CoxRegression().read_cells(cells_of(frame, cells=18))
     events = (frame.died == 1) & (frame.t <= LAST)
     oracle = sm.PHReg(np.minimum(frame.t, LAST), design, status=events.astype(int)).fit()
     assert np.abs(found.coef_ - oracle.params).max() < 0.2 * oracle.bse.min()
@@ -93,7 +93,7 @@ def test_coefficients_of_exact_times_are_within_what_the_order_can_change(late):
     frame, design = people(20_000, seed=13)
     part = np.where(frame.died == 1, frame.t % 2, np.where(frame.new == late, 1.998, 0.002))
     frame = frame.assign(t=2 * np.floor(frame.t / 2) + np.maximum(part, 0.001))
-    found = CoxRegression().read(cells_of(frame, cells=18))
+    found = CoxRegression().read_cells(cells_of(frame, cells=18))
     events = (frame.died == 1) & (frame.t <= LAST)
     oracle = sm.PHReg(np.minimum(frame.t, LAST), design, status=events.astype(int)).fit()
     off = (oracle.params - found.coef_)[0] * (1 if late == "n" else -1)
@@ -104,17 +104,17 @@ def test_coefficients_of_exact_times_are_within_what_the_order_can_change(late):
 
 def test_what_the_order_within_cells_could_change_is_withheld_and_the_remedy_said():
     frame, _ = people(20_000, seed=14)
-    wide = CoxRegression().read(cells_of(frame, cells=3))
+    wide = CoxRegression().read_cells(cells_of(frame, cells=3))
     assert wide.verdict_ == (
         "No result: the order within cells could move a hazard ratio by more than a standard error: narrower cells of "
         "the time would do."
     )
-    assert CoxRegression().read(cells_of(frame, cells=36)).verdict_ is None
+    assert CoxRegression().read_cells(cells_of(frame, cells=36)).verdict_ is None
 
 
 def test_a_feature_is_read_alone_from_cells_by_several():
     frame, _ = people(3000, seed=3)
-    found = CoxRegression(features=["stage"]).read(cells_of(frame, cells=18))
+    found = CoxRegression(features=["stage"]).read_cells(cells_of(frame, cells=18))
     assert list(found.params_) == ["stage = ii", "stage = iii"]
     assert found.verdict_ is None
 
@@ -131,10 +131,10 @@ def test_errors_of_noise_are_those_of_simulated_releases():
     found = []
     for _ in range(400):
         estimates = CellEstimates(contribution, sums + rng.normal(0, sd, len(sums)), sd**2, len(frame))
-        model = CoxRegression().read(SurvivalCells(estimates, 0, exact.time, exact.groups, exact.event))
+        model = CoxRegression().read_cells(SurvivalCells(estimates, 0, exact.time, exact.groups, exact.event))
         found.append(model.coef_)
-    noisy = CoxRegression().read(cells_of(frame, noise=sd, cells=18))
-    sampling = CoxRegression().read(exact).covariance_
+    noisy = CoxRegression().read_cells(cells_of(frame, noise=sd, cells=18))
+    sampling = CoxRegression().read_cells(exact).covariance_
     expected = np.sqrt(np.diag(noisy.covariance_ - sampling))
     assert np.std(found, axis=0) == pytest.approx(expected, rel=0.25)
 
@@ -152,10 +152,10 @@ def test_fit_takes_features_times_and_events_or_one_table():
 
 def test_what_the_noise_hides_has_no_result():
     frame, _ = people(300, seed=8)
-    assert "No result" in CoxRegression().read(cells_of(frame, noise=60.0, cells=18)).result().verdict
-    alone = CoxRegression().read(cells_of(people(3000, seed=9)[0].assign(stage="i"), cells=18))
+    assert "No result" in CoxRegression().read_cells(cells_of(frame, noise=60.0, cells=18)).result().verdict
+    alone = CoxRegression().read_cells(cells_of(people(3000, seed=9)[0].assign(stage="i"), cells=18))
     assert alone.verdict_ == "No result: too few people to tell from none: stage = ii, stage = iii."
-    censored = CoxRegression().read(cells_of(people(3000, seed=9)[0].assign(died=0), cells=18))
+    censored = CoxRegression().read_cells(cells_of(people(3000, seed=9)[0].assign(died=0), cells=18))
     assert "too few events to tell from none: 0" in censored.verdict_
     assert all(math.isnan(value) for value in censored.params_.values())
 
@@ -163,7 +163,7 @@ def test_what_the_noise_hides_has_no_result():
 def test_a_value_without_an_event_has_no_result():
     frame, _ = people(3000, seed=10)
     frame.loc[frame.stage == "iii", "died"] = 0
-    assert "No result: a log hazard ratio beyond 5" in CoxRegression().read(cells_of(frame, cells=18)).verdict_
+    assert "No result: a log hazard ratio beyond 5" in CoxRegression().read_cells(cells_of(frame, cells=18)).verdict_
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_a_pair_of_bounds_is_that_of_times():
 def of_frame(frame, noise=0.0):
     sums = sums_of(frame)
     cells = cells_of(sums + np.random.default_rng(8).normal(0, noise, len(sums)), len(frame), noise**2)
-    return KaplanMeier(by="arm").read(cells)
+    return KaplanMeier(by="arm").read_cells(cells)
 
 
 def test_an_arm_that_nobody_is_in_is_named():

@@ -10,7 +10,15 @@ BOUNDS = Schema.from_pair(NAMES, (-2.0, 2.0))
 BUDGET = ["--epsilon", "1", "--delta", "1e-6"]
 
 
+def status_of(words):
+    """Run a command; return its status, also where its parser has ended it."""
+    try:
+        return main([str(word) for word in words])
+    except SystemExit as stop:
+        return stop.code
+
+
 def run(capsys, *arguments):
-    status = main([str(argument) for argument in arguments])
+    status = status_of(arguments)
     captured = capsys.readouterr()
     return status, captured.out, captured.err

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
@@ -12,7 +12,6 @@ from dpmpc.app.cli.parsing import Parser
 from dpmpc.base.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.app.cli.fit_models import FitModel
     from dpmpc.data import Codebook, Schema, Table
 
 
@@ -36,7 +35,17 @@ def add_missing_options(command: Parser) -> None:
     )
 
 
-def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, Schema]:
+def refuse_missing_rules(options: argparse.Namespace) -> None:
+    """Refuse rules for missing values of a model that counts people."""
+    for name in ("fill_missing", "zero_missing", "drop_missing"):
+        if getattr(options, name, None):
+            raise InputError(
+                f'{name}: given, but people are counted as they are; if_missing = "indicator" in the bounds of a '
+                "column counts those who lack its value by themselves"
+            )
+
+
+def read_data(options: argparse.Namespace, model: Any, column: str | None) -> tuple[Table, Schema]:
     """Read what a model needs, within its public bounds; an unknown target is refused before anything is coded."""
     from dpmpc.data import Codebook, Schema
     from dpmpc.data.schemas import schema
@@ -47,21 +56,23 @@ def read_data(options: argparse.Namespace, analysis: FitModel) -> tuple[Table, S
     dialect = dialect_of(options)
     book = None if given is None else _codebook(options, given)
     if given is not None and isinstance(book, Codebook):
-        book = analysis.codebook(book)
+        book = model.codebook_read(book, column)
         public = Schema.of_codebook(book, given.outside)
-        chosen = analysis.columns(public.names)
-        if public.weighted and (analysis.name not in ("ridge", "grouped-ridge", "compare") or options.rounds):
-            asked = f"{analysis.name}, rounds: {options.rounds}"
+        chosen = model.columns_read(public.names, column)
+        rounds = getattr(options, "rounds", None)
+        if public.weighted and (rounds or not model.weights):
+            asked = f"{model.kind}, rounds: {rounds}"
             raise InputError(
                 f"model: {asked} given, 'ridge' with rounds = 0 expected, or 'compare', where rows have weights or "
                 'contribute zeros; if_missing = "indicator" keeps rows that lack a feature'
             )
-        table = book.encode(read_cells(options.data, book.sources, dialect=dialect), options.target)
+        cells = read_cells(options.data, book.sources, dialect=dialect)
+        table = book.encode(cells, getattr(options, "target", None))
         return (table, public) if chosen is None else (table.select(chosen), public.select(chosen))
     if options.zero_missing:
         raise InputError("zero_missing: given without bounds, a bounds file expected (--bounds)")
     fill = _filling(options, given)
-    wanted = analysis.columns(None if given is None else given.names)
+    wanted = model.columns_read(None if given is None else given.names, column)
     table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill, dialect=dialect)
     if options.drop_missing:
         table = table.with_public_count(options.public_count)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import argparse
 from typing import Any
 
+from dpmpc.app.cli.fit import FITTED
+from dpmpc.app.cli.model_options import options_by_model
 from dpmpc.app.cli.parsing import Parser, TopParser
 from dpmpc.base.errors import InputError
 
@@ -31,6 +33,11 @@ def script(top: TopParser, shell: str) -> str:
         import shtab
     except ImportError as error:
         raise InputError("completion needs shtab: pip install '.[completion]' in its source folder") from error
+    for kind, commands in ((FITTED, "fit"), (("table-one",), "describe")):
+        command = top.commands.choices[commands]
+        for action in (one for actions in options_by_model(kind).values() for one in actions):
+            if not set(action.option_strings) & set(command._option_string_actions):
+                command._add_action(action)
     for command in top.commands.choices.values():
         _mark_paths(command, shtab.FILE, shtab.DIRECTORY)
     return str(shtab.complete(top, shell=shell))

@@ -39,8 +39,8 @@ def _demo(options: argparse.Namespace) -> None:
         shown = demonstrations.demonstration(options.model, options.clients, options.simulation_seed, name)
         task = shown.task(options.epsilon, options.delta, options.servers, options.simulation_seed)
         with ResultFolder(None) as kept:
-            networked, report = run_and_fit(task, shown.table, options, shown.analysis, kept, began=started)
-        compared = shown.analysis.compare(shown.table)  # the population is generated: nobody's privacy
+            networked, report = run_and_fit(task, shown.table, options, shown.model, shown.column, kept, began=started)
+        compared = shown.model.compare_with(shown.table)  # the population is generated: nobody's privacy
         runs[name] = demonstrations.DemonstratedRelease(networked, report, compared, shown)
     print_result(
         demonstrations.fields(runs) if options.json else demonstrations.parts(runs, wall_s=time.perf_counter() - began)

@@ -6,19 +6,21 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 from rich.console import RenderableType
 from rich.markup import escape
 
-from dpmpc.app.cli.fit_models import FitModel, LowRankFitModel, MomentFitModel, NotPrivate, RidgeFitModel
 from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.released import byte_fields, release_text
 from dpmpc.app.render.report import Report
 from dpmpc.app.render.servers import servers_table
+from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema, Table
 from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
 from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.models import FrequencyMoment, LowRankApproximation, RidgeRegression
+from dpmpc.models.common.commanded import NotPrivate
 from dpmpc.parties.networked import NetworkedRun
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
@@ -33,10 +35,12 @@ _COMPONENTS = 2
 class Demonstration:
     """A model, its data, and what `dpmpc.release.design` is told beside the budget and the servers."""
 
-    analysis: FitModel
+    model: RidgeRegression | LowRankApproximation | FrequencyMoment
+    column: str | None  # the target of a regression, or what is measured
     table: Table
     schema: Schema
     choices: dict[str, Any]
+    truth: Reals | None = None  # the coefficients that generated the data, where they are known
 
     def task(self, epsilon: float, delta: float, servers: int, seed: int | None = None) -> Task:
         """Design the release."""
@@ -66,17 +70,16 @@ def demonstration(model: str, clients: int, seed: int | None = None, release: st
     release = RELEASES[model][0] if release is None else release
     table, truth, _ = demo_population(clients)
     sketch = {"sketch": "sum" if release == "sum" else "countsketch", "radius": DEMO_RADIUS}
-    analysis: FitModel
     if model == "ridge":
-        analysis = RidgeFitModel(RidgeRegression(1.0), DEMO_TARGET, truth)
-        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices(sketch, DEMO_BOUNDS))
+        return Demonstration(RidgeRegression(1.0), DEMO_TARGET, table, DEMO_BOUNDS, sketch, truth)
     if model == "low-rank":
-        analysis = LowRankFitModel(LowRankApproximation(_COMPONENTS))
-        return Demonstration(analysis, table, DEMO_BOUNDS, analysis.choices(sketch, DEMO_BOUNDS))
+        components = LowRankApproximation(_COMPONENTS)
+        return Demonstration(components, None, table, DEMO_BOUNDS, components.command_choices(sketch, DEMO_BOUNDS))
     of = "items" if release == "items" else "values"
     schema = DEMO_BOUNDS.select([ITEM_COLUMN])
-    analysis = MomentFitModel(FrequencyMoment(of=of, simulation_seed=seed), ITEM_COLUMN)
-    return Demonstration(analysis, table.select([ITEM_COLUMN]), schema, analysis.choices({}, schema))
+    moment = FrequencyMoment(of=of, simulation_seed=seed)
+    choices = moment.command_choices({}, schema)
+    return Demonstration(moment, ITEM_COLUMN, table.select([ITEM_COLUMN]), schema, choices)
 
 
 _PEOPLE = """\
@@ -103,7 +106,7 @@ class DemonstratedRelease:
     networked: NetworkedRun  # release and servers
     report: Report
     compared: NotPrivate
-    shown: Demonstration  # with its analysis fitted
+    shown: Demonstration  # with its model fitted
 
     @property
     def fields(self) -> dict[str, Any]:
@@ -122,7 +125,7 @@ def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[Ren
     """Return what a person reads."""
     first = next(iter(runs.values()))
     told = [_PEOPLE, _TWICE.format(*(_WHAT[name] for name in runs))]
-    if not isinstance(first.shown.analysis, RidgeFitModel):
+    if not isinstance(first.shown.model, RidgeRegression):
         shown = [(f"{_WHAT[name]}:\n", escape(f"{run.report}\n\n{run.compared}"), "") for name, run in runs.items()]
         return [*told, *(part for parts in shown for part in parts)]
     promised = first.networked.release.guarantee
@@ -142,15 +145,14 @@ def parts(runs: Mapping[str, DemonstratedRelease], *, wall_s: float) -> list[Ren
 
 
 def _coefficients(runs: Mapping[str, DemonstratedRelease]) -> NumberTable:
-    analyses = {name: _ridge(run) for name, run in runs.items()}
-    best, table = analyses["sum"], runs["sum"].shown.table
-    assert best.truth is not None
+    fitted, shown = {name: _ridge(run) for name, run in runs.items()}, runs["sum"].shown
+    best = fitted["sum"].compare(shown.table.values).best
     columns: dict[str, Sequence[float]] = {
-        "truth": list(best.truth),
-        **{name: list(analysis.estimator.coef_) for name, analysis in analyses.items()},
-        "not private": list(best.optimum(table)),
+        "truth": list(_truth(shown)),
+        **{name: model.coef_.tolist() for name, model in fitted.items()},
+        "not private": fitted["sum"].in_units(best)[0].tolist(),
     }
-    return NumberTable("Coefficients", columns, best.estimator.feature_names_)
+    return NumberTable("Coefficients", columns, fitted["sum"].feature_names_)
 
 
 def _comparison(runs: Mapping[str, DemonstratedRelease]) -> RenderableType:
@@ -161,7 +163,7 @@ def _comparison(runs: Mapping[str, DemonstratedRelease]) -> RenderableType:
     rows = {
         "cost / optimal cost (phi)": [f"{result['approximation_factor']:.5g}" for result in results],
         "  trivial predictor": [f"{result['trivial_factor']:.4g}" for result in results],
-        "coefficients off the truth": [f"{_ridge(run).error():.2%}" for run in runs.values()],
+        "coefficients off the truth": [f"{_error(run):.2%}" for run in runs.values()],
         "a client sends, bytes": [f"{size['client_to_all_servers']:,}" for size in sizes],
         "all clients, s": [f"{run.networked.clients_s:.2f}" for run in runs.values()],
         "slowest server, s, set-up apart": [f"{seconds:.3f}" for seconds in slowest],
@@ -169,6 +171,17 @@ def _comparison(runs: Mapping[str, DemonstratedRelease]) -> RenderableType:
     return grid("Side by side", ("", *runs), ((name, *texts) for name, texts in rows.items()))
 
 
-def _ridge(run: DemonstratedRelease) -> RidgeFitModel:
-    assert isinstance(run.shown.analysis, RidgeFitModel)
-    return run.shown.analysis
+def _ridge(run: DemonstratedRelease) -> RidgeRegression:
+    assert isinstance(run.shown.model, RidgeRegression)
+    return run.shown.model
+
+
+def _truth(shown: Demonstration) -> Reals:
+    assert shown.truth is not None
+    return shown.truth
+
+
+def _error(run: DemonstratedRelease) -> float:
+    """Return the relative distance of the coefficients from the truth, in L2 norm."""
+    truth = _truth(run.shown)
+    return float(np.linalg.norm(_ridge(run).coef_ - truth) / np.linalg.norm(truth))

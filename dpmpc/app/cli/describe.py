@@ -6,19 +6,17 @@ What `--compare` computes from the rows at hand is for whoever owns them, and is
 from __future__ import annotations
 
 import argparse
-import time
 from typing import Any
 
+from dpmpc.app.cli.model_options import have_options
 from dpmpc.app.cli.options import (
     DATA_HELP,
     add_file_options,
     add_proved,
     add_run_options,
     add_task_options,
-    dialect_of,
-    task_choices,
 )
-from dpmpc.app.cli.output import OUT_HELP, ResultFolder, new_path
+from dpmpc.app.cli.output import OUT_HELP
 
 
 def add_commands(commands: Any) -> None:
@@ -36,8 +34,7 @@ def add_commands(commands: Any) -> None:
         required=True,
         help="TOML with the public bounds, values and cells; only its columns are read",
     )
-    describe.add_argument("--columns", nargs="+", metavar="COL", help="describe these only (default: all with bounds)")
-    describe.add_argument("--by", metavar="COL", help="by the values of this column, which the bounds file lists")
+    have_options(describe, ("table-one",), lambda arguments: "table-one")
     describe.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
     describe.add_argument(
         "--compare",
@@ -54,27 +51,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _describe(options: argparse.Namespace) -> None:
-    from dpmpc.app.cli.fit import hand_out, run_and_fit
-    from dpmpc.app.cli.fit_models import TableOneModel
+    from dpmpc.app.cli.fit import fit_table
     from dpmpc.base.arguments import require_fraction
-    from dpmpc.data import Codebook
-    from dpmpc.data.data_checks import warn_of_bounds
-    from dpmpc.data.table_files import read_cells
-    from dpmpc.privacy.specification import ReleaseSpec
-    from dpmpc.release.planning import design
 
-    began = time.perf_counter()
-    require_fraction("level", options.level)
-    out = None if options.out is None else new_path("out", options.out)
-    model = TableOneModel.of(options)
-    public = model.bounds(options.bounds)
-    choices = {**task_choices(options), "proved": options.proved}
-    choices = model.choices(choices, public)  # whatever cannot be counted is refused before data is read
-    book = public.codebook
-    assert isinstance(book, Codebook)
-    table = book.encode(read_cells(options.data, book.sources, dialect=dialect_of(options)), counted=True)
-    warn_of_bounds(public, table.values)
-    task = design(ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices))
-    with ResultFolder(out) as kept:
-        _, report = run_and_fit(task, table, options, model, kept, began=began)
-        hand_out(options, kept, report, model.compare(table) if options.compare else None)
+    fit_table(options, "table-one", level=require_fraction("level", options.level))

@@ -179,3 +179,11 @@ def rounds_option(text: str) -> int | str:
         return text if text == "auto" else int(text)
     except ValueError:
         raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None
+
+
+def penalty(text: str) -> float | str:
+    """Read a number, or "auto"."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None

@@ -141,6 +141,9 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **keywords: Any):
         self.sections: dict[str, list[argparse.Action]] = {"": []}  # what was added, by title; most has none
+        #: Adds the options that depend on what arguments choose, and tells of an option which choice has it.
+        self.extend: Callable[[Sequence[str]], None] = lambda arguments: None
+        self.belongs: Callable[[str], str] = lambda option: ""
         super().__init__(*arguments, **keywords)
 
     @property
@@ -168,11 +171,12 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse unknown options before anything else is found to be missing, such as the one that was misspelt."""
+        self.extend(args or ())
         known = [name for action in self.arguments for name in action.option_strings if name.startswith("--")]
         for option in self._own_options(args or ()):
             name = option.partition("=")[0]
             if not any(one.startswith(name) for one in known):
-                self.error(f"{name!r} is not an option{nearest(name, known)}")
+                self.error(f"{name!r} is not an option{self.belongs(name) or nearest(name, known)}")
         parsed, left = super().parse_known_args(args, namespace)
         if left:
             self.error(f"unexpected: {' '.join(map(repr, left))}")

@@ -9,8 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpmpc.app.cli.fit import penalty
-from dpmpc.app.cli.options import DATA_HELP, add_file_options, dialect_of
+from dpmpc.app.cli.options import DATA_HELP, add_file_options, dialect_of, penalty
 from dpmpc.base.errors import InputError
 
 if TYPE_CHECKING:

@@ -17,7 +17,8 @@ from dpmpc.app.render.released import ONE_RELEASE, release_file
 from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import read_bytes
 from dpmpc.data import Schema
-from dpmpc.models.fitted import MODELS, REGRESSIONS, FittedModel, fit_again, fit_rounds_again
+from dpmpc.models.common.commanded import Commanded
+from dpmpc.models.fitted import MODELS, REGRESSIONS, fit_again, fit_rounds_again
 from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.task import LONGEST_CHECK
@@ -117,7 +118,7 @@ class FitFolder:
         """Columns, codebook, and the bounds that the fit has used: those of its last sum."""
         return Release.load(self.path / self.files[-1]).task.schema
 
-    def fit_again(self, longest: float = LONGEST_CHECK) -> tuple[FittedModel, tuple[Release, ...], Guarantee]:
+    def fit_again(self, longest: float = LONGEST_CHECK) -> tuple[Commanded, tuple[Release, ...], Guarantee]:
         """Compute the fit again from its releases, and what they promise together."""
         releases = tuple(Release.load(self.path / name, longest=longest) for name in self.files)
         given = self.parameters

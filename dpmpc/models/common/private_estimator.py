@@ -22,6 +22,7 @@ from dpmpc.base.randomness import stream_for
 from dpmpc.data import Column, Schema, Table
 from dpmpc.data.data_checks import check_table, warn_of_bounds
 from dpmpc.data.schemas import Bounds, schema
+from dpmpc.models.common.commanded import Commanded
 from dpmpc.models.common.estimator import Estimator, Regressor
 from dpmpc.models.common.releases import Ask, Releases
 from dpmpc.models.common.scikit import rows_like_fitted, target_of
@@ -32,7 +33,7 @@ from dpmpc.release.release import Release
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class PrivateEstimator(Estimator):
+class PrivateEstimator(Commanded, Estimator):
     """Base of the estimators that read a release, or make one from data at hand.
 
     Parameters

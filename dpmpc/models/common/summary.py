@@ -22,6 +22,7 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED, InputError
 from dpmpc.models.common.inference import FLAG, Inference, chi2_tail, f_tail, t_tail
 from dpmpc.release.results import NumberTable
+from dpmpc.release.results.estimates import Estimates
 from dpmpc.release.results.number_tables import finite_or_none, number_text
 
 ALL_FEATURES = "all features"
@@ -161,6 +162,22 @@ class Summary:
         adjusted = np.full(len(p), np.nan)
         adjusted[order] = np.minimum(steps, 1.0)
         return adjusted
+
+    @property
+    def estimates(self) -> Estimates:
+        """The same as a row for each coefficient, the intercept last, as in the table."""
+        found = self.inference
+        place = np.roll(np.arange(len(found.covariance)), -1)
+        intervals = np.vstack([found.intercept_confidence_interval, found.confidence_intervals])
+        return Estimates.of(
+            (*found.feature_names, "intercept"),
+            np.array([found.intercept, *found.coef])[place],
+            np.array([found.intercept_standard_error, *found.standard_errors])[place],
+            intervals[place],
+            found.level,
+            p_values=self.p_values[place],
+            on_bounds=np.array(found.flagged)[place].tolist(),
+        )
 
     @property
     def coefficients(self) -> NumberTable:

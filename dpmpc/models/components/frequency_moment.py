@@ -15,12 +15,14 @@ from dpmpc.data import Column, Schema, Table
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.common.release_parts import column_index
 from dpmpc.release.planning.designing import public_seed
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.estimates import Estimates
 from dpmpc.release.results.number_tables import short
 from dpmpc.release.results.plot_data import PlotData
 
@@ -104,9 +106,15 @@ class FrequencyMoment(PrivateEstimator):
     """
 
     kind: ClassVar[str] = "moment"  # as in `dpmpc fit --model`
-    order: int = 2
+    named = ("column", "what is measured; required if there are several")
+    order: int = option(2, "the sum of x^K (default 2)", type=int, metavar="K")
     _: dataclasses.KW_ONLY
-    of: str = "values"
+    of: str = option(
+        "values",
+        "the sum of squared counts of each whole number; --rows: size of its sketch",
+        flag="--items",
+        const="items",
+    )
     rows: int | None = None
 
     def fit(self, X: ArrayLike, y: object = None) -> FrequencyMoment:
@@ -129,6 +137,33 @@ class FrequencyMoment(PrivateEstimator):
         tags = super().__sklearn_tags__()
         tags.input_tags.one_d_array, tags.input_tags.two_d_array = True, False
         return tags
+
+    def check_options(self, column: str | None, *, bounds: bool) -> None:
+        """Refuse parameters that no fit can use; the column need not be named where there is one alone."""
+        self.check_parameters()
+
+    def columns_read(self, bounded: tuple[str, ...] | None, column: str | None) -> tuple[str, ...] | None:
+        """Return the one column; with none named, what there is."""
+        return bounded if column is None else (column,)
+
+    def command_choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Replace the rows of a sketch of clients by the contribution that is summed."""
+        return {**asked, "rows": None, **self.task_choices(public)}
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse several columns where none is named, and items that are not whole numbers."""
+        if len(table.names) != 1:
+            raise InputError(f"column: none given, one of {', '.join(table.names)} expected (--column)")
+        self.check_table(table)
+
+    def fit_named(self, release: Any, column: str | None) -> None:
+        """Fit the release, which is of one column."""
+        self.fit_release(release)
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare with the moment of the unclipped column."""
+        exact = self.exact_moment(table.values)
+        return NotPrivate.of({"exact_moment": exact}, self.release_.task.schema, table, [], f"not private: {exact:.6g}")
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the contribution that the clients send, and its encoding."""
@@ -192,6 +227,12 @@ class FrequencyMoment(PrivateEstimator):
         self.release_ = release
         return self
 
+    def _estimates(self, level: float) -> Estimates:
+        """Return the moment, with a normal interval."""
+        reach = normal_quantile((1 + level) / 2) * self.standard_error_
+        ends = np.array([[self.moment_ - reach, self.moment_ + reach]])
+        return Estimates.of([self.column_], np.array([self.moment_]), np.array([self.standard_error_]), ends, level)
+
     def result(self, level: float = 0.95) -> Result:
         """Return the moment with its standard error and interval, as `dpmpc fit` and `dpmpc read` show it."""
         items, value, error = self.of == "items", self.moment_, self.standard_error_
@@ -224,6 +265,9 @@ class FrequencyMoment(PrivateEstimator):
             },
             parameters=self.parameters,
             estimator=type(self).__name__,
+            level=level,
+            estimates=self._estimates,
+            guarantee=self.release_.guarantee,
         )
 
     @property

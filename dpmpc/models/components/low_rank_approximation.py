@@ -12,6 +12,7 @@ from dpmpc.base.arguments import require_bool
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
+from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.models.common.private_estimator import PrivateLinearModel
 from dpmpc.models.common.scikit import name_features, remember_features, require_fitted, rows_like_fitted
@@ -110,8 +111,11 @@ class LowRankApproximation(PrivateLinearModel):
     kind: ClassVar[str] = "low-rank"  # as in `dpmpc fit --model`
     estimator_type = "transformer"
     _sklearn_auto_wrap_output_keys: ClassVar[set[str]] = {"transform"}
-    n_components: int = 3
-    center: bool = False
+    n_components: int = option(3, "rank of the approximation (default 3)", flag="--components", type=int, metavar="R")
+    center: bool = option(
+        False,
+        "directions go through the mean, as in principal component analysis, not through the middle of the bounds",
+    )
 
     def fit(self, X: ArrayLike, y: object = None) -> LowRankApproximation:
         """Make a release of X under the estimator's budget and fit it.
@@ -157,6 +161,27 @@ class LowRankApproximation(PrivateLinearModel):
         if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
             raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
         return self.release_.schema.denormalise(coordinates @ self.components_ + self._origin())
+
+    def command_choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Add what the default number of rows depends on."""
+        return {**asked, "purpose": "low-rank"}
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse a rank above the number of columns."""
+        self.check_parameters(len(table.names))
+        super().check_rows(table, public, column, filled=filled)
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare psi with that of a random projection."""
+        own, random = self.excess_risk(table.values), self.random_excess_risk(table.values)
+        return NotPrivate.of(
+            {"psi": own, "random_psi": random},
+            self.release_.task.schema,
+            table,
+            [],
+            f"excess risk (psi, 0 = optimal): private {own:.4g}, a random projection {random:.4g}; in normalised "
+            "units, as the components are",
+        )
 
     def excess_risk(self, X: ArrayLike) -> float:
         """Return psi of this projection, 0 if optimal; not private (Burkhardt et al. 2025, section 6.2).
@@ -237,6 +262,8 @@ class LowRankApproximation(PrivateLinearModel):
             },
             parameters=self.parameters,
             estimator=type(self).__name__,
+            level=level,
+            guarantee=self.release_.guarantee,
         )
 
     @property

@@ -13,6 +13,7 @@ from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.schemas import schema
 from dpmpc.data.variables import Variable
+from dpmpc.models.common.commanded import option
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.release.release import Release
 
@@ -65,7 +66,24 @@ class EstimatorByGroup(PrivateEstimator):
 
     values: Sequence[str] = ()
     _: dataclasses.KW_ONLY
-    by: str = "group"
+    by: str = option(
+        "group",
+        "the column whose values are the groups, 2 to 50, which the bounds file lists; required",
+        metavar="COL",
+        required="groups",
+    )
+
+    weights = True
+
+    def check_options(self, column: str | None, *, bounds: bool) -> None:
+        """Refuse a fit without a target, or without a bounds file, which lists the groups."""
+        super().check_options(column, bounds=bounds)
+        if not bounds:
+            raise InputError("by: given without bounds, a bounds file that lists the groups expected (--bounds)")
+
+    def command_choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Add what second moments are summed by."""
+        return {**asked, "by": self.by}
 
     def release_by_group(self, table: Table, groups: Any) -> Release:
         """Simulate the release of a table whose rows belong to groups."""

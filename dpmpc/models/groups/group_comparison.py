@@ -25,13 +25,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar, Self
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
-from dpmpc.data import Table
+from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.data_checks import require_column
+from dpmpc.data.variables import Variable
+from dpmpc.linear.contributions.grouped_moments import GroupedMoments
+from dpmpc.models.common.commanded import NotPrivate, names, option
 from dpmpc.models.common.inference import stands_out, t_quantile, t_tail
 from dpmpc.models.common.private_estimator import table_of, target_name
 from dpmpc.models.common.release_parts import Blocks, column_index, with_variables
@@ -39,6 +43,7 @@ from dpmpc.models.common.scikit import target_of
 from dpmpc.models.groups.by_group import EstimatorByGroup
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.estimates import Estimates
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import PlotData
 
@@ -194,9 +199,15 @@ class GroupComparison(EstimatorByGroup):
     """
 
     kind: ClassVar[str] = "compare"  # as in `dpmpc fit --model`
-    before: Sequence[str] = ()
+    named = ("target", "the name of the column to compare; required")
+    before: Sequence[str] = option(
+        (),
+        "columns that were known before groups were assigned: differences are adjusted for them",
+        type=names,
+        metavar="A,B",
+    )
     _: dataclasses.KW_ONLY
-    control: str | None = None
+    control: str | None = option(None, "the group that others are compared with (default: the first)", metavar="VALUE")
 
     def fit(self, X: ArrayLike | None, y: ArrayLike, groups: ArrayLike | None = None) -> GroupComparison:
         """Make a release of (X, y) by group under the estimator's budget and fit it.
@@ -269,6 +280,65 @@ class GroupComparison(EstimatorByGroup):
         """Refuse columns that are no list of different names."""
         if isinstance(self.before, str) or len(set(self.before)) < len(self.before):
             raise InputError(f"before: {self.before!r} given, a list of columns, each once, expected")
+
+    def check_options(self, column: str | None, *, bounds: bool) -> None:
+        """Refuse parameters that no fit can use, and a fit without a target or groups."""
+        super().check_options(column, bounds=bounds)
+        self.check_parameters()
+        if column in self.before:
+            raise InputError(f"before: {column!r} given, which is the target, another column expected")
+
+    def codebook_read(self, book: Codebook, column: str | None) -> Codebook:
+        """Return the variables that are compared, known before or tell the group: each other one would cost noise."""
+        used = [_variable(book, argument, name).name for argument, name in self._columns_named(column)]
+        kept = tuple(variable for variable in book.variables if variable.name in used)
+        return replace(book, variables=kept, products=())
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse a column that tells the group or has made-up values, and an unknown control."""
+        book = public.codebook
+        assert isinstance(book, Codebook)
+        groups = _variable(book, "by", self.by)
+        for argument, name in self._columns_named(column)[1:]:
+            if _variable(book, argument, name).name == self.by:
+                raise InputError(f"{argument}: {name!r} given, which tells the group, another column expected")
+        if self.control is not None and self.control not in groups.categories:
+            raise InputError(f"control: {self.control!r} given, one of {', '.join(groups.categories)} expected")
+        super().check_rows(table, public, column, filled=filled)
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare with the sizes and the means of the groups at hand, and with their differences from the control."""
+        task = self.release_.task
+        assert isinstance(task.statistic, GroupedMoments)
+        Z = task.schema.normalise(table.values)
+        own = task.statistic.group_of(Z)
+        weights = (1 + Z[:, -1]) / 2 if task.statistic.weighted else np.ones(len(Z))
+        target = task.schema.columns[task.schema.index(self.target_)]
+        values = np.clip(table.column(self.target_), target.lower, target.upper)
+        counts = np.bincount(own, weights, len(self.groups_))
+        sums = np.bincount(own, weights * values, len(self.groups_))
+        means = np.divide(sums, counts, out=np.full(len(counts), np.nan), where=counts > 0)
+        by_group = dict(zip(self.groups_, means.tolist(), strict=True))
+        data: dict[str, object] = {
+            "people": dict(zip(self.groups_, counts.tolist(), strict=True)),
+            "means": {group: mean for group, mean in by_group.items() if np.isfinite(mean)},
+        }
+        differences = (means - by_group[self.control_]).tolist()
+        columns = {"people": counts.tolist(), "mean": means.tolist(), f"less {self.control_}": differences}
+        shown = NumberTable(f"{self.target_} of the data itself", columns, list(self.groups_), label=self.by_)
+        return NotPrivate.of(data, task.schema, table, [shown])
+
+    def _estimates(self, level: float) -> Estimates:
+        """Return the differences from the control: adjusted ones where columns were known before."""
+        effects = self.adjusted(level) if self.before_ else self.differences(level)
+        rows = [(one.estimate, one.standard_error, one.low, one.high, one.p_value) for one in effects.values()]
+        columns = np.array(rows).reshape(len(rows), 5)
+        names = [f"{group} - {self.control_}" for group in effects]
+        return Estimates.of(names, columns[:, 0], columns[:, 1], columns[:, 2:4], level, p_values=columns[:, 4])
+
+    def _columns_named(self, target: str | None) -> list[tuple[str, str]]:
+        """Return what is named by which argument."""
+        return [("by", self.by), ("target", str(target)), *(("before", name) for name in self.before)]
 
     def means(self, level: float = 0.95) -> dict[str, Effect]:
         """Return the mean of the target in each group that has one."""
@@ -400,6 +470,9 @@ class GroupComparison(EstimatorByGroup):
             estimator=type(self).__name__,
             chosen={"target": self.target_},
             features=len(self.before_),
+            level=level,
+            estimates=self._estimates,
+            guarantee=self.release_.guarantee,
         )
 
     @property
@@ -496,6 +569,15 @@ class GroupComparison(EstimatorByGroup):
                 "level": level,
             },
         )
+
+
+def _variable(book: Codebook, argument: str, name: str) -> Variable:
+    """Return the variable of a name, or one of whose columns is called so."""
+    for variable in book.variables:
+        if name in (variable.name, *(column.name for column in variable.term.columns)):
+            return variable
+    listed = ", ".join(variable.name for variable in book.variables)
+    raise InputError(f"{argument}: {name!r} given, one of {listed} expected, which the bounds file has")
 
 
 def _table(title: str, effects: Mapping[str, Effect], by: str, level: float, *, tested: bool = True) -> NumberTable:

@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from dpmpc.base.arrays import Reals
-from dpmpc.base.errors import UNIDENTIFIED, UtilityWarning
-from dpmpc.data import Codebook
+from dpmpc.base.errors import UNIDENTIFIED, InputError, UtilityWarning
+from dpmpc.data import Codebook, Schema, Table
+from dpmpc.linear.contributions.grouped_moments import GroupedMoments
+from dpmpc.models.common.commanded import NotPrivate, number_or_auto, option
 from dpmpc.models.common.inference import Inference, stands_out
+from dpmpc.models.common.linear_algebra import exact_gram, solve_ridge
 from dpmpc.models.common.private_estimator import table_of, target_name
 from dpmpc.models.common.release_parts import Blocks, selection
 from dpmpc.models.common.scikit import name_features, remember_features, rows_like_fitted
@@ -25,7 +28,8 @@ from dpmpc.models.groups.grouped_summary import POOLED, GroupedSummary
 from dpmpc.models.regression.ridge_regression import RidgeRegression
 from dpmpc.release.planning.prediction import people_needed
 from dpmpc.release.release import Release
-from dpmpc.release.results import Result
+from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.estimates import Estimates
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -111,8 +115,11 @@ class GroupedRidgeRegression(EstimatorByGroup):
            [1.]])
     """
 
-    kind: ClassVar[str] = "grouped-ridge"  # as in the JSON of `dpmpc fit --by`
-    alpha: float | str = 1.0
+    kind: ClassVar[str] = "grouped-ridge"  # as in `dpmpc fit --model`
+    named = ("target", "the name of the column to predict; required")
+    alpha: float | str = option(
+        1.0, "penalty in normalised units (default 1); auto chooses it from the release", type=number_or_auto
+    )
 
     def fit(self, X: ArrayLike, y: ArrayLike, groups: ArrayLike | None = None) -> GroupedRidgeRegression:
         """Make a release of (X, y) by group under the estimator's budget and fit it.
@@ -159,6 +166,68 @@ class GroupedRidgeRegression(EstimatorByGroup):
         if lacking:
             warnings.warn(f"no model of {', '.join(lacking)}: NaN is predicted there", UtilityWarning, stacklevel=2)
         return np.asarray(np.sum(rows * self.coef_[places], axis=1) + self.intercept_[places])
+
+    def check_options(self, column: str | None, *, bounds: bool) -> None:
+        """Refuse parameters that no fit can use, and a fit without a target or groups."""
+        super().check_options(column, bounds=bounds)
+        self._ridge().check_parameters()
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse an unknown group or target, a target that tells the group, a table without features."""
+        variable = public.codebook.variable(self.by) if isinstance(public.codebook, Codebook) else None
+        if variable is not None and column in {one.name for one in variable.term.columns}:
+            raise InputError(f"target: {column!r} given, which tells the group, another column expected")
+        super().check_rows(table, public, column, filled=filled)
+        if variable is not None and len(table.names) - len(variable.term.columns) - public.weighted < 2:
+            raise InputError(f"target: {column!r} and the group are the only columns, at least one feature expected")
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare with the sizes of the groups and the regressions of the rows at hand."""
+        counts, exact = self._exact(table)
+        listed = (*self.feature_names_, "intercept")
+        data: dict[str, object] = {
+            "people": dict(zip(self.groups_, counts.tolist(), strict=True)),
+            "coefficients": {
+                group: dict(zip(listed, row.tolist(), strict=True))
+                for group, row in zip(self.groups_, exact, strict=True)
+                if np.isfinite(row).all()
+            },
+        }
+        columns = {"people": counts.tolist(), **{name: exact[:, place].tolist() for place, name in enumerate(listed)}}
+        shown = NumberTable("Coefficients of the data itself", columns, list(self.groups_), label=self.by_)
+        return NotPrivate.of(data, self.release_.task.schema, table, [shown])
+
+    def _estimates(self, level: float) -> Estimates:
+        """Return the coefficients of each group that has a regression, one group after another."""
+        parts = {group: model.summary(level).estimates for group, model in self.models_.items()}
+        if not parts:
+            return Estimates.of((), np.zeros(0), np.zeros(0), np.zeros(0), level)
+        return Estimates.of(
+            [f"{group}: {name}" for group, part in parts.items() for name in part.names],
+            np.concatenate([part.values for part in parts.values()]),
+            np.concatenate([part.errors for part in parts.values()]),
+            np.concatenate([part.intervals for part in parts.values()]),
+            level,
+            p_values=np.concatenate([part.p_values for part in parts.values()]),
+        )
+
+    def _exact(self, table: Table) -> tuple[Reals, Reals]:
+        """Return the size (G,) of each group, and its coefficients and intercept (G, d + 1); NaN where undetermined."""
+        task = self.release_.task
+        assert isinstance(task.statistic, GroupedMoments)
+        Z = task.schema.normalise(table.values)
+        own = task.statistic.group_of(Z)
+        weights = (1 + Z[:, -1]) / 2 if task.statistic.weighted else np.ones(len(Z))
+        names = self.pooled_.selected_.columns
+        z, target = Z[:, [task.schema.index(name) for name in names]], names.index(self.target_)
+        counts, found = np.zeros(len(self.groups_)), np.full((len(self.groups_), len(names)), np.nan)
+        for group in range(len(counts)):
+            gram = exact_gram(z[own == group], weights[own == group])
+            counts[group] = gram[0, 0]
+            if np.linalg.matrix_rank(np.delete(np.delete(gram, target + 1, 0), target + 1, 1)) == len(names):
+                units, intercept = self.pooled_.in_units(solve_ridge(gram, target, 0.0))
+                found[group] = [*units, intercept]
+        return counts, found
 
     def fit_release(self, release: Release, target: str | int = -1, *, features: Sequence[str] | None = None) -> Self:
         """Fit a release by group: pure post-processing.
@@ -262,6 +331,9 @@ class GroupedRidgeRegression(EstimatorByGroup):
             estimator=type(self).__name__,
             chosen=selection(Blocks(self.release_).columns, self.target_, self.feature_names_),
             features=len(self.feature_names_),
+            level=level,
+            estimates=self._estimates,
+            guarantee=self.release_.guarantee,
         )
 
     @property

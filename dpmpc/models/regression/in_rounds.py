@@ -13,15 +13,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
-from dpmpc.data import Column, Schema
+from dpmpc.base.errors import InputError
+from dpmpc.data import Column, Schema, Table
 from dpmpc.data.data_checks import check_table
+from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, option, whole_or_auto
 from dpmpc.models.common.inference import Inference
 from dpmpc.models.common.private_estimator import PrivateEstimator, schema_of, table_of, target_name
 from dpmpc.models.common.release_parts import selection
@@ -42,7 +45,8 @@ from dpmpc.models.regression.round_fits import (
 )
 from dpmpc.models.rounds.fit import RoundsFit, fit_in_rounds
 from dpmpc.models.rounds.models import RoundModel
-from dpmpc.release.results import Result
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import Effects, PlotData
 
@@ -50,15 +54,30 @@ _MOST_LOG = 700.0  # the exponential of more is too large for a number
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class RegressionInRounds(Fitted, PrivateEstimator):
+class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
     """Base of the regressions that take several sums."""
 
     kind: ClassVar[str]  # as in `dpmpc fit --model`
     ratio: ClassVar[str]  # what exp(coefficient) is the ratio of
+    named = ("target", "the name of the column to predict; required")
 
-    rounds: int | str = "auto"
-    intervals: bool = True
-    private_bounds: bool = False
+    rounds: int | str = option(
+        "auto",
+        "steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 rows; "
+        "0: one release; all within one budget (default auto)",
+        type=whole_or_auto,
+        metavar="R",
+    )
+    intervals: bool = option(
+        True,
+        "of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals",
+        flag="--predict-only",
+    )
+    private_bounds: bool = option(
+        False,
+        "of a fit in rounds: spend 5% of the budget on counts that narrow the bounds of columns which use little of "
+        "them; values outside count as the new bounds",
+    )
 
     def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
         """Have the rounds made of rows and targets in this process, and take the result."""
@@ -75,6 +94,42 @@ class RegressionInRounds(Fitted, PrivateEstimator):
         if self.verdict_ is not None:
             return np.full(len(rows), self.intercept_)
         return np.asarray(rows @ self.coef_ + self.intercept_)
+
+    def in_rounds(self, spec: ReleaseSpec) -> bool:
+        """Return that a fit makes a row of sums, of which the first may be the only one."""
+        return True
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare with the maximum of the likelihood of the rows at hand."""
+        from dpmpc.models.papers.baselines.likelihood import maximum_likelihood, mean_loss, trivial_loss
+
+        public = self.releases_[-1].schema
+        Z = public.normalise(table.values)
+        X, y = Z[:, :-1], public.denormalise(Z)[:, -1]
+        best = maximum_likelihood(self.kind, X, y)
+        linear = features_in_units(public)
+        units = linear @ best.coefficients
+        losses = {
+            "best_loss": mean_loss(self.kind, best.coefficients, X, y),
+            "trivial_loss": trivial_loss(self.kind, X, y),
+        }
+        columns: dict[str, Sequence[float]] = {"not private": units[1:].tolist()}
+        if self.verdict_ is None:
+            normalised = np.linalg.solve(linear, [self.intercept_, *self.coef_])
+            losses = {"loss": mean_loss(self.kind, normalised, X, y), **losses}
+            columns = {"private": self.coef_.tolist(), **columns}
+        listed = ", ".join(f"{name.replace('_', ' ')} {value:.5g}" for name, value in losses.items())
+        lines = [f"mean loss (-log likelihood): {listed}"]
+        if not best.converged:
+            lines.append("the likelihood of the rows has no maximum that was found: features may determine the target")
+        data: dict[str, object] = {
+            "coefficients": dict(zip(self.feature_names_, columns["not private"], strict=True)),
+            "intercept": float(units[0]),
+            "converged": best.converged,
+            **losses,
+        }
+        shown = NumberTable("Comparison with the data", columns, self.feature_names_)
+        return NotPrivate.of(data, public, table, [shown], *lines)
 
     def inference(self, level: float = 0.95) -> Inference:
         """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
@@ -212,6 +267,9 @@ class RegressionInRounds(Fitted, PrivateEstimator):
             estimator=type(self).__name__,
             chosen=selection(public.names, self.target_, self.feature_names_),
             features=len(self.feature_names_),
+            level=level,
+            estimates=lambda level: self.summary(level).estimates,
+            guarantee=self.guarantee_,
         )
 
     @property
@@ -226,3 +284,13 @@ class RegressionInRounds(Fitted, PrivateEstimator):
 
 def _finite_ratio(values: Reals) -> Reals:
     return ratio_of(np.minimum(values, _MOST_LOG))
+
+
+def require_values(table: Table, target: str, allowed: Callable[[Reals], NDArray[np.bool_]], expected: str) -> None:
+    """Refuse the first value of the target that is not allowed; for whoever has the rows."""
+    strange = np.flatnonzero(~allowed(table.column(target)))
+    if len(strange):
+        row = int(strange[0])
+        raise InputError(
+            f"column {target!r}: {table.column(target)[row]:g} given in row {row + 1}, {expected} expected of a target"
+        )

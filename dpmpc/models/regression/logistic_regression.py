@@ -12,11 +12,11 @@ from numpy.typing import ArrayLike, NDArray
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
-from dpmpc.data import Column
+from dpmpc.data import Column, Schema, Table
 from dpmpc.linear.contributions.scores import sigmoid
 from dpmpc.models.common.release_parts import chosen_columns, column_index
 from dpmpc.models.common.releases import Releases
-from dpmpc.models.regression.in_rounds import RegressionInRounds
+from dpmpc.models.regression.in_rounds import RegressionInRounds, require_values
 from dpmpc.models.rounds.fit import fit_start
 from dpmpc.models.rounds.models import LogisticModel, RoundModel
 from dpmpc.release.release import Release
@@ -214,6 +214,16 @@ class LogisticRegression(RegressionInRounds):
         """Return the likelier class of each row."""
         likelier = (self._predictor(X) > 0).astype(int)
         return np.asarray(self.classes_[likelier])
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse an unknown target, a table without features, and a target that is neither 0 nor 1."""
+        super().check_rows(table, public, column, filled=filled)
+        if not filled:
+            require_values(table, str(column), lambda values: (values == 0) | (values == 1), "0 or 1")
+
+    def round_target(self, target: Column, *, given: bool) -> Column:
+        """Return the target between 0 and 1; other bounds that are given are refused by `round_model`."""
+        return target if given else Column(target.name, 0.0, 1.0)
 
     def score(self, X: ArrayLike, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
         """Return the share of rows whose class is predicted, from the rows that are given: not private.

@@ -11,9 +11,9 @@ from numpy.typing import ArrayLike
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
-from dpmpc.data import Column
+from dpmpc.data import Column, Schema, Table
 from dpmpc.models.common.estimator import Regressor
-from dpmpc.models.regression.in_rounds import RegressionInRounds
+from dpmpc.models.regression.in_rounds import RegressionInRounds, require_values
 from dpmpc.models.rounds.models import PoissonModel, RoundModel
 from dpmpc.release.results import NumberTable
 
@@ -137,6 +137,25 @@ class PoissonRegression(RegressionInRounds, Regressor):
             Nominal coverage of each interval, strictly between 0 and 1.
         """
         return self.summary(level).coefficients
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse an unknown target, a table without features, and a target that is not a count."""
+        super().check_rows(table, public, column, filled=filled)
+        if not filled:
+            require_values(
+                table, str(column), lambda values: (values >= 0) & (values == np.floor(values)), "0, 1, 2, ..."
+            )
+
+    def round_target(self, target: Column, *, given: bool) -> Column:
+        """Take the largest count from the bounds of the target, or refuse them."""
+        if not given or target.lower != 0 or target.upper != math.floor(target.upper):
+            bounds = f"({target.lower:g}, {target.upper:g})" if given else "none"
+            raise InputError(
+                f"bounds of column {target.name!r}: {bounds} given, 0 and the largest count, a whole number, expected "
+                "of the target of a Poisson model (--bounds FILE)"
+            )
+        self.most = int(target.upper)
+        return target
 
     def round_model(self, target: Column) -> RoundModel:
         """Return the model of counts between 0 and `most`; other targets are refused."""

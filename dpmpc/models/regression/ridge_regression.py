@@ -21,9 +21,10 @@ from numpy.typing import ArrayLike
 from dpmpc.base.arguments import require_choice, require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
-from dpmpc.data import Column
+from dpmpc.data import Column, Table
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.schemas import schema
+from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, number_or_auto, option, whole_or_auto
 from dpmpc.models.common.inference import Inference, Observed, infer
 from dpmpc.models.common.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.models.common.private_estimator import LinearPredictor, PrivateLinearModel, table_of, target_name
@@ -40,10 +41,11 @@ from dpmpc.models.regression.usefulness import (
     wide_bounds,
 )
 from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
+from dpmpc.models.rounds.forecast import require_useful_intervals
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
-from dpmpc.release.results import Result
+from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import Effects, PlotData
 
@@ -97,7 +99,7 @@ class Comparison:
 
 
 @dataclasses.dataclass(eq=False, repr=False)
-class RidgeRegression(LinearPredictor, PrivateLinearModel):
+class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     """Differentially private ridge regression, from one release or in rounds of sums.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`; `fit_release` alone is
@@ -221,6 +223,11 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
     """
 
     kind: ClassVar[str] = "ridge"  # as in `dpmpc fit --model`
+    named = ("target", "the name of the column to predict; required")
+    flags: ClassVar[Mapping[str, str]] = {
+        "anyway": "with --rounds: fit although all intervals are expected to rest on the bounds"
+    }
+    weights = True
     # what rounds allow; all else is read from one release
     _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (
         ("sketch", ("auto", "sum")),
@@ -231,13 +238,31 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         ("fit_intercept", (True,)),
     )
 
-    alpha: float | str | None = None
+    alpha: float | str | None = option(
+        None,
+        "penalty in normalised units (default 1); auto chooses it from the release",
+        type=number_or_auto,
+    )
     _: dataclasses.KW_ONLY
-    fit_intercept: bool = True
+    fit_intercept: bool = option(True, "fit without a constant", flag="--no-intercept")
     debias: str = "guarded"
-    rounds: int | str = 0
-    intervals: bool = True
-    private_bounds: bool = False
+    rounds: int | str = option(
+        0,
+        "steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 rows; "
+        "0: one release; all within one budget (default 0, or auto with --predict-only)",
+        type=whole_or_auto,
+        metavar="R",
+    )
+    intervals: bool = option(
+        True,
+        "of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals",
+        flag="--predict-only",
+    )
+    private_bounds: bool = option(
+        False,
+        "of a fit in rounds: spend 5% of the budget on counts that narrow the bounds of columns which use little of "
+        "them; values outside count as the new bounds",
+    )
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
         """Make a release of (X, y) under the estimator's budget and fit it.
@@ -466,6 +491,9 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
             estimator=type(self).__name__,
             chosen=selection(self.releases_[-1].columns, self.target_, self.feature_names_),
             features=len(self.feature_names_),
+            level=level,
+            estimates=lambda level: self.summary(level).estimates,
+            guarantee=self.guarantee_,
         )
 
     @property
@@ -570,6 +598,41 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel):
         if self.private_bounds and not rounds:
             raise InputError(f"private_bounds: {self.private_bounds} given, False expected of a fit of one release")
         return rounds
+
+    def check_options(self, column: str | None, *, bounds: bool) -> None:
+        """Refuse parameters that no fit can use, and a fit without a target."""
+        super().check_options(column, bounds=bounds)
+        self.check_parameters()
+
+    def in_rounds(self, spec: ReleaseSpec) -> bool:
+        """Return whether a fit of this specification makes several sums."""
+        return bool(self.rounds_for(spec))
+
+    def require_useful(self, releases: Releases) -> None:
+        """Refuse a fit whose intervals are all expected to rest on the bounds."""
+        if self.intervals:
+            require_useful_intervals(releases)
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare coefficients and phi with the optimum and with the trivial predictor."""
+        self.warn_of_probabilities(table.column(self.target_))
+        public, rows, weights = self.releases_[-1].task.schema, table.values, None
+        if public.weighted:  # in units of the largest weight
+            rows, weights = rows[:, :-1], np.clip(rows[:, -1] / public.columns[-1].upper, 0.0, 1.0)
+        judged = self.compare(rows, weights=weights)
+        columns: dict[str, Sequence[float]] = {
+            "private": self.coef_.tolist(),
+            "not private": self.in_units(judged.best)[0].tolist(),
+            "trivial": [0.0] * len(self.coef_),
+        }
+        return NotPrivate.of(
+            {"approximation_factor": judged.approximation_factor, "trivial_factor": judged.trivial_factor},
+            public,
+            table,
+            [NumberTable("Comparison with the data", columns, self.feature_names_)],
+            f"cost / optimal cost (phi): private {judged.approximation_factor:.4g}, trivial predictor "
+            f"{judged.trivial_factor:.4g}",
+        )
 
     def fit_rounds(self, releases: Releases) -> Self:
         """Have all sums made by whoever answers them, servers that are processes or files, and fit them.

@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_fraction, require_positive
 from dpmpc.base.arrays import Reals
+from dpmpc.base.errors import InputError
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.models import LeastSquares
@@ -116,3 +117,23 @@ def people_for(noise: SumsNoise, features: int, spread: float, half_width: float
         return found.useful and float(found.half_widths.max()) <= half_width
 
     return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None
+
+
+def require_useful_intervals(releases: Releases) -> None:
+    """Refuse a linear fit in rounds whose intervals are all expected to rest on the bounds; nothing is spent.
+
+    Raises
+    ------
+    InputError
+        With what would give intervals.
+    """
+    noise, features, spread = SumsNoise.of(releases), releases.columns - 1, max(SPREADS)
+    if noise.alike(features, spread).useful:
+        return
+    needed = people_for(noise, features, spread)
+    raise InputError(
+        f"rows: {releases.clients:,} given, of whom every interval of {features} slopes is expected to rest on the "
+        f"bounds, even where columns are spread by {spread:g} of half their bounds. Nothing was spent. "
+        f"{'More' if needed is None else f'About {needed:,}'} people, a larger epsilon, fewer features or narrower "
+        "bounds would give intervals; --predict-only fits a prediction alone, --anyway all the same"
+    )

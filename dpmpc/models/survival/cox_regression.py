@@ -21,6 +21,7 @@ from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
+from dpmpc.models.common.commanded import names, option
 from dpmpc.models.common.inference import chi2_tail, normal_quantile, stands_out
 from dpmpc.models.survival.curves import NARROWER, too_wide
 from dpmpc.models.survival.survival import PrivateSurvival
@@ -33,6 +34,7 @@ from dpmpc.models.survival.survival_cells import (
 )
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results.estimates import Estimates
 from dpmpc.release.results.plot_data import Effects, PlotData
 
 _STEPS, _LONGEST, _CLOSE = 50, 1.0, 1e-10  # of Newton's method: how many, how long in a coefficient, when it is done
@@ -114,8 +116,14 @@ class CoxRegression(PrivateSurvival):
     True
     """
 
-    kind: ClassVar[str] = "cox"  # as in the JSON of `dpmpc fit --model survival --features`
-    features: Sequence[str] | None = None
+    kind: ClassVar[str] = "cox"  # as in `dpmpc fit --model`
+    features: Sequence[str] | None = option(
+        None,
+        "columns with listed values, between commas, up to 32 patterns; required",
+        type=names,
+        metavar="A,B",
+        required="features",
+    )
 
     def fit(self, X: Any, durations: Any = None, event_observed: Any = None) -> Self:
         """Make a release under the estimator's budget and read it.
@@ -149,27 +157,27 @@ class CoxRegression(PrivateSurvival):
     def fit_release(self, release: Release) -> Self:
         """Read a release of cells of times: pure post-processing."""
         self.release_ = release
-        return self.read(SurvivalCells.of(release, self.time, self.event))
+        return self.read_cells(SurvivalCells.of(release, self.time, self.event))
 
-    def read(self, cells: SurvivalCells) -> Self:
+    def read_cells(self, cells: SurvivalCells) -> Self:
         """Read cells, whatever they come from."""
         known = cells.features
-        names = tuple(known) if self.features is None else tuple(self.features)
-        for name in names:
+        chosen = tuple(known) if self.features is None else tuple(self.features)
+        for name in chosen:
             if name not in known:
                 raise InputError(
                     f"features: {name!r} given, one of {', '.join(known) or 'none'} expected, by which the release "
                     "counts"
                 )
-        if len(set(names)) < len(names):
-            raise InputError(f"features: {', '.join(names)} given, different columns expected")
-        require_patterns([known[name] for name in names])
-        self.cells_, self.used_ = cells, names
-        members = cells.members(names)
+        if len(set(chosen)) < len(chosen):
+            raise InputError(f"features: {', '.join(chosen)} given, different columns expected")
+        require_patterns([known[name] for name in chosen])
+        self.cells_, self.used_ = cells, chosen
+        members = cells.members(chosen)
         #: Each coefficient: the feature and the value that is compared with the feature's first one.
-        self.terms_ = [(name, value) for name in names for value in known[name].categories[1:]]
+        self.terms_ = [(name, value) for name in chosen for value in known[name].categories[1:]]
         self._design = np.array(
-            [[float(label[names.index(name)] == value) for name, value in self.terms_] for label in members]
+            [[float(label[chosen.index(name)] == value) for name, value in self.terms_] for label in members]
         )
         self.coef_ = np.full(len(self.terms_), math.nan)
         self.covariance_ = np.full((len(self.terms_), len(self.terms_)), math.nan)
@@ -269,7 +277,15 @@ class CoxRegression(PrivateSurvival):
             },
             parameters=self.parameters,
             estimator=type(self).__name__,
+            level=level,
+            estimates=self._estimates,
+            guarantee=self._promised,
         )
+
+    def _estimates(self, level: float) -> Estimates:
+        """Return the log hazard ratios; intervals contain what the order within cells may move."""
+        ends = list(self.intervals(level).values())
+        return Estimates.of(self._names, self.coef_, self.errors_, np.array(ends), level)
 
     @property
     def _names(self) -> tuple[str, ...]:
@@ -362,3 +378,10 @@ class CoxRegression(PrivateSurvival):
             weight = np.maximum(at_risk, 0.0) * np.exp(self._design @ beta)[:, None]
             ends.append(self._design.T @ weight / np.maximum(weight.sum(axis=0), 1.0))
         return np.asarray((ends[0] + ends[2]) / 2 - ends[1])
+
+    def _exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
+        """Return coefficients."""
+        model = CoxRegression(**self.parameters).read_cells(cells)  # type: ignore[arg-type]
+        if model.verdict_ is not None:
+            return {"coefficients": None}, [], [model.verdict_]
+        return {"coefficients": model.summary().to_dict()}, [model.summary()], []

@@ -14,6 +14,7 @@ from dpmpc.base.arguments import require_finite, require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
+from dpmpc.models.common.commanded import option
 from dpmpc.models.survival.curves import EVERYBODY, NARROWER, Curve, LogRank, log_rank
 from dpmpc.models.survival.survival import PrivateSurvival
 from dpmpc.models.survival.survival_cells import (
@@ -106,8 +107,12 @@ class KaplanMeier(PrivateSurvival):
 
     kind: ClassVar[str] = "survival"  # as in `dpmpc fit --model`
     counted_argument: ClassVar[str] = "by"
-    by: str | None = None
-    until: float | None = None
+    by: str | None = option(
+        None, "a curve for each value of this column, up to 50, which the bounds file lists", metavar="COL"
+    )
+    until: float | None = option(
+        None, "of restricted means (default: the last time that all curves reach)", type=float, metavar="T"
+    )
 
     def fit(self, durations: Any, event_observed: Any = None, groups: Any = None) -> Self:
         """Make a release under the estimator's budget and read it.
@@ -141,9 +146,9 @@ class KaplanMeier(PrivateSurvival):
     def fit_release(self, release: Release) -> Self:
         """Read a release of cells of times: pure post-processing."""
         self.release_ = release
-        return self.read(SurvivalCells.of(release, self.time, self.event))
+        return self.read_cells(SurvivalCells.of(release, self.time, self.event))
 
-    def read(self, cells: SurvivalCells) -> Self:
+    def read_cells(self, cells: SurvivalCells) -> Self:
         """Read cells, whatever they come from."""
         self.cells_ = cells
         features = self.cells_.features
@@ -272,6 +277,8 @@ class KaplanMeier(PrivateSurvival):
             },
             parameters=self.parameters,
             estimator=type(self).__name__,
+            level=level,
+            guarantee=self._promised,
         )
 
     def people(self, level: float = 0.95) -> NumberTable:
@@ -397,3 +404,16 @@ class KaplanMeier(PrivateSurvival):
                 )
         ends = (self.cells_.start, float(self.cells_.times[-1]))
         return PlotData("survival", {"name": self.cells_.time.name, "curves": lines, "ends": ends, "level": level})
+
+    def _exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
+        """Return medians, means and the log-rank test."""
+        model = KaplanMeier(**self.parameters).read_cells(cells)  # type: ignore[arg-type]
+        tested, people = model.logrank() if model.groups_ else None, model.people()
+        if isinstance(tested, LogRank):
+            return (
+                {"people": people.to_dict(), "log_rank": dataclasses.asdict(tested)},
+                [people],
+                [f"{tested.text(cells.time.name)}."],
+            )
+        lines = [] if tested is None else [f"No test: {tested}."]
+        return {"people": people.to_dict(), "log_rank": None}, [people], lines

@@ -10,21 +10,40 @@ from typing import Any, ClassVar
 import numpy as np
 
 from dpmpc.base.errors import InputError
-from dpmpc.data import Codebook, Schema
+from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.table import Cells
 from dpmpc.data.variables import Variable
+from dpmpc.linear.contributions.cells import BITS, CellCounts
+from dpmpc.linear.encoding.fixed_point import FixedPoint
+from dpmpc.models.common.cell_estimates import CellEstimates
+from dpmpc.models.common.commanded import NotPrivate, ReadCells, option
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.survival.survival_cells import (
+    SurvivalCells,
     observed,
     survival_contribution,
     survival_schema,
 )
+from dpmpc.privacy import Guarantee
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
+from dpmpc.release.results import NumberTable
+
+
+class OfTimes:
+    """What a fit of times sets; beside the data class, whose fields are parameters."""
+
+    release_: Release
+    cells_: SurvivalCells
+
+    @property
+    def _promised(self) -> Guarantee | None:
+        """The guarantee of the release; None of cells that come from elsewhere."""
+        return self.release_.guarantee if "release_" in vars(self) else None
 
 
 @dataclasses.dataclass(kw_only=True, eq=False, repr=False)
-class PrivateSurvival(PrivateEstimator):
+class PrivateSurvival(PrivateEstimator, OfTimes):
     """Base of the estimators that read times until an event.
 
     Parameters
@@ -67,8 +86,54 @@ class PrivateSurvival(PrivateEstimator):
     """
 
     counted_argument: ClassVar[str] = "features"  # what errors call `counted_by`
-    time: str | None = None
-    event: str | None = None
+    codes_people = True
+    time: str | None = option(
+        None,
+        "the column of times until the event, from 0 on; required",
+        metavar="COL",
+        required="times until the event",
+    )
+    event: str | None = option(
+        None,
+        "whether the event happened then, yes or no; otherwise people were observed until then; required",
+        metavar="COL",
+        required="whether the event happened",
+    )
+
+    def check_options(self, column: str | None, *, bounds: bool) -> None:
+        """Refuse a fit without a bounds file, which says how times are cut into cells."""
+        if not bounds:
+            raise InputError("bounds: none given, a bounds file expected: how times are cut into cells (--bounds)")
+
+    def read(self, cells: ReadCells) -> tuple[Table, Schema]:
+        """Return the coded rows of people, and their public bounds."""
+        public = self.public_schema()
+        self.task_choices(public)
+        book = public.codebook
+        assert isinstance(book, Codebook)
+        return observed(public, cells(book.sources)), public
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse nothing: whatever can be coded can be counted."""
+
+    def command_choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Add the cells that people are counted in."""
+        return {**asked, **self.task_choices(public)}
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare with what the same reading of exact cells gives, of the rows at hand."""
+        release, cells = self.release_, self.cells_
+        public, contribution = release.task.schema, release.task.statistic
+        assert isinstance(contribution, CellCounts)
+        sums = contribution.encode(public.normalise(table.values), FixedPoint(BITS)).sum(axis=0) / 2.0**BITS
+        estimates = CellEstimates(contribution, sums, 0.0, len(table))
+        data, tables, lines = self._exact(dataclasses.replace(cells, estimates=estimates))
+        titled = [dataclasses.replace(one, title=f"{one.title}, of the data itself") for one in tables]
+        return NotPrivate.of(data, public, table, titled, *lines)
+
+    def _exact(self, cells: SurvivalCells) -> tuple[dict[str, object], list[NumberTable], list[str]]:
+        """Return what cells without noise give: as plain data, as tables and in sentences."""
+        raise NotImplementedError
 
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the contribution that the clients send."""

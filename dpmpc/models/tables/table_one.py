@@ -23,6 +23,7 @@ from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.models.common.cell_estimates import CellEstimates
+from dpmpc.models.common.commanded import NotPrivate, ReadCells, option
 from dpmpc.models.common.inference import stands_out
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.tables.cross_table import CrossTable
@@ -106,8 +107,11 @@ class TableOne(PrivateEstimator):
     """
 
     kind: ClassVar[str] = "table-one"  # as in the JSON of `dpmpc describe`
-    by: str | None = None
-    columns: Sequence[str] | None = None
+    codes_people = True
+    by: str | None = option(None, "by the values of this column, which the bounds file lists", metavar="COL")
+    columns: Sequence[str] | None = option(
+        None, "describe these only (default: all with bounds)", nargs="+", metavar="COL"
+    )
 
     def fit(self, X: Any, y: object = None) -> TableOne:
         """Make a release of a table under the estimator's budget and read it.
@@ -145,6 +149,46 @@ class TableOne(PrivateEstimator):
     def task_choices(self, public: Schema) -> dict[str, Any]:
         """Return the contribution that the clients send."""
         return {"contribution": CellCounts.of(public, self.by)}
+
+    def read(self, cells: ReadCells) -> tuple[Table, Schema]:
+        """Return the coded rows of people, and the bounds of what is described; as a codebook, whatever they are."""
+        assert isinstance(self.bounds, str | Path)
+        given = Schema.from_toml(self.bounds)
+        book = given.codebook if isinstance(given.codebook, Codebook) else Codebook.of_columns(given.columns)
+        book = book.only(self.read_columns(book))
+        public = Schema.of_codebook(book, given.outside)
+        self.task_choices(public)  # whatever cannot be counted is refused before data is read
+        return book.encode(cells(book.sources), counted=True), public
+
+    def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
+        """Refuse nothing: whatever can be coded can be counted."""
+
+    def command_choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
+        """Add the cells that people are counted in."""
+        return {**asked, **self.task_choices(public)}
+
+    def compare_with(self, table: Table) -> NotPrivate:
+        """Compare with people, medians and quartiles of the rows at hand."""
+        public, contribution = self.release_.task.schema, self.release_.task.statistic
+        assert isinstance(contribution, CellCounts)
+        z, rows, quarters = public.normalise(table.values), {}, (0.25, 0.5, 0.75)
+        for grid, (name, (_, variable)) in zip(contribution.grids, self.variables_.items(), strict=True):
+            if variable.categories:
+                continue
+            values = table.values[:, public.index(variable.term.columns[0].name)]
+            values = np.exp(values) if variable.transform == "log" else values
+            own, there = grid.group_of(z), ~grid.lacks(z)
+            for place, group in enumerate((None, *self.groups_)):
+                members = np.sort(values[there & (True if group is None else own == place - 1)])
+                quartiles = [members[math.ceil(q * len(members)) - 1] if len(members) else math.nan for q in quarters]
+                rows[self.label(group, name)] = [float(len(members)), *map(float, quartiles)]
+        headings = ("people with a value", "lower quartile", "median", "upper quartile")
+        shown = NumberTable(
+            "Quartiles of the data itself",
+            {heading: [row[place] for row in rows.values()] for place, heading in enumerate(headings)},
+            list(rows),
+        )
+        return NotPrivate.of({"quartiles": shown.to_dict()}, public, table, [shown] if rows else [])
 
     def fit_release(self, release: Release) -> Self:
         """Read a release of cells: pure post-processing."""
@@ -351,6 +395,8 @@ class TableOne(PrivateEstimator):
             },
             parameters=self.parameters,
             estimator=type(self).__name__,
+            level=level,
+            guarantee=self.release_.guarantee,
         )
 
     def outlook(self) -> tuple[NumberTable | None, NumberTable | None]:

@@ -10,6 +10,12 @@ import dataclasses
 from collections.abc import Callable, Mapping, Sequence
 from typing import TypeAlias
 
+import numpy as np
+
+from dpmpc.base.arguments import require_fraction
+from dpmpc.base.errors import InputError
+from dpmpc.privacy import Guarantee
+from dpmpc.release.results.estimates import Estimates, Frame, frame
 from dpmpc.release.results.number_tables import NumberTable
 from dpmpc.release.results.plot_data import PlotData
 
@@ -45,6 +51,24 @@ class Result:
         What its `fit_release` was told beside the release.
     features : int or None
         How many columns were used; None where all were.
+    level : float
+        Nominal coverage of the intervals.
+    estimates : callable, optional
+        ``estimates(level)`` returns the estimates with intervals of a level; None of a model that has none.
+    guarantee : Guarantee, optional
+        What the releases behind the result promise together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from dpmpc import RidgeRegression
+    >>> X = np.random.default_rng(0).uniform(-1, 1, (20_000, 1))
+    >>> result = RidgeRegression(bounds=(-1, 1), simulation_seed=1).fit(X, X[:, 0] / 2).result()
+    >>> round(result.params["x0"], 1)
+    0.5
+    >>> low, high = result.conf_int(0.99)["x0"]
+    >>> bool(low < 0.5 < high)
+    True
     """
 
     model: str | None = None
@@ -59,6 +83,72 @@ class Result:
     estimator: str = ""
     chosen: Mapping[str, object] = dataclasses.field(default_factory=dict)
     features: int | None = None
+    level: float = 0.95
+    estimates: Callable[[float], Estimates] | None = None
+    guarantee: Guarantee | None = None
+
+    @property
+    def params(self) -> dict[str, float]:
+        """The estimates by name, in the units of the table; NaN where nothing is identified."""
+        found = self._estimates(self.level)
+        return dict(zip(found.names, found.values.tolist(), strict=True))
+
+    @property
+    def bse(self) -> dict[str, float]:
+        """Their standard errors; infinite or NaN where nothing is identified."""
+        found = self._estimates(self.level)
+        return dict(zip(found.names, found.errors.tolist(), strict=True))
+
+    def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
+        """Return the interval of each estimate.
+
+        Parameters
+        ----------
+        level : float, optional
+            Nominal coverage, strictly between 0 and 1; that of the result by default.
+        """
+        found = self._estimates(self.level if level is None else require_fraction("level", level))
+        return {name: (low, high) for name, (low, high) in zip(found.names, found.intervals.tolist(), strict=True)}
+
+    def tidy(self, level: float | None = None) -> Frame:
+        """Return, by estimate: term, estimate, std_error, statistic, p_value, conf_low, conf_high and on_bounds.
+
+        Parameters
+        ----------
+        level : float, optional
+            Nominal coverage of the intervals, strictly between 0 and 1; that of the result by default.
+
+        Returns
+        -------
+        pandas.DataFrame or dict of ndarray
+            A data frame where pandas is installed, otherwise the columns by name.
+        """
+        return frame(self._estimates(self.level if level is None else require_fraction("level", level)).columns)
+
+    def glance(self) -> Frame:
+        """Return one row about the model as a whole: what it is, of how many people, at what price.
+
+        Returns
+        -------
+        pandas.DataFrame or dict of ndarray
+            A data frame where pandas is installed, otherwise the columns by name.
+        """
+        promised = self.guarantee
+        facts = {
+            "model": self.model,
+            "target": self.data.get("target"),
+            "clients": None if promised is None else promised.clients,
+            "epsilon": None if promised is None else promised.epsilon,
+            "delta": None if promised is None else promised.delta,
+            "r_squared": self.data.get("r_squared"),
+            "verdict": self.verdict,
+        }
+        return frame({name: np.array([value], dtype=object) for name, value in facts.items()})
+
+    def _estimates(self, level: float) -> Estimates:
+        if self.estimates is None:
+            raise InputError(f"estimates: none in a result of {self.model or 'a release'}, which has no coefficients")
+        return self.estimates(level)
 
     def __str__(self) -> str:
         """Return the text that a person reads."""

@@ -1,0 +1,135 @@
+"""The models of the command, and the options that each of them has: fields of its class.
+
+The common options are those of every model. The rest is added when the arguments name the model, so that
+`dpmpc fit --model cox --help` prints the options of a Cox regression alone.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from dpmpc.app.cli.parsing import Parser, Section
+from dpmpc.base.errors import InputError
+
+
+def add_model_options(command: Parser | Section, kind: str) -> None:
+    """Add the options of a model."""
+    from dpmpc.models.fitted import class_of
+
+    model = class_of(kind)
+    if model.named is not None:
+        name, text = model.named
+        command.add_argument(f"--{name}", metavar="COL", help=text)
+    for field in dataclasses.fields(model):
+        if field.metadata:
+            _add(command, field)
+    for name, text in model.flags.items():
+        command.add_argument(f"--{name}", action="store_true", help=text)
+
+
+def _add(command: Parser | Section, field: dataclasses.Field[Any]) -> None:
+    """Add the option that sets a field; None where it is not given."""
+    given = dict(field.metadata)
+    given.pop("required", None)
+    flag = given.pop("flag", f"--{field.name.replace('_', '-')}")
+    if "const" in given or isinstance(field.default, bool):
+        given = {"action": "store_const", "const": not field.default, **given}
+    read = given.get("type")
+    if read not in (None, int, float):
+        given["type"] = _reading(read)
+    given["help"] = given["help"].replace("%", "%%")
+    command.add_argument(flag, dest=field.name, **given)
+
+
+def _reading(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return what reads a text for a parser, which prints the error of one that makes no sense."""
+
+    def parse(text: str) -> Any:
+        try:
+            return read(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse
+
+
+def model_of(options: argparse.Namespace, kind: str) -> Any:
+    """Make the model that was chosen, with its options."""
+    from dpmpc.models.fitted import class_of
+
+    model = class_of(kind)
+    fields = {field.name: field for field in dataclasses.fields(model)}
+    chosen = {name: getattr(options, name) for name, field in fields.items() if field.metadata}
+    given = {name: value for name, value in chosen.items() if value is not None}
+    for name, field in fields.items():
+        if name not in given and (what := field.metadata.get("required")):
+            raise InputError(f"{name}: none given, the column of {what} expected (--{name})")
+    if given.get("intervals") is False:  # predictions alone are made in rounds, unless one release is requested
+        given.setdefault("rounds", "auto")
+    own = {name: getattr(options, name) for name in ("rows", "bounds", "simulation_seed") if name in fields}
+    return model(**own, **given)
+
+
+def column_of(options: argparse.Namespace, model: Any) -> str | None:
+    """Return the column that was named."""
+    name = None if model.named is None else getattr(options, model.named[0])
+    return None if name is None else str(name)
+
+
+def add_model(command: Parser, kinds: Sequence[str], *, default: str) -> None:
+    """Add the choice of a model to a command, and have the model's own options added with it."""
+    command.add_argument(
+        "--model",
+        choices=kinds,
+        default=default,
+        help=f"what to fit (default {default}): {', '.join(kinds)}; with --help, what options it has",
+        metavar="MODEL",
+    )
+    have_options(command, kinds, lambda arguments: _chosen(arguments, default))
+    command.belongs = lambda option: _whose(option, kinds)
+
+
+def have_options(command: Parser, kinds: Sequence[str], chosen: Callable[[Sequence[str]], str]) -> None:
+    """Have a command's parser take the options of the model that arguments choose, when it reads arguments."""
+    added: list[str] = []
+
+    def extend(arguments: Sequence[str]) -> None:
+        kind = chosen(arguments)
+        if kind in kinds and not added:
+            added.append(kind)
+            add_model_options(command.section(f"--model {kind}"), kind)
+
+    command.extend = extend
+
+
+def options_by_model(kinds: Sequence[str]) -> dict[str, list[argparse.Action]]:
+    """Return the options of models: for references and for the completion of shells, which show all of them."""
+    listed = {}
+    for kind in kinds:
+        other = Parser(add_help=False)
+        add_model_options(other, kind)
+        listed[f"--model {kind}"] = other.arguments
+    return listed
+
+
+def _chosen(arguments: Sequence[str], default: str) -> str:
+    """Return the last model that arguments name."""
+    kind, words = default, list(arguments)
+    for place, word in enumerate(words):
+        name, given, value = word.partition("=")
+        if len(name) > 3 and "--model".startswith(name):
+            kind = value if given else words[place + 1] if place + 1 < len(words) else kind
+    return kind
+
+
+def _whose(option: str, kinds: Sequence[str]) -> str:
+    """Return of which models an option is, as the end of a sentence; nothing where it is of none."""
+    owners = [
+        title.removeprefix("--model ")
+        for title, actions in options_by_model(kinds).items()
+        if any(option in action.option_strings for action in actions)
+    ]
+    return f" of this model, but of --model {', '.join(owners)}" if owners else ""
