@@ -115,7 +115,7 @@ def test_read_shows_groups_in_each_form(fitted, capsys):
     assert "Too few people to tell from none: isle." in told
     assert "\nCorrelations\n" in told
     assert "--target stay regresses that column on the others, in each group." in told
-    told = run(capsys, "read", path, "--target", "stay")
+    told = run(capsys, "read", path, "--target", "stay", "--verbose")
     assert "isle: no regression, too few people: " in told.out
     assert "(all: fixed effects)" in told.out
     assert "3 times its variance" in told.out

@@ -148,7 +148,7 @@ def test_fit_tells_a_person_what_happened(data, tmp_path, capsys):
         capsys,
         *("fit", data, "--target", "score", "--bounds", tmp_path / "bounds.toml", *BUDGET),
         *("--sketch", "countsketch", "--rows", "20", "--simulation-seed", "3", "--servers", "2"),
-        "--compare",
+        *("--compare", "--verbose"),
     )
     assert status == 0
     for words in ("SIMULATION", "trivial", "transform", "What is promised", "replaced by any other row"):
@@ -210,7 +210,9 @@ def test_networked_moments_agree_with_the_in_process_run_of_the_same_seed(option
     assert result["not_private"]["exact_moment"] == exact
     assert abs(result["moment"] - exact) < 5 * result["standard_error"]
     for compared in ([], ["--compare"]):
-        status, printed, _ = run(capsys, *arguments, *options, *compared, "--servers", "2", "--sharing", "additive")
+        status, printed, _ = run(
+            capsys, *arguments, *options, *compared, "--servers", "2", "--sharing", "additive", "--verbose"
+        )
         assert status == 0
         for words in ("std. error", "What is promised"):
             assert words in printed

@@ -89,7 +89,7 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
     assert 0 < abs(counted["estimate"] - len(complete)) < 6 * counted["standard_error"]  # false alarms: 2e-9
     names = ["age", "ward=medicine", "ward=intensive care", "ward=missing", "admitted", "log(crp)"]
     assert list(result["result"]["coefficients"]) == names
-    assert "Rows that count: " in run(capsys, "read", out / "release.dpmpc").out
+    assert "Rows that count: " in run(capsys, "read", out / "release.dpmpc", "--verbose").out
 
     new = folder / "new.csv"
     new.write_text("id;ward;age;crp;admitted\na;medicine;61;3,5;01.02.2024\nb;NA;200;2,0;02.02.2024\nc;surgery;;1;\n")

@@ -96,7 +96,7 @@ def test_read_gives_the_same_table_from_the_folder_and_from_the_file(described, 
     for path in (described / "result", described / "result" / "release.dpmpc"):
         found = json.loads(run(capsys, "read", path, "--json").out)
         assert found["result"] == written["result"]
-    text = run(capsys, "read", described / "result" / "release.dpmpc", "--level", "0.5").out
+    text = run(capsys, "read", described / "result" / "release.dpmpc", "--level", "0.5", "--verbose").out
     assert "50 %" in text
     assert run(capsys, "read", described / "result", "--csv").out.startswith("group,people,std. error,%\nall,6000,")
     assert r"\begin{tabular}" in run(capsys, "read", described / "result", "--latex").out

@@ -145,7 +145,7 @@ def test_numbers_are_those_of_the_result(report):
 def test_the_folder_is_read_as_it_was_fitted(report, capsys):
     """The text of the fit is that of `dpmpc read`, and then what the run has cost; so is its JSON."""
     folder, _, _ = report
-    assert main(["read", str(folder)]) == 0
+    assert main(["read", str(folder), "--verbose"]) == 0
     said, written = capsys.readouterr().out, (folder / "report.txt").read_text(encoding="utf-8")
     assert written.startswith(said.rstrip("\n"))
     assert written[len(said) :].lstrip().startswith("Nothing records what these 3,000 people have spent")

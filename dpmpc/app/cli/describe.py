@@ -15,6 +15,7 @@ from dpmpc.app.cli.options import (
     add_proved,
     add_run_options,
     add_task_options,
+    add_verbose,
 )
 from dpmpc.app.cli.output import OUT_HELP
 
@@ -47,6 +48,7 @@ def add_commands(commands: Any) -> None:
     add_proved(describe)
     add_task_options(describe)
     add_run_options(describe)
+    add_verbose(describe)
     describe.set_defaults(run=_describe)
 
 

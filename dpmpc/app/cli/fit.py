@@ -15,6 +15,7 @@ from dpmpc.app.cli.options import (
     add_proved,
     add_run_options,
     add_task_options,
+    add_verbose,
     dialect_of,
     sums_only,
     task_choices,
@@ -54,6 +55,7 @@ def add_commands(commands: Any) -> None:
     add_proved(fit)
     add_task_options(fit)
     add_run_options(fit)
+    add_verbose(fit)
     fit.set_defaults(run=lambda options: fit_table(options, options.model))
 
 
@@ -180,7 +182,8 @@ def hand_out(
             fields["result"] = {**fields["result"], "not_private": compared.data}
         print_result(fields)
     else:
-        print(report if compared is None else f"{report}\n\n{compared}")
+        text = str(report) if options.verbose else report.brief()
+        print(text if compared is None else f"{text}\n\n{compared}")
     if written:
         print(f"written: {', '.join(map(str, written))}", file=sys.stderr)
 

@@ -14,6 +14,7 @@ from dpmpc.privacy.specification import flat_choices, option_of
 SHARE_LIMIT_GB = 4.0
 LONGEST_S = 365 * 86400
 _ADDRESS = re.compile(r"(\[(?P<ipv6>[^\s\[\]]+)\]|(?P<host>[^\s:\[\]]+)):(?P<port>[0-9]{1,5})")
+VERBOSE_HELP = "print the whole report: notes, noise, promise, servers and times"
 DATA_HELP = "CSV (also .tsv, .csv.gz, or - for standard input) or Parquet, one row per client; several are joined"
 
 
@@ -123,6 +124,11 @@ def add_run_options(command: Parser) -> None:
         help="seconds that a party may keep others waiting (default %(default)g)",
     )
     command.add_argument("--json", action="store_true", help="print exactly one JSON object")
+
+
+def add_verbose(command: Parser) -> None:
+    """Add the choice of all that a report has, where a screen of it is printed otherwise."""
+    command.add_argument("--verbose", action="store_true", help=VERBOSE_HELP)
 
 
 def task_choices(options: argparse.Namespace) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.app.cli.forms import PLANNED, PREPARE, SIMULATE, Forms, take_part, write_folders
-from dpmpc.app.cli.options import rounds_option
+from dpmpc.app.cli.options import VERBOSE_HELP, rounds_option
 from dpmpc.app.cli.output import RELEASE_FILE, ResultFolder, new_path
 from dpmpc.base.errors import InputError
 from dpmpc.privacy.specification import MODELS_IN_ROUNDS
@@ -42,6 +42,7 @@ def add_commands(commands: Any) -> None:
         help="write releases, result and report to a new directory",
     )
     forms.add_common()
+    forms.add("--verbose", used=(SIMULATE, OWNER, FINISH), action="store_true", help=VERBOSE_HELP)
     forms.add(
         "--ledger",
         used=(OWNER,),

@@ -6,7 +6,7 @@ import argparse
 import sys
 from typing import Any
 
-from dpmpc.app.cli.options import seconds
+from dpmpc.app.cli.options import add_verbose, seconds
 from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import harmless
 from dpmpc.privacy.specification import MIXING_METHODS
@@ -71,6 +71,7 @@ def add_commands(commands: Any) -> None:
     forms.add_argument("--latex", action="store_true", help="print the tables for LaTeX with booktabs")
     forms.add_argument("--json", action="store_true", help="print one JSON object")
     forms.add_argument("--html", action="store_true", help="print a page")
+    add_verbose(read)
     read.set_defaults(run=_read)
 
 
@@ -116,7 +117,7 @@ def _read(options: argparse.Namespace) -> None:
     elif options.html:
         print(page(report))
     else:
-        print(report)
+        print(report if options.verbose else report.brief())
 
 
 def _draw(options: argparse.Namespace) -> None:
