@@ -44,7 +44,8 @@ nitpick_ignore_regex = [
     (
         "py:class",
         r"dpmpc\.(privacy\.guarantee\.Promise|base\.storage\.(database\.Store|records\.(Described|Record))"
-        r"|models\.(regression\.round_fits\.Fitted|common\.estimator\.(Estimator|Regressor))"
+        r"|models\.(regression\.round_fits\.Fitted|survival\.survival\.OfTimes"
+        r"|common\.(estimator\.(Estimator|Regressor)|commanded\.(Commanded|CommandedInRounds)))"
         r"|models\.papers\.baselines\.(linear\.PrivateRidge|low_rank\.PrivateComponents)"
         r"|models\.papers\.coinpress\.coinpress_estimators\.CoinPress"
         r"|models\.papers\.mutual_information\.projection_estimators\.NoisyRegression"
