@@ -213,6 +213,14 @@ class Codebook(Record, frozen=True, omit_defaults=True):
 
         return not self.weighted and all(map(known, columns))
 
+    def require_own_bounds(self, columns: Sequence[Column]) -> None:
+        """Refuse columns whose bounds are narrower than the codebook's, where people code and clip by the codebook."""
+        if not set(columns) <= set(self.columns):
+            raise InputError(
+                f"codebook: columns {', '.join(column.name for column in self.columns)} and their bounds follow from "
+                f"it, {', '.join(column.name for column in columns)} with others given"
+            )
+
     def with_number(self, column: Column) -> Codebook:
         """Return the codebook with a number within these bounds, the last of its variables."""
         return replace(self, variables=(*self.variables, Variable(column.name, column.lower, column.upper)))

@@ -33,6 +33,7 @@ from dpmpc.base.storage import Record, canonical
 from dpmpc.base.untrusted import LARGEST_FILE, LONGEST_TEXT, ReadError, is_unicode, read_bytes, read_json
 from dpmpc.collect.terms.series import Series
 from dpmpc.collect.terms.server_entries import ServerEntry, check_servers, check_text
+from dpmpc.data import Codebook
 from dpmpc.linear.encoding.fixed_point import plan_modulus
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.linear.sketching.sparse import Sum
@@ -236,8 +237,12 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         ------
         GuaranteeError, OverflowRisk
             If not.
+        InputError
+            If the bounds of a column are not those of the codebook, by which clients code their rows.
         """
         task = self.plan.verify()
+        if isinstance(book := task.schema.codebook, Codebook):
+            book.require_own_bounds(task.schema.columns)
         self._require_share(task)
         draws = self.largest_batch + task.trust.servers
         if task.noise_is_dealt:
