@@ -19,6 +19,17 @@ from dpmpc.base.errors import InputError
 
 T = TypeVar("T")
 
+#: What help texts say of the choices of a fit in rounds, which several commands and models have.
+ROUNDS = (
+    "steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 rows; "
+    "0: one release; all within one budget"
+)
+PREDICT_ONLY = "of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals"
+PRIVATE_BOUNDS = (
+    "of a fit in rounds: spend 5% of the budget on counts that narrow the bounds of columns which use little of them; "
+    "values outside count as the new bounds"
+)
+
 #: The noises of the package by name, and where in `dpmpc.linear.noise` each class is: a text, so that the help of the
 # command, : which offers them, does without NumPy. All of these are drawn exactly.
 NOISES = {
@@ -141,3 +152,19 @@ def choice(text: str, *options: str, symbol: str | None = None, command: bool = 
         Whether it is an option of the command.
     """
     return msgspec.Meta(description=text, extra={"options": options, "symbol": symbol, "command": command})
+
+
+def number_or_auto(text: str) -> float | str:
+    """Read a number, or "auto"."""
+    try:
+        return text if text == "auto" else float(text)
+    except ValueError:
+        raise InputError(f"{text!r} given, a number or 'auto' expected") from None
+
+
+def whole_or_auto(text: str) -> int | str:
+    """Read a whole number, or "auto"."""
+    try:
+        return text if text == "auto" else int(text)
+    except ValueError:
+        raise InputError(f"{text!r} given, a number or 'auto' expected") from None

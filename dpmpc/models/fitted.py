@@ -1,18 +1,19 @@
 """Every model by the name that `dpmpc fit` takes and writes: what is fitted by it, and read again from a folder.
 
-A new model is one entry here beside its class. The classes are imported when they are needed.
+A new model is one entry here beside its class. Classes are imported when they are needed: parsers read the names.
 """
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.base.errors import InputError
-from dpmpc.models.common.commanded import Commanded, CommandedInRounds
-from dpmpc.models.rounds import SavedReleases
-from dpmpc.release.release import Release
+
+if TYPE_CHECKING:
+    from dpmpc.models.common.commanded import Commanded, CommandedInRounds
+    from dpmpc.release.release import Release
 
 MODELS = {
     "ridge": "regression.ridge_regression.RidgeRegression",
@@ -39,8 +40,11 @@ def fit_again(kind: str, parameters: Mapping[str, object], release: Release, tar
     """Fit a release as somebody did who wrote the model's kind, parameters and target down."""
     given = {} if target is None else {"target": target}
     try:
-        model: Commanded = class_of(kind)(**parameters).fit_release(release, **given)
-    except (AttributeError, KeyError, TypeError) as error:
+        model: Commanded = class_of(kind)(**parameters)
+        if not hasattr(model, "fit_release"):
+            raise TypeError(f"{kind} makes several sums")
+        model.fit_release(release, **given)
+    except (KeyError, TypeError) as error:
         raise InputError(f"model: {kind!r} with {dict(parameters)} given, a model of one release expected") from error
     return model
 
@@ -49,6 +53,9 @@ def fit_rounds_again(
     kind: str, parameters: Mapping[str, object], releases: Sequence[Release], epsilon: float
 ) -> CommandedInRounds:
     """Do the same from the sums of a fit in rounds and their budget."""
+    from dpmpc.models.common.commanded import CommandedInRounds
+    from dpmpc.models.rounds import SavedReleases
+
     try:
         model = class_of(kind)(**parameters)
     except (KeyError, TypeError) as error:

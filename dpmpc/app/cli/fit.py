@@ -22,6 +22,7 @@ from dpmpc.app.cli.options import (
 )
 from dpmpc.app.cli.output import OUT_HELP, RELEASE_FILE, ResultFolder, new_path, print_result, progress
 from dpmpc.base.errors import InputError
+from dpmpc.models.fitted import MODELS
 
 if TYPE_CHECKING:
     from dpmpc.app.render.report import Report
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from dpmpc.parties.networked import NetworkedRun
     from dpmpc.privacy.task import Task
 
-FITTED = ("ridge", "grouped-ridge", "compare", "survival", "cox", "low-rank", "moment", "logistic", "poisson")
+FITTED = tuple(kind for kind in MODELS if kind != "table-one")  # which `dpmpc describe` reads
 
 
 def add_commands(commands: Any) -> None:
@@ -91,9 +92,9 @@ def fit_table(options: argparse.Namespace, kind: str, *, level: float = 0.95) ->
     choices = model.command_choices({**task_choices(options), "proved": options.proved}, public)
     spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **choices)
     in_rounds = model.in_rounds(spec)
-    for name in () if in_rounds else ("predict_only", "anyway"):
-        if getattr(options, name, None) or (name == "predict_only" and getattr(options, "intervals", None) is False):
-            raise InputError(f"{name}: given, but one release has no rounds, --rounds of 1 or more expected")
+    given = {"predict_only": getattr(options, "intervals", None) is False, "anyway": getattr(options, "anyway", False)}
+    if not in_rounds and (name := next((name for name, there in given.items() if there), None)):
+        raise InputError(f"{name}: given, but one release has no rounds, --rounds of 1 or more expected")
     with ResultFolder(out) as kept:
         if in_rounds:
             table, public = _target_last(model, table, public, str(column), given=options.bounds is not None)

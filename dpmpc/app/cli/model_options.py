@@ -37,23 +37,8 @@ def _add(command: Parser | Section, field: dataclasses.Field[Any]) -> None:
     flag = given.pop("flag", f"--{field.name.replace('_', '-')}")
     if "const" in given or isinstance(field.default, bool):
         given = {"action": "store_const", "const": not field.default, **given}
-    read = given.get("type")
-    if read not in (None, int, float):
-        given["type"] = _reading(read)
     given["help"] = given["help"].replace("%", "%%")
     command.add_argument(flag, dest=field.name, **given)
-
-
-def _reading(read: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Return what reads a text for a parser, which prints the error of one that makes no sense."""
-
-    def parse(text: str) -> Any:
-        try:
-            return read(text)
-        except InputError as error:
-            raise argparse.ArgumentTypeError(str(error)) from None
-
-    return parse
 
 
 def model_of(options: argparse.Namespace, kind: str) -> Any:

@@ -8,6 +8,7 @@ import re
 from typing import Any
 
 from dpmpc.app.cli.parsing import Parser, Section
+from dpmpc.base.arguments import PREDICT_ONLY, PRIVATE_BOUNDS, ROUNDS, whole_or_auto
 from dpmpc.base.errors import InputError
 from dpmpc.privacy.specification import flat_choices, option_of
 
@@ -159,37 +160,6 @@ def sums_only(choices: dict[str, Any]) -> dict[str, Any]:
 
 def add_rounds(command: Parser | Section, *, default: str) -> None:
     """Add how many sums a regression takes, and whether some of them are for intervals."""
-    command.add_argument(
-        "--rounds",
-        type=rounds_option,
-        metavar="R",
-        help=f"steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 "
-        f"rows; 0: one release; all within one budget ({default})",
-    )
-    command.add_argument(
-        "--predict-only",
-        action="store_true",
-        help="of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals",
-    )
-    command.add_argument(
-        "--private-bounds",
-        action="store_true",
-        help="of a fit in rounds: spend 5%% of the budget on counts that narrow the bounds of columns which use little "
-        "of them; values outside count as the new bounds",
-    )
-
-
-def rounds_option(text: str) -> int | str:
-    """Return a number, or "auto"."""
-    try:
-        return text if text == "auto" else int(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None
-
-
-def penalty(text: str) -> float | str:
-    """Read a number, or "auto"."""
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} given, a number or 'auto' expected") from None
+    command.add_argument("--rounds", type=whole_or_auto, metavar="R", help=f"{ROUNDS} ({default})")
+    command.add_argument("--predict-only", action="store_true", help=PREDICT_ONLY)
+    command.add_argument("--private-bounds", action="store_true", help=PRIVATE_BOUNDS.replace("%", "%%"))

@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.app.cli.forms import PLANNED, PREPARE, SIMULATE, Forms, take_part, write_folders
-from dpmpc.app.cli.options import VERBOSE_HELP, rounds_option
+from dpmpc.app.cli.options import VERBOSE_HELP
 from dpmpc.app.cli.output import RELEASE_FILE, ResultFolder, new_path
+from dpmpc.base.arguments import whole_or_auto
 from dpmpc.base.errors import InputError
 from dpmpc.privacy.specification import MODELS_IN_ROUNDS
 
@@ -70,7 +71,7 @@ def add_commands(commands: Any) -> None:
     forms.add(
         "--rounds",
         used=PLANNED,
-        type=rounds_option,
+        type=whole_or_auto,
         metavar="R",
         help="steering rounds after the first sum, 1 to 64, or auto (default): 8, or 32 with --predict-only and at "
         "most 100,000 rows",

@@ -9,11 +9,14 @@ from __future__ import annotations
 import argparse
 import decimal
 import difflib
+import functools
 import itertools
 import shutil
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, NoReturn
+
+from dpmpc.base.errors import InputError
 
 MOST_DIGITS = 100  # of a number such as 1e6: what it stands for is written out
 
@@ -117,10 +120,26 @@ def one_of(options: Sequence[str]) -> Callable[[str], str]:
 
 
 def _reading(keywords: dict[str, Any]) -> dict[str, Any]:
-    """Have counts read by `whole` and few choices by `one_of`, whoever declares the argument."""
+    """Have counts read by `whole`, few choices by `one_of`, and print the `InputError` of any other reader."""
     if keywords.get("choices"):
         return {**keywords, "type": one_of(keywords["choices"])}
-    return {**keywords, "type": whole} if keywords.get("type") is int else keywords
+    read = keywords.get("type")
+    if read is None or read is float:
+        return keywords
+    return {**keywords, "type": whole if read is int else _printed(read)}
+
+
+def _printed(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Return a reader whose `InputError` is what the parser prints."""
+
+    @functools.wraps(read)
+    def parse(text: str) -> Any:
+        try:
+            return read(text)
+        except InputError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse
 
 
 class Section:

@@ -9,7 +9,8 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from dpmpc.app.cli.options import DATA_HELP, add_file_options, dialect_of, penalty
+from dpmpc.app.cli.options import DATA_HELP, add_file_options, dialect_of
+from dpmpc.base.arguments import number_or_auto
 from dpmpc.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def add_commands(commands: Any) -> None:
         choices=("ridge", "logistic"),
         help="what reads the release (default ridge); logistic is the approximation without rounds",
     )
-    release.add_argument("--alpha", type=penalty, help="ridge: penalty in normalised units (default 1), or auto")
+    release.add_argument("--alpha", type=number_or_auto, help="ridge: penalty in normalised units (default 1), or auto")
     predict.set_defaults(run=_predict)
 
 

@@ -95,7 +95,7 @@ class Report:
         others = len(result.warnings) - 1
         if result.warnings:
             head.append(f"Warning: {result.warnings[0]}{f' ({others} more with --verbose)' if others > 0 else ''}")
-        head.append("The whole report, with noise, servers and times: --verbose, or the report that --out writes.")
+        head.append("The whole report: --verbose.")
         head += [] if result.verdict is None else [f"Verdict. {result.verdict}"]
         room = MOST_LINES - _height(head)
         tables, left_out = _cut(result.tables, room)

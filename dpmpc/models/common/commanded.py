@@ -42,22 +42,6 @@ def option(default: Any, help: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"help": help, **more})
 
 
-def number_or_auto(text: str) -> float | str:
-    """Read a number, or "auto"."""
-    try:
-        return text if text == "auto" else float(text)
-    except ValueError:
-        raise InputError(f"{text!r} given, a number or 'auto' expected") from None
-
-
-def whole_or_auto(text: str) -> int | str:
-    """Read a whole number, or "auto"."""
-    try:
-        return text if text == "auto" else int(text)
-    except ValueError:
-        raise InputError(f"{text!r} given, a number or 'auto' expected") from None
-
-
 def names(text: str) -> tuple[str, ...]:
     """Read names between commas."""
     listed = tuple(part.strip() for part in text.split(","))

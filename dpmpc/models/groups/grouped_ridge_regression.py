@@ -11,11 +11,12 @@ from typing import ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from dpmpc.base.arguments import number_or_auto
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED, InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
-from dpmpc.models.common.commanded import NotPrivate, number_or_auto, option
+from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.inference import Inference, stands_out
 from dpmpc.models.common.linear_algebra import exact_gram, solve_ridge
 from dpmpc.models.common.private_estimator import table_of, target_name

@@ -19,12 +19,12 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arguments import PREDICT_ONLY, PRIVATE_BOUNDS, ROUNDS, require_fraction, whole_or_auto
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Column, Schema, Table
 from dpmpc.data.data_checks import check_table
-from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, option, whole_or_auto
+from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, option
 from dpmpc.models.common.inference import Inference
 from dpmpc.models.common.private_estimator import PrivateEstimator, schema_of, table_of, target_name
 from dpmpc.models.common.release_parts import selection
@@ -61,23 +61,9 @@ class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
     ratio: ClassVar[str]  # what exp(coefficient) is the ratio of
     named = ("target", "the name of the column to predict; required")
 
-    rounds: int | str = option(
-        "auto",
-        "steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 rows; "
-        "0: one release; all within one budget (default auto)",
-        type=whole_or_auto,
-        metavar="R",
-    )
-    intervals: bool = option(
-        True,
-        "of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals",
-        flag="--predict-only",
-    )
-    private_bounds: bool = option(
-        False,
-        "of a fit in rounds: spend 5% of the budget on counts that narrow the bounds of columns which use little of "
-        "them; values outside count as the new bounds",
-    )
+    rounds: int | str = option("auto", f"{ROUNDS} (default auto)", type=whole_or_auto, metavar="R")
+    intervals: bool = option(True, PREDICT_ONLY, flag="--predict-only")
+    private_bounds: bool = option(False, PRIVATE_BOUNDS)
 
     def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
         """Have the rounds made of rows and targets in this process, and take the result."""

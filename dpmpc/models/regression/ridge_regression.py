@@ -18,13 +18,21 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmpc.base.arguments import require_choice, require_fraction
+from dpmpc.base.arguments import (
+    PREDICT_ONLY,
+    PRIVATE_BOUNDS,
+    ROUNDS,
+    number_or_auto,
+    require_choice,
+    require_fraction,
+    whole_or_auto,
+)
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Column, Table
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.schemas import schema
-from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, number_or_auto, option, whole_or_auto
+from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, option
 from dpmpc.models.common.inference import Inference, Observed, infer
 from dpmpc.models.common.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.models.common.private_estimator import LinearPredictor, PrivateLinearModel, table_of, target_name
@@ -246,23 +254,9 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     _: dataclasses.KW_ONLY
     fit_intercept: bool = option(True, "fit without a constant", flag="--no-intercept")
     debias: str = "guarded"
-    rounds: int | str = option(
-        0,
-        "steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 rows; "
-        "0: one release; all within one budget (default 0, or auto with --predict-only)",
-        type=whole_or_auto,
-        metavar="R",
-    )
-    intervals: bool = option(
-        True,
-        "of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals",
-        flag="--predict-only",
-    )
-    private_bounds: bool = option(
-        False,
-        "of a fit in rounds: spend 5% of the budget on counts that narrow the bounds of columns which use little of "
-        "them; values outside count as the new bounds",
-    )
+    rounds: int | str = option(0, f"{ROUNDS} (default 0, or auto with --predict-only)", type=whole_or_auto, metavar="R")
+    intervals: bool = option(True, PREDICT_ONLY, flag="--predict-only")
+    private_bounds: bool = option(False, PRIVATE_BOUNDS)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
         """Make a release of (X, y) under the estimator's budget and fit it.
