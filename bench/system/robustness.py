@@ -210,7 +210,7 @@ def moments_of(gram: Reals) -> Reals:
     """Return what `SecondMoments.matrix` puts back into a Gram matrix: its upper triangle without the corner."""
     first, second = np.triu_indices(len(gram))
     moments: Reals = (gram[first, second] * np.where(first == second, 1.0, math.sqrt(2)))[1:]
-    assert np.allclose(SecondMoments.matrix(moments, len(gram) - 1, int(gram[0, 0])), gram)
+    assert np.allclose(SecondMoments.matrix(moments, int(gram[0, 0])), gram)
     return moments
 
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 import abc
 import dataclasses
 import functools
-import math
 import os
 from collections.abc import Mapping, Sequence
 
@@ -20,15 +19,14 @@ from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.files import whole
 from dpmpc.data import Schema
-from dpmpc.linear.contributions import Rows, SecondMoments
-from dpmpc.linear.contributions.contribution import WeightedMoments
+from dpmpc.linear.contributions import Rows
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.task import LONGEST_CHECK, Task
 from dpmpc.release import release_file
 from dpmpc.release.results.description import Description, describe_moments
 
 RELEASE_FILE = "release.dpmpc"
-_CLEARLY = 3.0  # so many fluctuations of the noise above it, the smallest eigenvalue is safe to debias
 
 
 class GramSource(abc.ABC):
@@ -50,12 +48,12 @@ class GramSource(abc.ABC):
     @property
     def weighted(self) -> bool:
         """Whether rows have weights, or lack values and weigh nothing: then the sum of the weights is noisy."""
-        return isinstance(self.task.statistic, WeightedMoments)
+        return self.task.statistic.noisy_total
 
     @property
     def summed(self) -> bool:
         """Whether second moments were summed, and not rows sketched."""
-        return isinstance(self.task.statistic, SecondMoments)
+        return self.task.statistic.summed
 
     @functools.cached_property
     def total(self) -> float:
@@ -86,9 +84,29 @@ class GramSource(abc.ABC):
     def gram(self) -> NoisyGram:
         """Return the noisy Gram matrix of (1, z), in normalised units."""
 
-    @abc.abstractmethod
     def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
-        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
+        """Return a part of the Gram matrix, which belongs to (1, some columns), with the size of its noise."""
+        return self.task.statistic.noisy_gram(matrix, self.noise_variance, columns)
+
+    def describe(self, *, of: str = "population") -> Description:
+        """Return means, standard deviations and correlations with standard errors; costs no privacy.
+
+        Parameters
+        ----------
+        of : {"population", "sample"}
+            What standard errors cover: sampling and noise, or the noise alone.
+
+        Raises
+        ------
+        InputError
+            If something else than second moments was released.
+        """
+        if not self.summed:
+            raise InputError(f"release: of {self.task.statistic.name} given, of second moments expected (sketch='sum')")
+        variance = float(self.noise_variance[0])
+        return describe_moments(
+            self.gram().matrix, variance, self.schema, self.clients, of, total_variance=self.total_variance
+        )
 
     def select(self, columns: Sequence[str]) -> GramSource:
         """Return some of the columns, in the order given, as estimators read them: post-processing."""
@@ -152,38 +170,8 @@ class Release(GramSource):
         InputError
             If neither rows nor second moments were released.
         """
-        if not isinstance(self.task.statistic, Rows | SecondMoments):
-            raise InputError(f"release: of {self.task.statistic.name} given, of rows or second moments expected")
-        if isinstance(self.task.statistic, SecondMoments):
-            matrix = self.task.statistic.gram(self.sketch[0], len(self.columns), self.clients)
-            return self.noisy(matrix, self.columns)
-        return NoisyGram.of_rows(self.ones, self.sketch, self.noise_variance, self.columns)
-
-    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
-        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
-        if isinstance(self.task.statistic, SecondMoments):
-            return NoisyGram.of_sums(matrix, float(self.noise_variance[0]), columns)
-        return NoisyGram.of_product(matrix, self.noise_variance, columns)
-
-    def describe(self, *, of: str = "population") -> Description:
-        """Return means, standard deviations and correlations with standard errors; costs no privacy.
-
-        Parameters
-        ----------
-        of : {"population", "sample"}
-            What standard errors cover: sampling and noise, or the noise alone.
-
-        Raises
-        ------
-        InputError
-            If something else than second moments was released.
-        """
-        if not isinstance(self.task.statistic, SecondMoments):
-            raise InputError(f"release: of {self.task.statistic.name} given, of second moments expected (sketch='sum')")
-        variance = float(self.noise_variance[0])
-        return describe_moments(
-            self.gram().matrix, variance, self.schema, self.clients, of, total_variance=self.total_variance
-        )
+        matrix = self.task.statistic.gram(self.sketch, self.ones, self.clients)
+        return self.noisy(matrix, self.columns)
 
     def save(self, path: str | os.PathLike[str], beside: Mapping[str, bytes] | None = None) -> None:
         """Write the release to a file, whole or not at all; `beside` are further members of the zip, by name."""
@@ -262,10 +250,6 @@ class GramRelease(GramSource):
         units = np.array([self.task.sketch.scale, *[self.task.unit] * len(self.columns)])
         return self.noisy(self.products.astype(np.float64) * np.outer(units, units), self.columns)
 
-    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
-        """Say how noisy a part of the Gram matrix is that belongs to (1, some columns)."""
-        return NoisyGram.of_product(matrix, self.noise_variance, columns)
-
 
 class SelectedColumns(GramSource):
     """Some columns of a release, as estimators read them.
@@ -309,10 +293,6 @@ class SelectedColumns(GramSource):
         used = [0, *(place + 1 for place in self._places)]
         return self.noisy(self.source.gram().matrix[np.ix_(used, used)], self.columns)
 
-    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
-        """Say how noisy a part of the Gram matrix is."""
-        return self.source.noisy(matrix, columns)
-
     @property
     def summed(self) -> bool:
         """Whether second moments were summed, and not rows sketched."""
@@ -337,78 +317,3 @@ class SelectedColumns(GramSource):
     @property
     def _places(self) -> list[int]:
         return [self.source.schema.index(name) for name in self.columns]
-
-
-@dataclasses.dataclass(frozen=True)
-class NoisyGram:
-    """The Gram matrix of (1, z), as a release shows it.
-
-    Attributes
-    ----------
-    matrix : ndarray of float64, shape (p + 1, p + 1)
-        Symmetric; row and column 0 belong to the intercept.
-    columns : tuple of str
-        Names of the other rows and columns.
-    bias : float
-        Expected excess of the diagonal entries of the columns over the truth.
-    fluctuation : float
-        Size of the noise in operator norm, about its expectation.
-    """
-
-    matrix: Reals
-    columns: tuple[str, ...]
-    bias: float
-    fluctuation: float
-
-    @classmethod
-    def of_rows(
-        cls,
-        ones: Reals,
-        rows: Reals,
-        noise_variance: Reals,
-        columns: tuple[str, ...],
-    ) -> NoisyGram:
-        """Multiply noisy rows (k, p), beside an exact column of ones (k,); `noise_variance` (k,) is per entry."""
-        extended = np.column_stack([ones, rows])
-        return cls.of_product(extended.T @ extended, noise_variance, columns)
-
-    @classmethod
-    def of_product(cls, matrix: Reals, noise_variance: Reals, columns: tuple[str, ...]) -> NoisyGram:
-        """Take the product of the extended rows, where that is at hand and the rows are not."""
-        length, width = len(noise_variance), len(columns)
-        largest = float(noise_variance.max())
-        return cls(
-            matrix,
-            columns,
-            bias=float(noise_variance.sum()),
-            fluctuation=largest * (2 * math.sqrt(length * width) + width),
-        )
-
-    @classmethod
-    def of_sums(cls, matrix: Reals, variance: float, columns: tuple[str, ...]) -> NoisyGram:
-        """Take summed second moments, with noise of this variance on the diagonal and half of it elsewhere.
-
-        A symmetric matrix whose off-diagonal entries have variance v/2 has norm near sqrt(v/2) 2 sqrt(p).
-        """
-        return cls(matrix, columns, bias=0.0, fluctuation=math.sqrt(variance / 2) * 2 * math.sqrt(len(columns) + 1))
-
-    def smallest_eigenvalue(self, target: int, *, fit_intercept: bool) -> float:
-        """Return that of the features' Gram matrix, after the intercept has been projected out where there is one."""
-        features = [column for column in range(1, len(self.matrix)) if column != target + 1]
-        block = self.matrix[np.ix_(features, features)]
-        if fit_intercept:
-            block = block - np.outer(self.matrix[features, 0], self.matrix[features, 0]) / self.matrix[0, 0]
-        return float(np.linalg.eigvalsh(block)[0])
-
-    def debiased(self, target: int, *, fit_intercept: bool) -> NoisyGram:
-        """Take the noise's expectation off the diagonal where that is safe for predicting `target`; else return self.
-
-        Safe is a smallest eigenvalue that clearly exceeds the noise's fluctuation (docs/mathematics.md, section 4).
-        """
-        lowest = self.smallest_eigenvalue(target, fit_intercept=fit_intercept)
-        if self.bias == 0 or lowest - self.bias < _CLEARLY * self.fluctuation:
-            return self
-        matrix = self.matrix.copy()
-        columns = np.arange(1, len(matrix))
-        matrix[columns, columns] -= self.bias
-        return dataclasses.replace(self, matrix=matrix, bias=0.0)

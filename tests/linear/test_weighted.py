@@ -136,8 +136,10 @@ def test_gram():
     encoded = contribution.encode(np.column_stack([rows, 2 * weights - 1]), ENCODING)
     extended = np.column_stack([np.ones(200), rows])
     expected = extended.T @ (extended * weights[:, None])
-    assert np.allclose(contribution.gram(encoded.sum(axis=0) / 2**BITS, 3, 200), expected, atol=0.05)
-    assert contribution.gram(np.full(10, -5.0), 3, 200)[0, 0] == 1.0  # the noise may make it negative
+    assert np.allclose(
+        contribution.gram(encoded.sum(axis=0, keepdims=True) / 2**BITS, np.ones(1), 200), expected, atol=0.05
+    )
+    assert contribution.gram(np.full((1, 10), -5.0), np.ones(1), 200)[0, 0] == 1.0  # the noise may make it negative
 
 
 def test_it_is_described_and_made_again():

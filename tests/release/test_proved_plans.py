@@ -55,7 +55,7 @@ def test_the_units_give_the_plain_sums_back():
     rows = np.random.default_rng(4).uniform(-1, 1, (CLIENTS, 3))
     sums = Client(task).encode(rows).sum(axis=0) * task.units
     extended = np.column_stack([np.ones(CLIENTS), rows])
-    gram = SecondMoments.matrix(sums, 3, CLIENTS)
+    gram = SecondMoments.matrix(sums, CLIENTS)
     np.testing.assert_allclose(gram, extended.T @ extended, atol=0.6)
     release = open_sums(task, [transform(task, share) for share in share_batch(task, rows)])
     away = np.abs(release.gram().matrix - extended.T @ extended).max()

@@ -334,7 +334,7 @@ def test_second_moments_put_back_together_are_the_gram_matrix():
     rows = rows_of(50)
     encoding = FixedPoint(30)
     summed = SecondMoments().encode(rows, encoding).sum(axis=0) / 2.0**30
-    gram = SecondMoments.matrix(summed, 3, 50)
+    gram = SecondMoments.matrix(summed, 50)
     extended = np.column_stack([np.ones(50), rows])
     assert gram == pytest.approx(extended.T @ extended, abs=1e-6)
 

@@ -22,6 +22,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.storage.records import Described
 from dpmpc.data import Schema
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 
@@ -38,10 +39,16 @@ class Contribution(Described):
     ----------
     radius : float or None
         L2 norm that a normalised row is clipped to, on top of the box [-1, 1]^p; None where there is no such limit.
+    summed : bool
+        Whether the sum over the clients holds the Gram matrix of (1, z), which a sketch of rows only approximates.
+    noisy_total : bool
+        Whether the number that a mean is divided by has noise, too: the sum of the weights.
     """
 
     name: str
     radius: float | None = None
+    summed: bool = False
+    noisy_total: bool = False
 
     @abc.abstractmethod
     def width(self, columns: int) -> int:
@@ -91,6 +98,37 @@ class Contribution(Described):
     def units(self, columns: int, encoding: FixedPoint) -> Reals:
         """Return the value of one integer in each entry (width,) of the encoded contribution: 2^-f."""
         return np.full(self.width(columns), 2.0**-encoding.fractional_bits)
+
+    def gram(self, sums: Reals, ones: Reals, clients: int) -> Reals:
+        """Return the Gram matrix of (1, z) that released sums show.
+
+        Parameters
+        ----------
+        sums : ndarray of float64, shape (k, width)
+            What was released, in normalised units.
+        ones : ndarray of float64, shape (k,)
+            The public matrix applied to a column of ones.
+        clients : int
+            n.
+
+        Returns
+        -------
+        ndarray of float64, shape (q + 1, q + 1)
+            For the q columns that are analysed.
+
+        Raises
+        ------
+        InputError
+            If the sums show no such matrix.
+        """
+        raise self._no_gram()
+
+    def noisy_gram(self, matrix: Reals, variance: Reals, columns: tuple[str, ...]) -> NoisyGram:
+        """Return a Gram matrix of (1, columns) with the size of its noise, of this variance (k,) in released rows."""
+        raise self._no_gram()
+
+    def _no_gram(self) -> InputError:
+        return InputError(f"release: of {self.name} given, of rows or second moments expected")
 
     @abc.abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -147,6 +185,15 @@ class Rows(_RowContribution):
         """Return 2^f, the encoding of 1."""
         return 1 << encoding.fractional_bits
 
+    def gram(self, sums: Reals, ones: Reals, clients: int) -> Reals:
+        """Return A^T A for A = [S 1, S Z + noise]; see `Contribution.gram`."""
+        extended = np.column_stack([ones, sums])
+        return np.asarray(extended.T @ extended)
+
+    def noisy_gram(self, matrix: Reals, variance: Reals, columns: tuple[str, ...]) -> NoisyGram:
+        """Return products of noisy rows; see `Contribution.noisy_gram`."""
+        return NoisyGram.of_product(matrix, variance, columns)
+
 
 class SecondMoments(_RowContribution):
     """The upper triangle of (1, z)(1, z)^T without its constant corner.
@@ -156,6 +203,7 @@ class SecondMoments(_RowContribution):
     """
 
     name = "second-moments"
+    summed = True
 
     def width(self, columns: int) -> int:
         """Return p (first moments) + p (p + 1) / 2."""
@@ -191,18 +239,23 @@ class SecondMoments(_RowContribution):
         """Return sqrt(2) 2^f, rounded up."""
         return math.ceil(math.sqrt(2) * (1 << encoding.fractional_bits))
 
-    def gram(self, moments: Reals, columns: int, clients: int) -> Reals:
-        """Return the Gram matrix of (1, z) of released moments, for the columns that are analysed."""
-        return self.matrix(moments, columns, clients)
+    def gram(self, sums: Reals, ones: Reals, clients: int) -> Reals:
+        """Return the moments as a matrix; see `Contribution.gram`."""
+        return self.matrix(sums[0], clients)
+
+    def noisy_gram(self, matrix: Reals, variance: Reals, columns: tuple[str, ...]) -> NoisyGram:
+        """Return a sum's matrix; see `Contribution.noisy_gram`."""
+        return NoisyGram.of_sums(matrix, float(variance[0]), columns)
 
     @staticmethod
-    def matrix(moments: Reals, columns: int, clients: int) -> Reals:
+    def matrix(moments: Reals, clients: int) -> Reals:
         """Put released moments (width,) back into the symmetric Gram matrix (p + 1, p + 1) of (1, z)."""
-        gram = np.zeros((columns + 1, columns + 1))
-        gram[np.triu_indices(columns + 1)] = np.concatenate([[0.0], moments])
+        side = math.isqrt(2 * len(moments) + 2)  # (p + 1)(p + 2) / 2 entries, corner included
+        gram = np.zeros((side, side))
+        gram[np.triu_indices(side)] = np.concatenate([[0.0], moments])
         gram /= math.sqrt(2)
         gram += gram.T
-        gram[np.diag_indices(columns + 1)] /= math.sqrt(2)
+        gram[np.diag_indices(side)] /= math.sqrt(2)
         gram[0, 0] = clients
         return gram
 
@@ -300,6 +353,7 @@ class WeightedMoments(SecondMoments):
     """
 
     name = "weighted-second-moments"
+    noisy_total = True
 
     def analysed(self, schema: Schema) -> Schema:
         """Return the columns but the weight."""
@@ -326,8 +380,8 @@ class WeightedMoments(SecondMoments):
         """Return sqrt(2)(1 + C^2) in units of 2^-f for the columns beside the weight, plus what rounding can add."""
         return self._sensitivity(columns - 1, self.width(columns), encoding)
 
-    def gram(self, moments: Reals, columns: int, clients: int) -> Reals:
-        """Put released moments back into the Gram matrix of sqrt(w) (1, z), whose corner, at least 1, is noisy too."""
-        found = self.matrix(moments[1:], columns, clients)
-        found[0, 0] = max(float(moments[0]), 1.0)
-        return found
+    def gram(self, sums: Reals, ones: Reals, clients: int) -> Reals:
+        """Return the Gram matrix of sqrt(w) (1, z), whose corner, at least 1, is noisy; see `Contribution.gram`."""
+        gram = self.matrix(sums[0, 1:], clients)
+        gram[0, 0] = max(float(sums[0, 0]), 1.0)
+        return gram

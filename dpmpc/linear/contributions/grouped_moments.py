@@ -16,6 +16,7 @@ from dpmpc.data import Codebook, Schema
 from dpmpc.data.schemas import clip_ball, largest_squared_norm
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.contribution import Contribution, moment_sensitivity, require_few_bits, symmetric
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 
@@ -136,6 +137,10 @@ class GroupedMoments(Contribution):
         blocks = moments.reshape(self.groups, self.block_width(columns))
         first, second = np.triu_indices(q + 1)
         return symmetric(blocks / np.where(first == second, 1.0, math.sqrt(2)), q + 1)
+
+    def noisy_gram(self, matrix: Reals, variance: Reals, columns: tuple[str, ...]) -> NoisyGram:
+        """Return the matrix of blocks that were added up; see `Contribution.noisy_gram`."""
+        return NoisyGram.of_sums(matrix, float(variance[0]), columns)
 
     def _places(self, columns: int) -> list[int]:
         """Return the positions of the columns of z."""

@@ -30,9 +30,10 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.data.schemas import largest_squared_norm
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.models.common.estimates import Estimate
 from dpmpc.models.common.release_parts import unit_map
-from dpmpc.release.release import NoisyGram, Release, SelectedColumns
+from dpmpc.release.release import Release, SelectedColumns
 
 
 @dataclasses.dataclass(frozen=True, eq=False)

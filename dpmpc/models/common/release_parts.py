@@ -17,9 +17,9 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.models.common.linear_algebra import LinearModel
-from dpmpc.release.release import GramSource, NoisyGram, Release, SelectedColumns
-from dpmpc.release.results.description import Description, describe_moments
+from dpmpc.release.release import GramSource, Release, SelectedColumns
 
 
 class Blocks(GramSource):
@@ -81,20 +81,9 @@ class Blocks(GramSource):
         matrix[0, 0] = max(float(matrix[0, 0]), 1.0) if self.weighted else float(self.clients)
         return self.noisy(matrix, self.columns)
 
-    def noisy(self, matrix: Reals, columns: tuple[str, ...]) -> NoisyGram:
-        """Say how noisy a part of the Gram matrix is."""
-        return NoisyGram.of_sums(matrix, float(self.noise_variance[0]), columns)
-
     def select(self, columns: Sequence[str]) -> SelectedColumns:
         """Return some of the columns, in the order given."""
         return SelectedColumns(self, self.schema.select(columns))
-
-    def describe(self, *, of: str = "population") -> Description:
-        """Return means, standard deviations and correlations of all these groups together, as `Release.describe`."""
-        variance = float(self.noise_variance[0])
-        return describe_moments(
-            self.gram().matrix, variance, self.schema, self.clients, of, total_variance=self.total_variance
-        )
 
     def sizes(self) -> tuple[Reals, float]:
         """Return the noisy number of people of each group, unbiased and so perhaps below 0, and its standard error."""

@@ -23,9 +23,10 @@ import numpy as np
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.models.common.inference import Inference, normal_quantile, stands_out
 from dpmpc.models.common.release_parts import Blocks, chosen_columns, column_index
-from dpmpc.release.release import NoisyGram, Release
+from dpmpc.release.release import Release
 
 
 def fixed_effects(

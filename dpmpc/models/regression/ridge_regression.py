@@ -32,6 +32,7 @@ from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Column, Table
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.schemas import schema
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, option
 from dpmpc.models.common.inference import Inference, Observed, infer
 from dpmpc.models.common.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
@@ -52,7 +53,7 @@ from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
 from dpmpc.models.rounds.forecast import require_useful_intervals
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.privacy.specification import ReleaseSpec
-from dpmpc.release.release import GramRelease, GramSource, NoisyGram, Release, SelectedColumns
+from dpmpc.release.release import GramRelease, GramSource, Release, SelectedColumns
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import Effects, PlotData

@@ -23,6 +23,7 @@ import numpy as np
 from dpmpc.base.arguments import require_finite, require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.models.common.inference import Inference, Observed, infer
 from dpmpc.models.common.linear_algebra import solve_ridge
 from dpmpc.models.common.release_parts import chosen_columns, column_index, in_units
@@ -30,7 +31,6 @@ from dpmpc.models.common.scikit import name_features, require_fitted
 from dpmpc.models.common.summary import Summary
 from dpmpc.owners.columns.mixed_release import MixedRelease
 from dpmpc.owners.columns.rows import EXPLAINED, expected_error
-from dpmpc.release.release import NoisyGram
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -162,13 +162,13 @@ def observed_of(release: MixedRelease, names: Sequence[str]) -> Observed:
     """Return what inference reads of some columns: rows that each add up all subjects, or are one subject's each."""
     task, columns = release.task, tuple(names)
     rows = release.rows[:, [release.columns.index(name) for name in columns]]
-    nothing, variance = np.zeros(len(rows)), np.full(len(rows), task.noise_variance)
+    extended, variance = np.insert(rows, 0, 0.0, axis=1), np.full(len(rows), task.noise_variance)
     return Observed(
         schema=task.schema.select(columns),
         clients=task.subjects,
-        gram=NoisyGram.of_rows(nothing, rows, variance, columns),
+        gram=NoisyGram.of_product(extended.T @ extended, variance, columns),
         noise_variance=variance,
-        rows=np.column_stack([nothing, rows]),
+        rows=extended,
         sampling=0.0 if task.rows is None else 1 - 1 / task.rows,
         mixtures=task.rows is not None,
         squared_norm=float(len(columns)),

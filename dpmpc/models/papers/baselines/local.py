@@ -15,13 +15,14 @@ from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Table
 from dpmpc.data.schemas import largest_squared_norm
+from dpmpc.linear.contributions import Rows
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.models.common.linear_algebra import LinearModel, solve_ridge, top_components
 from dpmpc.models.common.scikit import remember_features
 from dpmpc.models.papers.baselines.common import normalised_rows
 from dpmpc.models.papers.baselines.linear import PrivateRidge
 from dpmpc.privacy.gaussian import mu_of_budget
-from dpmpc.release.release import NoisyGram
 
 
 class LocalGaussian(PrivateRidge):
@@ -85,7 +86,7 @@ class LocalGaussian(PrivateRidge):
         n, columns = Z.shape
         names = tuple(str(column) for column in range(columns))
         noisy = self._randomize(Z, mu, stream)
-        gram = NoisyGram.of_rows(np.ones(n), noisy, np.full(n, self.sigma_**2), names)
+        gram = NoisyGram.of_product(Rows().gram(noisy, np.ones(n), n), np.full(n, self.sigma_**2), names)
         usable = gram.debiased(columns - 1, fit_intercept=self.fit_intercept)
         self.debiased_ = usable is not gram
         return solve_ridge(usable.matrix, columns - 1, self.alpha, fit_intercept=self.fit_intercept)
