@@ -14,7 +14,8 @@ from dpmpc.app.render.about import About
 from dpmpc.app.render.drawing import COLOURS, figures
 from dpmpc.app.render.guarantee_prose import PUBLISH
 from dpmpc.app.render.page import command_line, page, write_page
-from dpmpc.app.render.released import report_of, signal_of
+from dpmpc.app.render.readings import reading_of
+from dpmpc.app.render.released import report_of
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table, write_csv
 from dpmpc.models import RidgeRegression
@@ -276,7 +277,7 @@ def test_the_signal_is_what_the_data_would_give(sketch):
     """Fixed seed. The signal is thrice the noise or more, and estimated from many entries."""
     rows = None if sketch == "sum" else 400
     release, Z = release_of(sketch, 200_000, epsilon=8.0, rows=rows)
-    found = signal_of(release)
+    found = reading_of(release.task.statistic).signal(release)
     if sketch == "sum":
         ones = np.column_stack([np.ones(len(Z)), Z])
         exact = np.sqrt(np.mean((Z.T @ ones) ** 2, axis=1))
@@ -290,7 +291,9 @@ def test_the_noise_of_sums_is_theirs():
     """Of the first moments v/2 each, of the squares v: three entries for each of two columns."""
     release, _ = release_of()
     variance = release.noise_variance[0]
-    assert list(signal_of(release).noise.values()) == pytest.approx([math.sqrt(variance * 2 / 3)] * 2)
+    assert list(reading_of(release.task.statistic).signal(release).noise.values()) == pytest.approx(
+        [math.sqrt(variance * 2 / 3)] * 2
+    )
 
 
 def test_a_command_line_keeps_everything_but_folders(tmp_path):

@@ -16,7 +16,9 @@ from dpmpc import ReleaseSpec, Schema, design
 from dpmpc.app.cli.main import main
 from dpmpc.app.render.about import About
 from dpmpc.app.render.plan import table_verdict
-from dpmpc.app.render.release_page import _sentences, _told, release_page
+from dpmpc.app.render.readings import reading_of
+from dpmpc.app.render.readings.sentences import sentence_of
+from dpmpc.app.render.release_page import release_page
 from dpmpc.app.render.released import report_of
 from dpmpc.base.errors import VerificationFailed
 from dpmpc.base.randomness import Stream
@@ -51,6 +53,11 @@ def verified(file):
     found = verify(file.path, file.deployment.collection)
     exact = file.deployment.expected(found.release)
     return dataclasses.replace(found, release=dataclasses.replace(found.release, sums=exact))
+
+
+def sentences(release):
+    """Return what the page states of each question, with the question."""
+    return reading_of(release.task.statistic).sentences(release)
 
 
 def changed(verified, manifest=None, statement=None, server=None, **collection):
@@ -269,7 +276,7 @@ def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, ve
     values = schema.codebook.encode(read_cells(tmp_path / "people.csv", schema.codebook.sources)).values
     spec = ReleaseSpec.of(schema, len(values), 4.0, 1e-6, simulation_seed=1)
     release = run(design(spec), values, stream=Stream.from_seed(1))
-    told = dict(_sentences(release))
+    told = dict(sentences(release))
     assert list(told) == [
         "Do you <b>smoke</b>?: yes",
         "Age",
@@ -309,7 +316,7 @@ def test_results_are_told_by_the_meanings_and_units_of_the_codebook(tmp_path, ve
 
 def test_medians_and_shares_of_cells_are_told_with_the_intervals_of_the_table(verified):
     release = Release.load(ROOT / "tests/vectors/cells_release.dpmpc", longest=60)
-    told, fit = dict(_sentences(release)), TableOne().fit_release(release)
+    told, fit = dict(sentences(release)), TableOne().fit_release(release)
     assert list(told) == ["age", "crp", "seen", "ward: north", "ward: south", "ward: isle"]
     median = fit.quantile("crp", 0.5)
     found = re.match(r"half of the reports say at most (\S+); between (\S+) and (\S+) for all people", told["crp"])
@@ -321,7 +328,7 @@ def test_medians_and_shares_of_cells_are_told_with_the_intervals_of_the_table(ve
     assert "Where a table says people, it counts reports." in read
     assert told["seen"] in read
     assert re.match(r"half of the reports say 2020-\d\d-\d\d or before; between 2020-\d\d-\d\d and 2020", told["seen"])
-    assert _told("{}", math.nan, 0.0, 1.0, "") == "not told: the noise is too large for so few reports."
+    assert sentence_of("{}", math.nan, 0.0, 1.0, "") == "not told: the noise is too large for so few reports."
 
 
 def counted(people, epsilon, sums=None):
@@ -342,7 +349,7 @@ def test_a_share_is_told_on_the_page_where_the_collection_had_said_so(people, ep
     useful, why = table_verdict(release.task)
     row = dict(TableOne().fit_release(release).shares().rows())["smoker = yes, all"]
     assert useful == math.isfinite(row[2]), why
-    (_, no), (_, yes) = _sentences(release)
+    (_, no), (_, yes) = sentences(release)
     assert useful == ("not told" not in yes) == ("not told" not in no)
     assert f"a standard error of up to {row[1]:,.3g} by noise" in why
 
@@ -352,7 +359,7 @@ def test_a_wide_range_is_told_as_a_wide_range():
     release = counted(502, 0.14)
     row = dict(TableOne().fit_release(release).shares().rows())["smoker = yes, all"]
     assert 30 < row[1] < 60
-    told = dict(_sentences(release))["smoker: yes"]
+    told = dict(sentences(release))["smoker: yes"]
     assert re.match(r"about 50\S* % of the reports; between (2|3)\d\S* and (6|7)\d\S* % for all people", told)
 
 
@@ -361,4 +368,4 @@ def test_no_number_of_people_is_below_0():
     result = TableOne().fit_release(release).result()
     assert min(row["people"] for row in result.data["categories"].values()) == 0
     assert min(row["people"] for row in result.data["people"].values()) >= 0
-    assert not any(re.search(r"about (-|\u2212)", sentence) for _, sentence in _sentences(release))
+    assert not any(re.search(r"about (-|\u2212)", sentence) for _, sentence in sentences(release))

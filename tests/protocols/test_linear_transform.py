@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from dpmpc.app.cli.main import main
-from dpmpc.app.render.released import byte_fields
+from dpmpc.app.render.facts import byte_fields
 from dpmpc.base.errors import PartyLost, PartyMissing
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table, write_csv

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from dpmpc.app.cli.main import main
-from dpmpc.app.render.released import byte_fields
+from dpmpc.app.render.facts import byte_fields
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.privacy.specification import ReleaseSpec

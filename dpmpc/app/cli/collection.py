@@ -328,7 +328,7 @@ def _collection(options: argparse.Namespace) -> None:
     schema, choices = _collected(options)
     budget = Budget(options.epsilon, options.delta)
     collection = design_collection(terms, schema, budget, proved=options.proved, **choices)
-    _require_useful(collection, options.survival is not None, refuse=not options.even_if_hopeless)
+    _require_useful(collection, refuse=not options.even_if_hopeless)
     collection.save(options.file)
     print(f"{options.file}: collection {collection.digest.hex()}")
     print(collection.promised)
@@ -395,27 +395,22 @@ def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:
     return found
 
 
-def _require_useful(collection: Any, curves: bool, *, refuse: bool) -> None:
+def _require_useful(collection: Any, *, refuse: bool) -> None:
     """Say what releases of the smallest and of the largest batch are worth; refuse a smallest one worth nothing."""
-    from dpmpc.app.render.plan import table_verdict
-    from dpmpc.app.render.plan_survival import curves_verdict
-    from dpmpc.linear.contributions.cells import CellCounts
-    from dpmpc.release.planning.advice import verdict
+    from dpmpc.app.render.readings import reading_of
 
-    table = isinstance(collection.plan.statistic, CellCounts)
-    judged = curves_verdict if curves else table_verdict if table else verdict
+    reading = reading_of(collection.plan.statistic)
     batches = {"minimum": collection.minimum_batch, "largest": collection.largest_batch}
     plans = [collection.plan, collection.plan_of(collection.largest_batch)]
     useful = []
     for (which, clients), plan in zip(batches.items(), plans, strict=True):
-        is_useful, why = judged(plan)
+        is_useful, why = reading.verdict(plan)
         useful.append(is_useful)
         print(f"with the {which} batch of {clients:,} reports: {why}")
     if useful[0]:
         return
-    what = "a curve" if curves else "a table" if table else "a regression"
     hopeless = (
-        f"with the minimum batch of {collection.minimum_batch:,} reports {what} is WORTHLESS under the usual "
+        f"with the minimum batch of {collection.minimum_batch:,} reports {reading.use} is WORTHLESS under the usual "
         "assumptions (dpmpc plan): raise --minimum-batch or --epsilon, or collect fewer columns"
     )
     if refuse:

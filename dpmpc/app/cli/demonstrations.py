@@ -10,9 +10,10 @@ import numpy as np
 from rich.console import RenderableType
 from rich.markup import escape
 
+from dpmpc.app.render.facts import byte_fields
 from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
-from dpmpc.app.render.released import byte_fields, release_text
+from dpmpc.app.render.released import release_text
 from dpmpc.app.render.report import Report
 from dpmpc.app.render.servers import servers_table
 from dpmpc.base.arrays import Reals

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dpmpc.app.render.drawing import figures
 from dpmpc.collect.terms.series import Series
-from dpmpc.linear.contributions import Rows, SecondMoments
-from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.privacy import Guarantee, bound_in_words
 from dpmpc.privacy.statements import sources
 from dpmpc.privacy.task import Task
@@ -71,7 +69,7 @@ def without_further_cost(task: Task, *, compared: bool) -> list[str]:
     if task.simulation:
         return [NOTHING_AFTER_A_SIMULATION]
     said = ["Publish the release and this report, and compute anything from them: post-processing keeps the guarantee."]
-    if isinstance(task.statistic, Rows | SecondMoments | GroupedMoments) and len(task.schema) > 1:
+    if task.statistic.any_target and len(task.schema) > 1:
         said.append("Predict another column, change the penalty or the rank: one release serves them all.")
     if compared:
         said.append(PUBLISH)

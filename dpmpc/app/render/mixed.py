@@ -12,6 +12,7 @@ from dpmpc.app.render.about import About
 from dpmpc.app.render.drawing import figures
 from dpmpc.app.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
 from dpmpc.app.render.plots import Signal
+from dpmpc.app.render.readings.sentences import hint
 from dpmpc.app.render.report import Fact, GuaranteeInWords, Report
 from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import printable
@@ -119,11 +120,6 @@ def mixed_result(
             "expected_error": finite_or_none(outlook.error),
         },
     )
-
-
-def hint(columns: Sequence[str]) -> str:
-    """Say how a column is regressed on the others."""
-    return f"--target {columns[-1]} regresses that column on the others."
 
 
 def _signal(release: MixedRelease) -> Signal:

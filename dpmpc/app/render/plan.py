@@ -14,9 +14,9 @@ from rich.console import RenderableType
 from rich.markup import escape
 from rich.table import Table
 
+from dpmpc.app.render.facts import byte_fields, task_fields
 from dpmpc.app.render.grids import facts_grid, grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
-from dpmpc.app.render.released import byte_fields, task_fields
 from dpmpc.app.render.servers import MEGABYTE
 from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments

@@ -8,10 +8,11 @@ from typing import Any
 from rich.console import RenderableType
 from rich.table import Table
 
+from dpmpc.app.render.facts import byte_fields, task_fields
 from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.plan import NOT_KNOWN
-from dpmpc.app.render.released import SUM_NAMES, byte_fields, task_fields
+from dpmpc.app.render.readings import reading_of
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.models.common.inference import FLAG
@@ -122,7 +123,7 @@ def _sums_grid(found: Outlook, sent: int) -> Table:
         times = found.sums.count(one)
         rows.append(
             (
-                f"{SUM_NAMES[one.task.statistic.name]}{f' x {times}' if times > 1 else ''}",
+                f"{reading_of(one.task.statistic).in_rounds}{f' x {times}' if times > 1 else ''}",
                 f"{one.share:.2%}",
                 f"{one.epsilon_alone:.3g}",
                 f"{one.noise_sd:.4g}",

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from rich.console import RenderableType
 
+from dpmpc.app.render.facts import task_fields
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.plan import release_fields, release_grid
-from dpmpc.app.render.released import task_fields
 from dpmpc.base.arguments import require_fraction
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.survival.curves import NARROWER, Curve, order_of_scores, score_law, too_wide

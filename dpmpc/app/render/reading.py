@@ -10,7 +10,6 @@ task file. Not promised: that a collection's keys are those of whom you trust: `
 from __future__ import annotations
 
 import dataclasses
-import math
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -18,7 +17,8 @@ from pathlib import Path
 
 from dpmpc.app.render.about import About
 from dpmpc.app.render.fit_folder import FitFolder
-from dpmpc.app.render.mixed import hint, mixed_report, mixed_result
+from dpmpc.app.render.mixed import mixed_report, mixed_result
+from dpmpc.app.render.readings import reading_of
 from dpmpc.app.render.released import report_of
 from dpmpc.app.render.report import Report
 from dpmpc.base.errors import InputError, UtilityWarning
@@ -26,26 +26,17 @@ from dpmpc.base.storage.records import MALFORMED
 from dpmpc.base.untrusted import printable, read_json
 from dpmpc.collect.terms.certificate import CERTIFICATE_MEMBER
 from dpmpc.collect.terms.verifying import verify
-from dpmpc.data.data_checks import require_column
-from dpmpc.linear.contributions import Rows, SecondMoments
-from dpmpc.linear.contributions.cells import CellCounts
-from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
-from dpmpc.models import LogisticRegression, RidgeRegression
-from dpmpc.models.common.inference import stands_out
-from dpmpc.models.common.release_parts import Blocks, is_grouped, with_variables
-from dpmpc.models.components.frequency_moment import FrequencyMoment
+from dpmpc.models import LogisticRegression
+from dpmpc.models.common.release_parts import with_variables
 from dpmpc.models.groups.group_comparison import GroupComparison
-from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
 from dpmpc.models.survival.cox_regression import CoxRegression
 from dpmpc.models.survival.kaplan_meier import KaplanMeier
-from dpmpc.models.survival.survival_cells import SurvivalCells, is_survival
 from dpmpc.models.tables.cross_table import CrossTable
-from dpmpc.models.tables.table_one import TableOne
 from dpmpc.owners.columns.mixed_release import MixedRelease
 from dpmpc.privacy.task import LONGEST_CHECK
 from dpmpc.release.release import Release
 from dpmpc.release.release_file import LARGEST_PUBLIC, PUBLIC_MEMBER, open_members
-from dpmpc.release.results import NumberTable, Result
+from dpmpc.release.results import Result
 
 
 @dataclasses.dataclass(frozen=True)
@@ -205,92 +196,29 @@ def _of_folder(folder: FitFolder, options: ReadOptions) -> Report:
 
 def result_of(release: Release, options: ReadOptions) -> Result:
     """Return what servers opened says of the requested column, or of all columns where none is."""
-    public, target = release.task.schema, options.target
+    target, reading = options.target, reading_of(release.task.statistic)
     if options.crosstab is not None:
         return CrossTable.of(release, *options.crosstab).result(options.level)
     if options.model == "survival":
-        return _curves(release, options)
+        return _survival(release, options)
     if target is None:
-        return _measures(release, options)
-    if not is_grouped(release):
-        require_column(public, target)
-    features = with_variables(public, options.features)
+        return reading.result(release, options.level)
+    if options.model == "ridge":
+        return reading.regression(release, target, options.features, options.groups, options.level)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # the result says it
         if options.model == "compare":
             comparison = GroupComparison(before=options.before or (), control=options.control)
             return comparison.fit_release(release, target).result(options.level)
-        if options.model == "logistic":
-            return LogisticRegression(rounds=0).fit_release(release, target, features=features).result(options.level)
-        if not is_grouped(release):
-            model = RidgeRegression().fit_release(release, target, features=features)
-            return model.result(options.level, groups=options.groups)
-        if options.groups:
-            raise InputError("group: given, but regressions by group test no features together, --features expected")
-        return GroupedRidgeRegression().fit_release(release, target, features=features).result(options.level)
+        features = with_variables(release.task.schema, options.features)
+        return LogisticRegression(rounds=0).fit_release(release, target, features=features).result(options.level)
 
 
-def _measures(release: Release, options: ReadOptions) -> Result:
-    """Say what a release shows without a model."""
-    contribution = release.task.statistic
-    if is_grouped(release):
-        everybody, table = Blocks(release).describe(), _means_table(release)
-        return Result(
-            tables=[table, *everybody.tables],
-            notes=[f"--target {release.columns[-1]} regresses that column on the others, in each group."],
-            data={"by": table.label, "groups": table.to_dict(), "description": everybody.columns.to_dict()},
-        )
-    if isinstance(contribution, SecondMoments):
-        found = release.describe()
-        return Result(
-            tables=found.tables,
-            notes=[hint(release.columns)],
-            data={"description": found.columns.to_dict(), "correlations": found.pairs.to_dict()},
-        )
-    if isinstance(contribution, PowerSum | ItemSketch):
-        of, order = ("values", contribution.order) if isinstance(contribution, PowerSum) else ("items", 2)
-        return FrequencyMoment(order, of=of).fit_release(release).result()
-    if isinstance(contribution, CellCounts):
-        if is_survival(contribution):
-            return _curves(release, options)
-        return TableOne().fit_release(release).result(options.level)
-    if isinstance(contribution, Rows):
-        return Result(notes=[f"A sketch of rows. {hint(release.columns)}"])
-    return Result(notes=[f"The sums are those of {contribution.name}; models in rounds read them."])
-
-
-def _curves(release: Release, options: ReadOptions) -> Result:
-    """Return survival curves, by the one variable that times are counted by if none is requested; or hazard ratios."""
+def _survival(release: Release, options: ReadOptions) -> Result:
+    """Return hazard ratios where features are requested, else curves."""
+    model: CoxRegression | KaplanMeier
     if options.features:
-        return (
-            CoxRegression(time=options.time, event=options.event, features=options.features)
-            .fit_release(release)
-            .result(options.level)
-        )
-    by = options.by
-    if options.model != "survival":
-        features = SurvivalCells.of(release).features
-        by = next(iter(features)) if len(features) == 1 else None
-    model = KaplanMeier(time=options.time, event=options.event, by=by, until=options.until)
+        model = CoxRegression(time=options.time, event=options.event, features=options.features)
+    else:
+        model = KaplanMeier(time=options.time, event=options.event, by=options.by, until=options.until)
     return model.fit_release(release).result(options.level)
-
-
-def _means_table(release: Release) -> NumberTable:
-    """Return how many people each group has, with noise, and the means of the columns in groups that stand out."""
-    everybody = Blocks(release)
-    sizes, error = everybody.sizes()
-    lists: dict[str, list[float]] = {"people": sizes.tolist(), "std. error": [error] * len(sizes)}
-    errors = {"people": "std. error"}
-    clear = [stands_out(size, error**2) for size in sizes]
-    described = [Blocks(release, [group]).describe() for group in everybody.groups]
-    for place, name in enumerate(everybody.columns):
-        pairs = [(one.means[place], one.mean_errors[place]) for one in described]
-        shown = [pair if is_clear else (math.nan, math.nan) for pair, is_clear in zip(pairs, clear, strict=True)]
-        lists |= {f"mean {name}": [mean for mean, _ in shown], f"± {name}": [error for _, error in shown]}
-        errors[f"mean {name}"] = f"± {name}"
-    notes = [f"n = {release.clients:,} in all groups together. ±: standard error, of noise and sampling."]
-    if few := [group for group, is_clear in zip(everybody.groups, clear, strict=True) if not is_clear]:
-        notes.append(f"Too few people to tell from none: {', '.join(few)}.")
-    return NumberTable(
-        f"By {everybody.by}", lists, list(everybody.groups), label=everybody.by, notes=notes, errors=errors
-    )

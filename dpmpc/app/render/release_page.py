@@ -9,15 +9,15 @@ the task file says of the world is true, such as an organisation's name.
 from __future__ import annotations
 
 import datetime
-import math
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
-from dpmpc.app.render.drawing import figures
 from dpmpc.app.render.guarantee_prose import guarantee_items, promise
 from dpmpc.app.render.page import layout, template
 from dpmpc.app.render.reading import ReadOptions, result_of
+from dpmpc.app.render.readings import reading_of
+from dpmpc.app.render.readings.sentences import legible
 from dpmpc.base.errors import VerificationFailed
 from dpmpc.base.untrusted import printable
 from dpmpc.collect.terms.certificate import (
@@ -32,19 +32,10 @@ from dpmpc.collect.terms.series import Series
 from dpmpc.collect.terms.shamir_claims import INCONSISTENT
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.terms.verifying import Verified
-from dpmpc.data.variables import Variable
-from dpmpc.linear.contributions import SecondMoments
-from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.sharing import ShamirSharing
-from dpmpc.models.survival.kaplan_meier import KaplanMeier
-from dpmpc.models.survival.survival_cells import SurvivalCells, is_survival
-from dpmpc.models.tables.table_one import TableOne
 from dpmpc.parties.network.identity import fingerprint
 from dpmpc.privacy import Guarantee
-from dpmpc.release.release import Release
 
-_LONGEST = 400  # characters of a text of somebody else
-_NORMAL_95 = 1.959964  # standard errors on either side of an estimate
 _MEANING = {  # of a line of `verify`, by the word before its colon
     "signatures": "Each server that took part has signed this result with its own key. Nobody has changed it since.",
     "time": "The servers say when they opened it, and that lies in the time that had been agreed on.",
@@ -83,13 +74,13 @@ def release_page(found: Verified | VerificationFailed) -> str:
     result = result_of(release, ReadOptions())
     return template("release_page.html").render(
         failure=None,
-        title=_said(collection.name),
+        title=legible(collection.name),
         checks=_checks(found),
         unchecked=list(_unchecked(collection, guarantee)),
         purpose=printable(collection.purpose),
         contact=printable(collection.contact),
         variables=[
-            (_said(variable.label or variable.name), _said(variable.range_in_words), printable(variable.meaning))
+            (legible(variable.label or variable.name), legible(variable.range_in_words), printable(variable.meaning))
             for variable in collection.plan.schema.variables
         ],
         servers=list(_servers(found)),
@@ -107,17 +98,13 @@ def release_page(found: Verified | VerificationFailed) -> str:
         uncounted=list(_uncounted(found)),
         promise=_promise(guarantee, collection.series, authenticated=collection.authenticated),
         seen=list(_seen(found)),
-        sentences=list(_sentences(release)),
+        sentences=list(reading_of(release.task.statistic).sentences(release)),
         notes=[said for note in result.notes if (said := note.partition("--target ")[0].strip())],  # no commands
         tables=[layout(table) for table in result.tables],
         terms=guarantee_items(guarantee, collection.series),
         digest=collection.digest.hex(),
         given=found.given,
     )
-
-
-def _said(text: str) -> str:
-    return printable(text, _LONGEST)
 
 
 def _checks(found: Verified) -> list[_Check]:
@@ -159,9 +146,9 @@ def _unchecked(collection: Collection, guarantee: Guarantee) -> Iterator[str]:
 def _servers(found: Verified) -> Iterator[tuple[int, str, str, bool, str]]:
     """Yield number, organisation, host, whether it took part, and fingerprint of each server."""
     for number, server in enumerate(found.collection.servers):
-        host = _said(urlsplit(server.url).netloc or server.url)
+        host = legible(urlsplit(server.url).netloc or server.url)
         took_part = number not in found.certificate.statement.without
-        yield number, _said(server.organisation), host, took_part, fingerprint(server.certificate.encode())
+        yield number, legible(server.organisation), host, took_part, fingerprint(server.certificate.encode())
 
 
 def _uncounted(found: Verified) -> Iterator[str]:
@@ -210,7 +197,7 @@ def _seen(found: Verified) -> Iterator[tuple[str, str]]:
     """Yield who could have seen what."""
     collection, guarantee = found.collection, found.release.guarantee
     servers, scheme = len(collection.servers), collection.plan.scheme
-    names = [_said(server.organisation) or f"server {number}" for number, server in enumerate(collection.servers)]
+    names = [legible(server.organisation) or f"server {number}" for number, server in enumerate(collection.servers)]
     yield "Everybody", "This page and the file that it is made from: sums of all reports, with noise. No single report."
     yield "Whoever asked", "The same as everybody, and nothing more, unless they also run a server."
     roster = " It also saw which ticket was used, so whoever handed the tickets out can say who took part."
@@ -249,98 +236,3 @@ def _seen(found: Verified) -> Iterator[tuple[str, str]]:
 
 def _listed(names: Sequence[str]) -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} and {names[-1]}"
-
-
-class _Measured(NamedTuple):
-    """A column whose mean people can be told: what it is called, and what its numbers are."""
-
-    called: str
-    column: str
-    unit: str
-    ends: tuple[float, float] = (0.0, 1.0)
-    of: str = " of the reports"
-    factor: float = 100.0  # of shares
-    missing: str = ""  # what is said of missing answers
-    date: Variable | None = None  # whose dates its numbers are, where they are days
-
-
-def _measured(variable: Variable) -> Iterator[_Measured]:
-    """Yield the columns of a variable whose means say something without mathematics: no logarithm, no spline."""
-    called, columns = _said(variable.label or variable.name), variable.term.columns
-    ends, filled = (columns[0].lower, columns[0].upper), variable.if_missing is not None
-    if columns[0].name == variable.name and variable.kind in ("number", "date"):
-        unit, date = f" {_said(variable.unit)}" if variable.unit else "", variable if variable.kind == "date" else None
-        missing = " Missing answers count as the middle of the range." if filled else ""
-        yield _Measured(called, variable.name, unit, ends, " on average", 1.0, missing, date)
-    elif variable.kind == "yes-no":
-        yield _Measured(f"{called}: yes", variable.name, " %", missing=" Missing answers count half." if filled else "")
-    elif variable.kind == "category":
-        for value, column in zip(variable.indicated, columns, strict=False):
-            yield _Measured(f"{called}: {_said(value)}", column.name, " %")
-    if variable.if_missing == "indicator":
-        yield _Measured(f"{called}: not answered", columns[-1].name, " %")
-
-
-def _sentences(release: Release) -> Iterator[tuple[str, str]]:
-    """Yield what can be told in words of each question; intervals are of noise and of sampling."""
-    if isinstance(release.task.statistic, SecondMoments):
-        yield from _means(release)
-    if isinstance(release.task.statistic, CellCounts):
-        yield from (_survival if is_survival(release.task.statistic) else _medians_and_shares)(release)
-
-
-def _means(release: Release) -> Iterator[tuple[str, str]]:
-    found = release.describe()
-    known = dict(zip(found.names, zip(found.means.tolist(), found.mean_errors.tolist(), strict=True), strict=True))
-    for one in (one for variable in release.schema.variables for one in _measured(variable) if one.column in known):
-        (mean, error), (lower, upper) = known[one.column], one.ends
-        low, high = max(lower, mean - _NORMAL_95 * error), min(upper, mean + _NORMAL_95 * error)
-        hidden = low > high or (low, high) == (lower, upper)  # it lies off what can be, or may be anything
-        middle, first, last = (one.factor * value for value in (min(upper, max(lower, mean)), low, high))
-        told = math.nan if hidden else middle
-        yield one.called, _told("about {}" + one.of, told, first, last, one.unit, one.date) + (not hidden) * one.missing
-
-
-def _medians_and_shares(release: Release) -> Iterator[tuple[str, str]]:
-    fit = TableOne().fit_release(release)
-    shares = fit.shares()
-    rows = {} if shares is None else dict(shares.rows())
-    for name, (_, variable) in fit.variables_.items():
-        called = _said(variable.label or name)
-        for value in variable.categories:
-            _, _, share, _, low, high = rows[fit.label(None, f"{name} = {value}")]
-            yield f"{called}: {_said(value)}", _told("about {} of the reports", share, low, high, " %")
-        if not variable.categories:
-            unit, date = (
-                f" {_said(variable.unit)}" if variable.unit else "",
-                variable if variable.kind == "date" else None,
-            )
-            said = f"half of the reports say {'{} or before' if date else 'at most {}'}"
-            yield called, _told(said, *fit.quantile(name, 0.5), unit, date)
-
-
-def _survival(release: Release) -> Iterator[tuple[str, str]]:
-    cells = SurvivalCells.of(release)
-    by = next(iter(cells.features)) if len(cells.features) == 1 else None
-    fit = KaplanMeier(by=by).fit_release(release)
-    time, event = (_said(one.label or one.name) for one in (cells.time, cells.event))
-    for group in fit.groups_ or (None,):
-        middle, low, high = fit.median(group)
-        called = time if group is None else f"{time}: {_said(group)}"
-        unit = f" {_said(cells.time.unit)}" if cells.time.unit else ""
-        if math.isfinite(low) and not math.isfinite(middle + high):
-            yield called, f"{event}: half of the reports not before {figures(low, 4)}{unit}; no later end can be told."
-        else:
-            yield called, _told(f"{event}: half of the reports by {{}}", middle, low, high, unit)
-
-
-def _told(said: str, middle: float, low: float, high: float, unit: str, date: Variable | None = None) -> str:
-    """Put an estimate and its interval into a sentence; one that is no number is hidden by the noise."""
-    if not math.isfinite(middle + low + high):
-        return "not told: the noise is too large for so few reports."
-    if date is None:
-        estimate, ends = figures(middle, 4) + unit, f"between {figures(low, 4)} and {figures(high, 4)}{unit}"
-    else:
-        estimate, first, last = (_said(date.date_of(day)) for day in (middle, math.floor(low), math.ceil(high)))
-        ends = f"between {first} and {last}"
-    return f"{said.format(estimate)}; {ends} for all people of whom these reports are a fair sample."

@@ -8,54 +8,27 @@ own word for who made it is true.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TypeAlias
 
 import msgspec
-import numpy as np
 
 from dpmpc.app.render.about import About
+from dpmpc.app.render.facts import byte_fields, task_fields
 from dpmpc.app.render.guarantee_prose import guarantee_items, promise, what_costs_more, without_further_cost
-from dpmpc.app.render.plots import Signal
+from dpmpc.app.render.readings import reading_of
 from dpmpc.app.render.report import Fact, GuaranteeInWords, Report
-from dpmpc.linear.contributions import Rows, SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
-from dpmpc.linear.contributions.grouped_moments import GroupedMoments
-from dpmpc.linear.contributions.powers_and_items import ItemSketch, PowerSum
+from dpmpc.linear.proving.contributions import ProvedContribution
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.statements import REPEATABLE
 from dpmpc.privacy.task import Task
-from dpmpc.release.planning.cost import WORD_BYTES, Workload
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.plot_data import PlotData
 
 ONE_RELEASE = "release.dpmpc"
-SUM_NAMES = {  # of a fit in rounds, by what clients send
-    "cell-counts": "counts for private bounds",
-    "second-moments": "second moments",
-    "clipped-scores": "steering round",
-    "scores": "last round",
-    "residual-products": "second sum",
-}
-_RELEASED = {
-    "rows": "a sketch of their rows",
-    "second-moments": "the sum of their second moments",
-    "weighted-second-moments": "the weighted sum of their second moments",
-    "grouped-second-moments": "the sums of their second moments by group",
-    "proved-rows": "a sketch of their proved rows",
-    "proved-second-moments": "the sum of their proved second moments",
-    "proved-power-sum": "the sum of a proved power of their numbers",
-    "proved-item-sketch": "a proved sketch of how many hold each item",
-    "proved-cell-counts": "how many are in each cell of their columns, which each has proved",
-    "whitened-products": "the sum of their whitened products",
-    "scores": "the sum of their scores",
-    "clipped-scores": "the sum of their clipped scores",
-    "power-sum": "the sum of a power of their numbers",
-    "item-sketch": "a sketch of how many hold each item",
-    "cell-counts": "how many are in each cell of their columns",
-}
 _COUNTED = {
     "people": ("Clients", "people"),
     "reports": ("Reports", "one person may have sent several"),
@@ -81,7 +54,7 @@ def report_of(
     """Return the report of one release, or of the sums of a fit in rounds, which have one guarantee together."""
     promised = guarantee or releases[-1].guarantee
     tasks = [release.task for release in releases]
-    signal = None if in_rounds else signal_of(releases[0])
+    signal = None if in_rounds else reading_of(releases[0].task.statistic).signal(releases[0])
     counted = {"people": "clients"}.get(about.counted, about.counted)
     if result.model is not None:
         code = fit_code(result, files, promised.epsilon if in_rounds else None)
@@ -121,56 +94,12 @@ def report_of(
     )
 
 
-def task_fields(task: Task, features: int, promised: Guarantee | None = None) -> dict[str, object]:
-    """Return the public facts of the JSON contract; `promised` is the guarantee where it is not the task's own."""
-    guarantee = promised or task.guarantee
-    return {
-        "clients": task.clients,
-        "features": features,
-        "servers": task.trust.servers,
-        "sketch": {
-            "family": task.sketch.family,
-            "rows": task.sketch.rows,
-            "sparsity": task.sketch.sparsity,
-            "statistic": task.statistic.name,
-        },
-        "privacy": {
-            "epsilon": guarantee.epsilon,
-            "delta": guarantee.delta,
-            "achieved_epsilon": guarantee.achieved_epsilon,
-            "neighbouring": guarantee.neighbouring,
-            "corrupt_clients": guarantee.corrupt_clients,
-            "corrupt_servers": guarantee.corrupt_servers,
-            "dropouts": guarantee.dropouts,
-            "noise_by": guarantee.noise_by,
-            "mechanism": guarantee.noise_text,
-            "calibration": guarantee.calibration,
-            "simulation": guarantee.simulation,
-        },
-    }
-
-
-def byte_fields(task: Task) -> dict[str, int]:
-    """Return bytes of payload, without framing; of additive shares all but the last are keys."""
-    work = Workload.of(task)
-    share, other = work.share_bytes, work.other_bytes
-    checked = {} if work.proof is None else {"server_to_other_server": work.peer_bytes}
-    return {
-        "copies": task.copies,
-        "client_to_last_server": share,
-        "client_to_other_servers": other,
-        "client_to_all_servers": share + (task.trust.servers - 1) * other,
-        "server_to_analyst": WORD_BYTES * task.sketch.rows * task.width,
-        "spool_of_last_server": share * task.clients,
-        "spool_of_other_servers": other * task.clients,
-        **checked,
-    }
-
-
 def release_text(task: Task, counted: str = "clients") -> str:
     """Describe in a sentence what was released, from whom and by whom; `counted` is what they are known to be."""
     sketch = task.sketch
-    kind = _RELEASED.get(task.statistic.name, f"the sum of their {task.statistic.name}")
+    reading = reading_of(task.statistic)
+    proved = isinstance(task.statistic, ProvedContribution)
+    kind = (reading.proved_words if proved else reading.words) or f"the sum of their {task.statistic.name}"
     words = task.copies * task.width
     return (
         f"{task.clients:,} {counted} with {len(task.schema)} column{'s' if len(task.schema) > 1 else ''}; "
@@ -252,7 +181,7 @@ def _alike(fields: SumFields, before: SumFields) -> bool:
 
 def _sum_names(releases: Sequence[Release]) -> list[str]:
     """Return what the sums of a fit in rounds are called."""
-    kinds = [SUM_NAMES[release.task.statistic.name] for release in releases]
+    kinds = [reading_of(release.task.statistic).in_rounds for release in releases]
     several = {"steering round", "last round"}  # which are numbered
     return [f"{kind} {kinds[: place + 1].count(kind)}" if kind in several else kind for place, kind in enumerate(kinds)]
 
@@ -286,39 +215,6 @@ def _byte_table(tasks: Sequence[Task]) -> NumberTable:
     listed = {name: sum(size[field] for size in sizes) for name, field in rows.items() if field in sizes[0]}
     notes = ["Bytes of payload, without framing."]
     return NumberTable("Messages and storage", {"bytes": list(listed.values())}, list(listed), label="", notes=notes)
-
-
-def signal_of(release: Release) -> Signal:
-    """Compare the squared entries of each column with the variance of the noise in them, from the release alone."""
-    contribution, variance = release.task.statistic, release.noise_variance
-    sizes: Mapping[str, tuple[float, float]]
-    if isinstance(contribution, Rows):
-        squares = np.mean(release.sketch**2, axis=0).tolist()
-        entries, unit = "entries of the sketch, columns mapped to [−1, 1]", "typical size, no unit"
-        sizes = {name: (one, float(variance.mean())) for name, one in zip(release.columns, squares, strict=True)}
-    elif isinstance(contribution, SecondMoments):
-        matrix = release.gram().matrix[1:]
-        own = np.full(matrix.shape, variance[0] / 2)  # off the diagonal; see `SecondMoments`
-        own[:, 1:][np.diag_indices(len(own))] *= 2
-        entries = "sums of products that a column is part of, columns mapped to [−1, 1]"
-        unit = "typical size, no unit"
-        pairs = np.column_stack([np.mean(matrix**2, axis=1), own.mean(axis=1)]).tolist()
-        sizes = {name: (one, other) for name, (one, other) in zip(release.columns, pairs, strict=True)}
-    elif isinstance(contribution, GroupedMoments):
-        entries, unit = "entries of a group's block, columns mapped to [−1, 1]", "typical size, no unit"
-        squares = np.mean(release.sketch[0].reshape(contribution.groups, -1) ** 2, axis=1).tolist()
-        names = contribution.variable(release.task.schema).categories
-        sizes = {name: (one, float(variance[0])) for name, one in zip(names, squares, strict=True)}
-    else:
-        entries, unit = "released sums", "typical size, no unit"
-        if isinstance(contribution, PowerSum):
-            entries, unit = "released sum, the column divided by its largest bound", "size, no unit"
-        if isinstance(contribution, CellCounts):
-            entries, unit = "coded sums of people in cells", "typical size, people"
-        if isinstance(contribution, ItemSketch):
-            entries, unit = "entries of the items' sketch, in people", "typical size, people"
-        sizes = {"all entries": (float(np.mean(release.sketch**2)), float(variance.mean()))}
-    return Signal.of_squares(entries, unit, sizes)
 
 
 def reading_code(file: str) -> str:

@@ -43,12 +43,15 @@ class Contribution(Described):
         Whether the sum over the clients holds the Gram matrix of (1, z), which a sketch of rows only approximates.
     noisy_total : bool
         Whether the number that a mean is divided by has noise, too: the sum of the weights.
+    any_target : bool
+        Whether one release serves each of its columns as a target.
     """
 
     name: str
     radius: float | None = None
     summed: bool = False
     noisy_total: bool = False
+    any_target: bool = False
 
     @abc.abstractmethod
     def width(self, columns: int) -> int:
@@ -160,6 +163,7 @@ class Rows(_RowContribution):
     """The normalised row itself."""
 
     name = "rows"
+    any_target = True
 
     def width(self, columns: int) -> int:
         """Return `columns`."""
@@ -203,7 +207,7 @@ class SecondMoments(_RowContribution):
     """
 
     name = "second-moments"
-    summed = True
+    summed = any_target = True
 
     def width(self, columns: int) -> int:
         """Return p (first moments) + p (p + 1) / 2."""

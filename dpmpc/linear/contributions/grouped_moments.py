@@ -48,6 +48,7 @@ class GroupedMoments(Contribution):
     """
 
     name = "grouped-second-moments"
+    any_target = True
 
     def __init__(self, first: int, indicators: int, radius: float | None = None, weighted: bool = False):
         self.first = require_whole("first", first, 0)

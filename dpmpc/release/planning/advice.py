@@ -208,7 +208,7 @@ class Forecast:
 def verdict(task: Task, population: Population | None = None) -> tuple[bool, str]:
     """Return whether a regression on a task's release is expected to be of any use, and say so with the numbers."""
     said, share = [], 0.0
-    if isinstance(task.statistic, SecondMoments):  # a mean is an entry of the matrix over n, with half its variance
+    if task.statistic.summed:  # a mean is an entry of the matrix over n, with half its variance
         share = math.sqrt(float(task.noise_variance[0]) / 2) / task.clients / 2
         said.append(f"each mean has noise with a standard deviation of {100 * share:.2g} % of its column's range")
     if len(task.schema) == 1:

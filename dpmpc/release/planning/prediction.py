@@ -322,7 +322,7 @@ def expected_of(task: Task, metric: UtilityMetric, population: Population | None
     """Predict phi or psi of a task's release, from the noise that it has."""
     scenario = Scenario.of(task, population)
     variance = float(task.noise_terms.mean()) * task.noise.variance * task.unit**2
-    if isinstance(task.statistic, SecondMoments):
+    if task.statistic.summed:
         return metric.of_moments(scenario, variance)
     return metric.of_rows(scenario, task.sketch.rows, variance)
 
@@ -337,7 +337,7 @@ def best_rows(scenario: Scenario, metric: UtilityMetric) -> int:
 
 def release_of(task: Task) -> str:
     """Return "sum" or "sketch"."""
-    return "sum" if isinstance(task.statistic, SecondMoments) else "sketch"
+    return "sum" if task.statistic.summed else "sketch"
 
 
 def error_of(release: str, scenario: Scenario, metric: UtilityMetric) -> float:

@@ -1,0 +1,85 @@
+"""What a release of one kind of contribution can be read as: the base class, which serves sums of any kind.
+
+A contribution says what clients send, and knows nothing of commands and pages. A `Reading` says what became of it: in
+which words, how large the noise is beside it, what it shows without a model, which model fits it, what a page states of
+it, and from how many people on it is of use.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from dpmpc.app.render.plots import Signal
+from dpmpc.base.errors import UtilityWarning
+from dpmpc.data.data_checks import require_column
+from dpmpc.linear.contributions.contribution import Contribution
+from dpmpc.models import RidgeRegression
+from dpmpc.models.common.release_parts import with_variables
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning.advice import verdict
+from dpmpc.release.release import Release
+from dpmpc.release.results import Result
+
+
+class Reading:
+    """What a release can be read as; methods hold for sums of which nothing else is known.
+
+    Attributes
+    ----------
+    words, proved_words : str
+        What was released of "their" contributions; the same where clients proved them. Empty for "the sum of their"
+        and the contribution's name.
+    in_rounds : str
+        What such a sum is called in a fit in rounds.
+    use : str
+        What a release may be too noisy for.
+    entries, unit : str
+        What is compared with the noise, and in which unit.
+    """
+
+    words = proved_words = in_rounds = ""
+    use = "a regression"
+    entries, unit = "released sums", "typical size, no unit"
+
+    def of(self, contribution: Contribution) -> Reading:
+        """Return the reading of a contribution of this kind."""
+        return self
+
+    def signal(self, release: Release) -> Signal:
+        """Compare what was released with the variance of the noise in it, from the release alone."""
+        return Signal.of_squares(self.entries, self.unit, self._sizes(release))
+
+    def _sizes(self, release: Release) -> Mapping[str, tuple[float, float]]:
+        """Return, by name, the mean square of released entries and the variance of the noise in them."""
+        return {"all entries": (float(np.mean(release.sketch**2)), float(release.noise_variance.mean()))}
+
+    def result(self, release: Release, level: float) -> Result:
+        """Return what a release shows without a model, with intervals of this coverage."""
+        return Result(notes=[f"The sums are those of {release.task.statistic.name}; models in rounds read them."])
+
+    def regression(
+        self,
+        release: Release,
+        target: str,
+        features: Sequence[str] | None,
+        groups: Mapping[str, Sequence[str]],
+        level: float,
+    ) -> Result:
+        """Return the regression of a column on others, by default all; `groups` are features tested together."""
+        require_column(release.task.schema, target)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UtilityWarning)  # the result says it
+            chosen = with_variables(release.task.schema, features)
+            model = RidgeRegression().fit_release(release, target, features=chosen)
+            return model.result(level, groups=groups)
+
+    def sentences(self, release: Release) -> Iterator[tuple[str, str]]:
+        """Yield what a page states of each question in words; intervals are of noise and of sampling."""
+        yield from ()
+
+    def verdict(self, task: Task) -> tuple[bool, str]:
+        """Return whether a release is expected to be of any use, and why, with the numbers."""
+        return verdict(task)
