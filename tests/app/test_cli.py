@@ -4,6 +4,7 @@ import argparse
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 import dpmpc
 from dpmpc.app.cli.fit import FITTED
 from dpmpc.app.cli.main import main, parser
-from dpmpc.app.cli.model_options import model_of, options_by_model
+from dpmpc.app.cli.model_options import example_of, model_of, options_by_model
 from dpmpc.data import Schema, Table, write_csv
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.proving import proved
@@ -466,10 +467,33 @@ def test_the_help_of_a_model_has_its_options_alone(capsys):
     }
     for kind in FITTED:
         with pytest.raises(SystemExit, match="0"):
-            main(["fit", "--model", kind, "--help"])
+            main(["fit", "--model", kind, "--help-all"])
         shown = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
         assert own[kind] <= shown
         assert not (set().union(*own.values()) - own[kind]) & shown
+
+
+def test_a_short_help_has_at_most_twenty_options(capsys):
+    commands = next(action for action in parser()._actions if isinstance(action, argparse._SubParsersAction)).choices
+    for arguments in (*([name] for name in commands), *(["fit", "--model", kind] for kind in FITTED)):
+        lengths = []
+        for form in ("--help", "--help-all"):
+            if form == "--help-all" and not commands[arguments[0]].rare:
+                continue
+            with pytest.raises(SystemExit, match="0"):
+                main([*arguments, form])
+            lengths.append(len(re.findall(r"^  -", capsys.readouterr().out, re.MULTILINE)))
+        assert lengths[0] <= 20, arguments
+        assert lengths == sorted(set(lengths)), arguments
+
+
+def test_the_example_of_a_model_is_one_that_the_command_takes(capsys):
+    for kind in FITTED:
+        options = parser().parse_args(shlex.split(example_of(kind))[1:])
+        assert model_of(options, kind).kind == kind
+        with pytest.raises(SystemExit, match="0"):
+            main(["fit", "--model", kind, "--help"])
+        assert example_of(kind) in " ".join(capsys.readouterr().out.split())
 
 
 def test_fields_of_a_model_are_its_options_and_its_parameters():

@@ -28,10 +28,17 @@ def add_missing_options(command: Parser) -> None:
         help="a missing value becomes the middle of its column's public bounds, without bounds 0",
     )
     command.add_argument(
-        "--drop-missing", action="store_true", help="leave out rows with missing values; needs --public-count"
+        "--drop-missing",
+        rare=True,
+        action="store_true",
+        help="leave out rows with missing values; needs --public-count",
     )
     command.add_argument(
-        "--public-count", type=int, metavar="N", help="with --drop-missing: how many are left, if that is public anyway"
+        "--public-count",
+        rare=True,
+        type=int,
+        metavar="N",
+        help="with --drop-missing: how many are left, if that is public anyway",
     )
 
 

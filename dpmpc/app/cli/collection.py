@@ -65,9 +65,11 @@ def add_commands(commands: Any) -> None:
     collection.add_argument("file", metavar="FILE", help="a new file, JSON")
     collection.add_argument("--name", required=True, help="what people call it")
     collection.add_argument(
-        "--purpose", default="", metavar="TEXT", help="why people are asked, for the servers' pages"
+        "--purpose", rare=True, default="", metavar="TEXT", help="why people are asked, for the servers' pages"
     )
-    collection.add_argument("--contact", default="", metavar="TEXT", help="whom people can ask, for the servers' pages")
+    collection.add_argument(
+        "--contact", rare=True, default="", metavar="TEXT", help="whom people can ask, for the servers' pages"
+    )
     collection.add_argument(
         "--bounds",
         required=True,
@@ -85,7 +87,9 @@ def add_commands(commands: Any) -> None:
         metavar=("TIME", "EVENT"),
         help="collect survival curves in its place: the columns of times and of whether the event happened",
     )
-    collection.add_argument("--by", metavar="COL", help="with --describe or --survival, by the values of this column")
+    collection.add_argument(
+        "--by", rare=True, metavar="COL", help="with --describe or --survival, by the values of this column"
+    )
     collection.add_argument(
         "--server",
         action="append",
@@ -97,6 +101,7 @@ def add_commands(commands: Any) -> None:
     )
     collection.add_argument(
         "--public-certificate",
+        rare=True,
         action="append",
         type=int,
         default=[],
@@ -113,6 +118,7 @@ def add_commands(commands: Any) -> None:
     )
     collection.add_argument(
         "--organisation",
+        rare=True,
         action="append",
         nargs=2,
         default=[],
@@ -120,9 +126,15 @@ def add_commands(commands: Any) -> None:
         help="who runs server J, for the servers' pages and the report",
     )
     collection.add_argument(
-        "--epochs", type=int, metavar="N", help="the first of so many collections of the same people: --epsilon for all"
+        "--epochs",
+        rare=True,
+        type=int,
+        metavar="N",
+        help="the first of so many collections of the same people: --epsilon for all",
     )
-    collection.add_argument("--series", metavar="FILE", help="the one after this task file, of the same series")
+    collection.add_argument(
+        "--series", rare=True, metavar="FILE", help="the one after this task file, of the same series"
+    )
     for name, text in (
         ("opens", "when reports are taken, such as 2027-01-31T08:00+01:00"),
         ("closes", "when no more reports are taken"),
@@ -145,6 +157,7 @@ def add_commands(commands: Any) -> None:
     )
     collection.add_argument(
         "--proved",
+        rare=True,
         action=argparse.BooleanOptionalAction,
         help="clients prove that what they share is well formed, and servers leave out what is not; the default with "
         "additive shares and noise by servers. With Shamir shares servers prove the range of their noise, too",
@@ -152,6 +165,7 @@ def add_commands(commands: Any) -> None:
     collection.add_argument("--authenticated", action="store_true", help="only clients of a roster, each once")
     collection.add_argument(
         "--even-if-hopeless",
+        rare=True,
         action="store_true",
         help="write the file also where the plan says that a release of the minimum batch would be worth nothing",
     )

@@ -90,10 +90,13 @@ class Forms:
         self.add("--addresses", needed=(PREPARE,), nargs="+", metavar="HOST:PORT", help=f"where each {called} listens")
         self.add("--epsilon", needed=PLANNED, **option_of("epsilon"))
         self.add("--delta", needed=PLANNED, **option_of("delta", help=f"{DELTA_IS}: well below 1/N"))
-        self.add("--names", used=PLANNED, nargs="+", metavar="NAME", help=f"what the {self.plural} are called")
-        self.add("--threads", used=PLANNED, default=1, type=int, help="threads of each process")
+        self.add(
+            "--names", rare=True, used=PLANNED, nargs="+", metavar="NAME", help=f"what the {self.plural} are called"
+        )
+        self.add("--threads", rare=True, used=PLANNED, default=1, type=int, help="threads of each process")
         self.add(
             "--deadline",
+            rare=True,
             used=PLANNED,
             default=30.0,
             type=seconds,

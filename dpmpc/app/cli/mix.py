@@ -48,11 +48,20 @@ def add_commands(commands: Any) -> None:
     forms.add(
         "--rows", used=PLANNED, type=_rows, metavar="K", help="rows to mix to: a number, theory (default) or paper"
     )
-    forms.add("--guarantee", used=PLANNED, default="party", choices=MIXING_PROTECTS, help="whose budget it is")
     forms.add(
-        "--calibration", used=PLANNED, default="analytic", choices=MIXING_CALIBRATIONS, help="how noise is chosen"
+        "--guarantee", rare=True, used=PLANNED, default="party", choices=MIXING_PROTECTS, help="whose budget it is"
     )
-    forms.add("--date", used=PLANNED, metavar="TEXT", help="the date that the public file gives (default none)")
+    forms.add(
+        "--calibration",
+        rare=True,
+        used=PLANNED,
+        default="analytic",
+        choices=MIXING_CALIBRATIONS,
+        help="how noise is chosen",
+    )
+    forms.add(
+        "--date", rare=True, used=PLANNED, metavar="TEXT", help="the date that the public file gives (default none)"
+    )
     mix.set_defaults(run=lambda options: forms.run(options, {SIMULATE: _simulate, PREPARE: _prepare, PARTY: _party}))
 
 

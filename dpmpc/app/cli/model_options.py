@@ -14,6 +14,8 @@ from typing import Any
 from dpmpc.app.cli.parsing import Parser, Section
 from dpmpc.base.errors import InputError
 
+BUDGET_AND_FILES = "--bounds bounds.toml --epsilon 1 --delta 1e-6 --out result"
+
 
 def add_model_options(command: Parser | Section, kind: str) -> None:
     """Add the options of a model."""
@@ -77,6 +79,13 @@ def add_model(command: Parser, kinds: Sequence[str], *, default: str) -> None:
     command.belongs = lambda option: _whose(option, kinds)
 
 
+def example_of(kind: str) -> str:
+    """Return a command that fits a model."""
+    from dpmpc.models.fitted import class_of
+
+    return f"dpmpc fit people.csv --model {kind} {class_of(kind).example} {BUDGET_AND_FILES}"
+
+
 def have_options(command: Parser, kinds: Sequence[str], chosen: Callable[[Sequence[str]], str]) -> None:
     """Have a command's parser take the options of the model that arguments choose, when it reads arguments."""
     added: list[str] = []
@@ -86,6 +95,8 @@ def have_options(command: Parser, kinds: Sequence[str], chosen: Callable[[Sequen
         if kind in kinds and not added:
             added.append(kind)
             add_model_options(command.section(f"--model {kind}"), kind)
+            if len(kinds) > 1:
+                command.epilog = f"example: {example_of(kind)}"
 
     command.extend = extend
 
@@ -96,7 +107,7 @@ def options_by_model(kinds: Sequence[str]) -> dict[str, list[argparse.Action]]:
     for kind in kinds:
         other = Parser(add_help=False)
         add_model_options(other, kind)
-        listed[f"--model {kind}"] = other.arguments
+        listed[f"--model {kind}"] = [action for action in other.arguments if action.dest != "help_all"]
     return listed
 
 

@@ -33,9 +33,10 @@ def add_release_options(command: Parser, *, collected: bool = False) -> None:
     for name in release_options():
         option = option_of(name, default=None) if collected and name in _COLLECTED else option_of(name)
         option["help"] += _COLLECTED[name] if collected and name in _COLLECTED else ""
-        command.add_argument(f"--{name.replace('_', '-')}", **option)
+        command.add_argument(f"--{name.replace('_', '-')}", **option, rare=name != "noise_by")
     command.add_argument(
         "--share-limit",
+        rare=True,
         type=float,
         default=SHARE_LIMIT_GB,
         metavar="GB",
@@ -67,6 +68,7 @@ def add_proved(command: Parser) -> None:
     """Add the choice of proofs to a command whose servers are not those of a collection."""
     command.add_argument(
         "--proved",
+        rare=True,
         action="store_true",
         help="clients prove that what they share is well formed, as in a collection; needs --noise-by servers",
     )
@@ -76,11 +78,16 @@ def add_file_options(command: Parser) -> None:
     """Add what is said of CSV files."""
     command.add_argument(
         "--separator",
+        rare=True,
         metavar="SIGN",
         help="between the cells of a CSV file, or 'tab' (default: a comma)",
     )
     command.add_argument(
-        "--decimal", default=".", metavar="SIGN", help="decimal sign of a CSV file; with ',' cells are separated by ;"
+        "--decimal",
+        default=".",
+        metavar="SIGN",
+        rare=True,
+        help="decimal sign of a CSV file; with ',' cells are separated by ;",
     )
 
 
@@ -112,14 +119,19 @@ def seconds(text: str) -> float:
 
 def add_simulation_seed(command: Parser | Section) -> None:
     """Add the seed of a simulation."""
-    command.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness: protects nobody")
+    command.add_argument(
+        "--simulation-seed", type=int, metavar="SEED", rare=True, help="repeatable randomness: protects nobody"
+    )
 
 
 def add_run_options(command: Parser) -> None:
     """Add the options of a run by several processes."""
-    command.add_argument("--threads", type=int, default=1, help="threads of each process (default %(default)s)")
+    command.add_argument(
+        "--threads", type=int, default=1, rare=True, help="threads of each process (default %(default)s)"
+    )
     command.add_argument(
         "--deadline",
+        rare=True,
         type=seconds,
         default=30.0,
         help="seconds that a party may keep others waiting (default %(default)g)",

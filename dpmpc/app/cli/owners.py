@@ -67,9 +67,10 @@ def add_commands(commands: Any) -> None:
         action="store_true",
         help="a Table 1 in place of a regression, in one sum: people, medians, quartiles, means and shares",
     )
-    forms.add("--by", used=PLANNED, metavar="COL", help="with --describe, by the values of this column")
+    forms.add("--by", rare=True, used=PLANNED, metavar="COL", help="with --describe, by the values of this column")
     forms.add(
         "--rounds",
+        rare=True,
         used=PLANNED,
         type=whole_or_auto,
         metavar="R",
@@ -78,12 +79,14 @@ def add_commands(commands: Any) -> None:
     )
     forms.add(
         "--predict-only",
+        rare=True,
         used=PLANNED,
         action="store_true",
         help="spend all of the budget on the prediction, and none on errors and intervals",
     )
     forms.add(
         "--corrupt",
+        rare=True,
         used=PLANNED,
         type=int,
         metavar="T",

@@ -1,7 +1,8 @@
 """The parser of the command: groups and examples in its help, what was probably meant, counts such as 1e6.
 
 Every parser of the command is a `Parser`, those of its subcommands too, so that all of this is written once: a module
-of a command says `type=int`, and its users may say ``1e6``.
+of a command says `type=int`, and its users may say ``1e6``. An option that is added as `rare` is printed by
+``--help-all`` alone, so that ``--help`` stays short.
 """
 
 from __future__ import annotations
@@ -42,7 +43,8 @@ REMAINING = "more"
 
 #: For each command one that works as it stands, but for names of files. The first of a group stands in `dpmpc --help`.
 EXAMPLES: dict[str, str] = {
-    "fit": "dpmpc fit people.csv --target score --bounds bounds.toml --epsilon 1 --delta 1e-6 --out result",
+    "fit": "dpmpc fit people.csv --model ridge --target score --bounds bounds.toml --epsilon 1 --delta 1e-6 "
+    "--out result",
     "describe": "dpmpc describe people.csv --bounds bounds.toml --by outcome --epsilon 1 --delta 1e-6 --out table-1",
     "plan": "dpmpc plan --clients 1e6 --columns 10 --epsilon 1 --delta 1e-8",
     "bounds": "dpmpc bounds people.csv > bounds.toml",
@@ -145,14 +147,22 @@ def _printed(read: Callable[[str], Any]) -> Callable[[str], Any]:
 class Section:
     """Arguments that the help of a command shows together, or that exclude each other."""
 
-    def __init__(self, group: Any, arguments: list[argparse.Action]):
-        self._group, self._arguments = group, arguments
+    def __init__(self, parser: Parser, group: Any, arguments: list[argparse.Action]):
+        self._parser, self._group, self._arguments = parser, group, arguments
 
-    def add_argument(self, *names: str, **keywords: Any) -> argparse.Action:
+    def add_argument(self, *names: str, rare: bool = False, **keywords: Any) -> argparse.Action:
         """Add an argument, as `Parser.add_argument` does."""
         added: argparse.Action = self._group.add_argument(*names, **_reading(keywords))
         self._arguments.append(added)
-        return added
+        return self._parser.hidden(added) if rare else added
+
+
+class _HelpAll(argparse.Action):
+    """Print the help with rare options, and exit."""
+
+    def __call__(self, parser: Any, *_: Any) -> None:
+        print(parser.format_help_all(), end="")
+        parser.exit()
 
 
 class Parser(argparse.ArgumentParser):
@@ -160,6 +170,7 @@ class Parser(argparse.ArgumentParser):
 
     def __init__(self, *arguments: Any, **keywords: Any):
         self.sections: dict[str, list[argparse.Action]] = {"": []}  # what was added, by title; most has none
+        self.rare: list[argparse.Action] = []  # what the short help leaves out
         #: Adds the options that depend on what arguments choose, and tells of an option which choice has it.
         self.extend: Callable[[Sequence[str]], None] = lambda arguments: None
         self.belongs: Callable[[str], str] = lambda option: ""
@@ -170,18 +181,41 @@ class Parser(argparse.ArgumentParser):
         """All that were added, in sections too."""
         return [action for actions in self.sections.values() for action in actions]
 
-    def add_argument(self, *names: str, **keywords: Any) -> argparse.Action:
-        """Add an argument."""
-        self.sections[""].append(super().add_argument(*names, **_reading(keywords)))
-        return self.sections[""][-1]
+    def add_argument(self, *names: str, rare: bool = False, **keywords: Any) -> argparse.Action:
+        """Add an argument; one that is rare is left out of the short help, and comes with ``--help-all``."""
+        added = super().add_argument(*names, **_reading(keywords))
+        self.sections[""].append(added)
+        return self.hidden(added) if rare else added
+
+    def hidden(self, added: argparse.Action) -> argparse.Action:
+        """Leave an argument out of the short help."""
+        if not self.rare:
+            self.add_argument("--help-all", action=_HelpAll, nargs=0, help="print this message with all options")
+        self.rare.append(added)
+        return added
+
+    def format_help(self) -> str:
+        """Return the help without rare options."""
+        texts = [action.help for action in self.rare]
+        for action in self.rare:
+            action.help = argparse.SUPPRESS
+        try:
+            return self.format_help_all()
+        finally:
+            for action, text in zip(self.rare, texts, strict=True):
+                action.help = text
+
+    def format_help_all(self) -> str:
+        """Return the help with all options."""
+        return super().format_help()
 
     def section(self, title: str) -> Section:
         """Return a section of the help."""
-        return Section(self.add_argument_group(title), self.sections.setdefault(title, []))
+        return Section(self, self.add_argument_group(title), self.sections.setdefault(title, []))
 
     def exclusive(self, *, required: bool = False) -> Section:
         """Return what takes options that exclude each other."""
-        return Section(self.add_mutually_exclusive_group(required=required), self.sections[""])
+        return Section(self, self.add_mutually_exclusive_group(required=required), self.sections[""])
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 after one line."""
@@ -262,5 +296,5 @@ class TopParser(Parser):
             example = EXAMPLES.get(rows[0][0].partition(" ")[0])
             if example is not None:
                 parts.append(f"example: {example}\n")
-        parts.append("dpmpc COMMAND --help tells what a command takes, with an example.\n")
+        parts.append("dpmpc COMMAND --help prints what a command takes, with an example.\n")
         return "\n".join(parts)

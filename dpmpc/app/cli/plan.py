@@ -36,13 +36,15 @@ def add_commands(commands: Any) -> None:
     survival.add_argument("--event", metavar="COL", help="as in `dpmpc fit`")
     survival.add_argument(
         "--events",
+        rare=True,
         type=float,
         metavar="SHARE",
         help="assumed share of people with the event before the upper bound of the time (default 0.5)",
     )
-    plan.add_argument("--components", type=int, metavar="R", help="rank of --model low-rank (default 3)")
+    plan.add_argument("--components", rare=True, type=int, metavar="R", help="rank of --model low-rank (default 3)")
     plan.add_argument(
         "--explained",
+        rare=True,
         type=float,
         metavar="SHARE",
         help="assumed R^2 of the best linear model (default 0.5), or share of the variance in the best R directions "
@@ -50,11 +52,17 @@ def add_commands(commands: Any) -> None:
     )
     rounds = plan.section("--model logistic, poisson, and ridge with --rounds")
     add_rounds(rounds, default="default auto; ridge: 0, or auto with --predict-only")
-    rounds.add_argument("--mean", type=float, help="assumed share of ones (default 0.2) or mean count (default 1)")
     rounds.add_argument(
-        "--effect", type=float, metavar="SD", help="assumed standard deviation of log odds, or of log rates (default 1)"
+        "--mean", rare=True, type=float, help="assumed share of ones (default 0.2) or mean count (default 1)"
     )
-    rounds.add_argument("--most", type=int, metavar="K", help="poisson: the largest count (default 100)")
+    rounds.add_argument(
+        "--effect",
+        rare=True,
+        type=float,
+        metavar="SD",
+        help="assumed standard deviation of log odds, or of log rates (default 1)",
+    )
+    rounds.add_argument("--most", rare=True, type=int, metavar="K", help="poisson: the largest count (default 100)")
     plan.add_argument(
         "--spread",
         type=float,
@@ -64,13 +72,16 @@ def add_commands(commands: Any) -> None:
     )
     plan.add_argument(
         "--prices",
+        rare=True,
         type=float,
         nargs=3,
         metavar=("CORE_HOUR", "GB_MONTH", "GB_SENT"),
         help="what a core-hour, 1e9 bytes stored for a month and 1e9 bytes sent cost (default: a cloud's list, USD)",
     )
-    plan.add_argument("--currency", metavar="NAME", help="currency of --prices (default USD)")
-    plan.add_argument("--days", type=float, default=30.0, help="how long shares are stored (default %(default)g)")
+    plan.add_argument("--currency", rare=True, metavar="NAME", help="currency of --prices (default USD)")
+    plan.add_argument(
+        "--days", rare=True, type=float, default=30.0, help="how long shares are stored (default %(default)g)"
+    )
     plan.add_argument("--plot", metavar="FILE", help="draw the expected error over n and epsilon: .svg or .png")
     plan.add_argument("--json", action="store_true", help="print one JSON object")
     add_proved(plan)

@@ -58,17 +58,18 @@ def add_commands(commands: Any) -> None:
         "first line says what they are good for",
     )
     mixed = read.section("files of mix")
-    mixed.add_argument("--method", choices=MIXING_METHODS, help="default: what the release is meant for")
-    mixed.add_argument("--ridge", type=float, help="added to the Hessian (default 1e-05)")
+    mixed.add_argument("--method", rare=True, choices=MIXING_METHODS, help="default: what the release is meant for")
+    mixed.add_argument("--ridge", rare=True, type=float, help="added to the Hessian (default 1e-05)")
     read.add_argument(
         "--longest",
+        rare=True,
         type=seconds,
         metavar="S",
         help="seconds that drawing the matrix again may take, by the size that the file claims (default a minute)",
     )
     forms = read.exclusive()
     forms.add_argument("--csv", action="store_true", help="print the tables as comma-separated values")
-    forms.add_argument("--latex", action="store_true", help="print the tables for LaTeX with booktabs")
+    forms.add_argument("--latex", rare=True, action="store_true", help="print the tables for LaTeX with booktabs")
     forms.add_argument("--json", action="store_true", help="print one JSON object")
     forms.add_argument("--html", action="store_true", help="print a page")
     add_verbose(read)

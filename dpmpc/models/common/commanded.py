@@ -37,7 +37,8 @@ def option(default: Any, help: str, **more: Any) -> Any:
         What the command's help says of it.
     **more
         ``flag``, where it is not the name; ``type``, which reads a text or raises `InputError`; ``metavar``;
-        ``const``, which the flag alone stands for; ``required``, whether the command has no default.
+        ``const``, which the flag alone stands for; ``required``, whether the command has no default; ``rare``,
+        whether ``--help-all`` alone lists it.
     """
     return dataclasses.field(default=default, metadata={"help": help, **more})
 
@@ -77,6 +78,7 @@ class Commanded:
 
     kind: ClassVar[str]  # as in `dpmpc fit --model`
     named: ClassVar[tuple[str, str] | None] = None  # the option that names the column of `fit_release`, and its help
+    example: ClassVar[str] = "--target score"  # its own options, as they stand in an example of the command
     flags: ClassVar[Mapping[str, str]] = {}  # of the command alone, with their help
     weights: ClassVar[bool] = False  # whether rows may have weights or contribute zeros
     fit_release: Any  # of a release, and of the column that is named

@@ -106,6 +106,7 @@ class FrequencyMoment(PrivateEstimator):
     """
 
     kind: ClassVar[str] = "moment"  # as in `dpmpc fit --model`
+    example = "--column income --order 2"
     named = ("column", "what is measured; required if there are several")
     order: int = option(2, "the sum of x^K (default 2)", type=int, metavar="K")
     _: dataclasses.KW_ONLY

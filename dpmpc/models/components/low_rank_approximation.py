@@ -109,6 +109,7 @@ class LowRankApproximation(PrivateLinearModel):
     """
 
     kind: ClassVar[str] = "low-rank"  # as in `dpmpc fit --model`
+    example = "--components 3"
     estimator_type = "transformer"
     _sklearn_auto_wrap_output_keys: ClassVar[set[str]] = {"transform"}
     n_components: int = option(3, "rank of the approximation (default 3)", flag="--components", type=int, metavar="R")

@@ -199,6 +199,7 @@ class GroupComparison(EstimatorByGroup):
     """
 
     kind: ClassVar[str] = "compare"  # as in `dpmpc fit --model`
+    example = "--target score --by arm --before age"
     named = ("target", "the name of the column to compare; required")
     before: Sequence[str] = option(
         (),

@@ -253,7 +253,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         type=number_or_auto,
     )
     _: dataclasses.KW_ONLY
-    fit_intercept: bool = option(True, "fit without a constant", flag="--no-intercept")
+    fit_intercept: bool = option(True, "fit without a constant", flag="--no-intercept", rare=True)
     debias: str = "guarded"
     rounds: int | str = option(0, f"{ROUNDS} (default 0, or auto with --predict-only)", type=whole_or_auto, metavar="R")
     intervals: bool = option(True, PREDICT_ONLY, flag="--predict-only")

@@ -117,6 +117,7 @@ class CoxRegression(PrivateSurvival):
     """
 
     kind: ClassVar[str] = "cox"  # as in `dpmpc fit --model`
+    example = "--time days --event died --features arm,age"
     features: Sequence[str] | None = option(
         None,
         "columns with listed values, between commas, up to 32 patterns; required",

@@ -106,6 +106,7 @@ class KaplanMeier(PrivateSurvival):
     """
 
     kind: ClassVar[str] = "survival"  # as in `dpmpc fit --model`
+    example = "--time days --event died --by arm"
     counted_argument: ClassVar[str] = "by"
     by: str | None = option(
         None, "a curve for each value of this column, up to 50, which the bounds file lists", metavar="COL"
