@@ -37,7 +37,7 @@ from bench.secure_sketching.one_pass import WAYS
 from bench.secure_sketching.plain_mpyc_runs import MPYC_CLIENTS, mp_spdz_rows, plain_mpyc, stored_mp_spdz
 from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
 from bench.system.ports import free_ports
-from dpmpc.app.render.facts import byte_fields
+from dpmpc.release.planning.cost import byte_fields
 from dpmpc.base.errors import BenchFailed, InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.sharing.batch import SHARE_FILE, FileShare, open_share

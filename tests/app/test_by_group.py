@@ -200,7 +200,8 @@ def test_rows_that_lack_a_value_are_counted_with_noise(tmp_path, capsys):
 
 
 def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
-    words = ("plan", "--clients", "30000", "--bounds", fitted / "bounds.toml", "--by", "ward", *BUDGET)
+    words = ("plan", "--model", "grouped-ridge", "--clients", "30000", "--bounds", fitted / "bounds.toml")
+    words = (*words, "--by", "ward", *BUDGET)
     told = run(capsys, *words).out
     assert "a group of 10,000" in told
     assert "everybody, from all 3 blocks" in told
@@ -234,10 +235,8 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
         ("fit", ("--by", "ward", "--target", "x"), "target: no column 'x'"),
         ("fit", ("--by", "ward", "--alpha", "-1"), "alpha: -1.0 given"),
         ("fit", ("--by", "ward", "--proved", "--noise-by", "servers"), "proved: true given with grouped-second-"),
-        ("plan", ("--by", "age"), "by: 'age' given, a number"),
-        ("plan", ("--by", "ward", "--model", "low-rank"), "by: 'ward' given, but that is for --model ridge"),
-        ("plan", ("--by", "ward", "--rounds", "2"), "rounds: 2 given with --by, 0 expected"),
-        ("plan", ("--by", "ward", "--components", "2"), "components: 2 given, but a plan by group has no such"),
+        ("plan", ("--model", "grouped-ridge", "--by", "age"), "by: 'age' given, a number"),
+        ("plan", ("--by", "ward"), "'--by' is not an option of this model, but of --model grouped-ridge"),
     ],
 )
 def test_what_is_refused(fitted, tmp_path, capsys, command, words, said):
@@ -251,8 +250,8 @@ def test_what_is_refused(fitted, tmp_path, capsys, command, words, said):
 def test_without_a_bounds_file_there_are_no_groups(fitted, capsys):
     told = run(capsys, "fit", fitted / "stays.csv", *GROUPED, "--by", "ward", *BUDGET, status=2)
     assert "by: given without bounds, a bounds file that lists the groups expected" in told.err
-    told = run(capsys, "plan", "--clients", "30000", "--columns", "3", "--by", "ward", *BUDGET, status=2)
-    assert "by: 'ward' given, no category of the bounds" in told.err
+    told = run(capsys, "plan", "--clients", "30000", "--columns", "3", *GROUPED, "--by", "ward", *BUDGET, status=2)
+    assert "by: given without bounds, a bounds file that lists the groups expected" in told.err
 
 
 def test_a_networked_fit_is_that_of_this_process(fitted, capsys):

@@ -154,7 +154,18 @@ def test_a_release_of_cells_has_no_regression(described, capsys):
 
 def test_a_plan_says_from_how_many_people_medians_are_told(described, capsys):
     """And its standard errors are those of the release, to the last digit that both share."""
-    words = ("plan", "--describe", "--clients", PEOPLE, "--bounds", described / "bounds.toml", "--by", "ward", *BUDGET)
+    words = (
+        "plan",
+        "--model",
+        "table-one",
+        "--clients",
+        PEOPLE,
+        "--bounds",
+        described / "bounds.toml",
+        "--by",
+        "ward",
+        *BUDGET,
+    )
     fields = json.loads(run(capsys, *words, "--json").out)
     assert (fields["model"], fields["by"], fields["clients"]) == ("table-one", "ward", PEOPLE)
     assert fields["bytes"]["client_to_last_server"] > 8 * 400
@@ -163,7 +174,7 @@ def test_a_plan_says_from_how_many_people_medians_are_told(described, capsys):
     assert row["noise doubles the variance of a median below"] == pytest.approx(4 * row["s.e. of a rank"] ** 2, abs=1)
     released = json.loads((described / "result" / "result.json").read_text())["result"]["categories"]
     assert fields["categories"]["sex"]["s.e."] == pytest.approx(released["sex = yes, ward = north"]["std. error"])
-    text = run(capsys, *words).out
+    text = run(capsys, *words, "--verbose").out
     assert "People in a group of ward from which a number's quantiles are told" in text
     assert "What is promised" in text
 
@@ -171,15 +182,15 @@ def test_a_plan_says_from_how_many_people_medians_are_told(described, capsys):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (("--columns", "4"), "describe: given with columns, a bounds file expected"),
-        (("--bounds", "BOUNDS", "--explained", ".5"), "explained: 0.5 given, but the plan of a table has no such"),
+        (("--columns", "4"), "bounds: none given, a bounds file expected"),
+        (("--bounds", "BOUNDS", "--explained", ".5"), "explained: 0.5 given, but that is assumed for --model ridge"),
         (("--bounds", "BOUNDS", "--by", "age"), "by: 'age' given, a number, a column expected whose values"),
         (("--bounds", "BOUNDS", "--rows", "5"), "rows: 5 given, none expected with cell-counts"),
     ],
 )
 def test_plans_that_make_no_sense_are_one_sentence(described, capsys, options, message):
     given = [described / "bounds.toml" if one == "BOUNDS" else one for one in options]
-    assert message in run(capsys, "plan", "--describe", "--clients", 500, *given, *BUDGET, status=2).err
+    assert message in run(capsys, "plan", "--model", "table-one", "--clients", 500, *given, *BUDGET, status=2).err
 
 
 def test_cells_are_proved_where_that_is_requested(described, capsys, tmp_path):

@@ -1,6 +1,7 @@
 """`dpmpc plan`: what a release will cost and tell, and plans that make no sense."""
 
 import json
+import math
 
 import pytest
 
@@ -21,9 +22,9 @@ def test_plan_says_what_to_expect(capsys, tmp_path):
     ]
     assert all(0 < option["beats_local_from"] < fields["largest_batch"] for option in fields["options"])
     assert fields["recommendation"]["release"] == "sum"
-    status, printed, _ = run(capsys, *arguments, "--sketch", "osnap", "--rows", "60", "--sparsity", "4")
+    status, printed, _ = run(capsys, *arguments, "--sketch", "osnap", "--rows", "60", "--sparsity", "4", "--verbose")
     assert status == 0
-    for words in ("k = 60, s = 4", "Expected phi", "Ways to release", "Recommended: sum", "the local model"):
+    for words in ("k = 60, s = 4", "Expected error", "Ways to release", "Recommended: sum", "the local model"):
         assert words in printed
     (tmp_path / "bounds.toml").write_text(BOUNDS.to_toml())
     status, printed, _ = run(capsys, "plan", "--clients", "100", "--bounds", tmp_path / "bounds.toml", *BUDGET)
@@ -77,7 +78,7 @@ def test_plan_says_what_the_servers_cost(capsys):
     assert own["transfer"] == pytest.approx(3 * cost["sent_bytes"] / 1e9)
     assert own["total"] == pytest.approx(own["compute"] + own["storage"] + own["transfer"])
     arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, "--prices", "1", "2", "3"]
-    printed = " ".join(run(capsys, *arguments, "--currency", "EUR")[1].split())
+    printed = " ".join(run(capsys, *arguments, "--currency", "EUR", "--verbose")[1].split())
     assert "EUR together" in printed
     for bad, message in (
         (["--currency", "EUR"], "currency: 'EUR' given without prices"),
@@ -90,8 +91,20 @@ def test_plan_says_what_the_servers_cost(capsys):
 
 
 def test_plan_names_the_coalition(capsys):
-    arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, "--sketch", "countsketch", "--rows", "60"]
-    assert "2 of 3 servers, 0 clients " in run(capsys, *arguments)[1]
+    arguments = [
+        "plan",
+        "--clients",
+        "200000",
+        "--columns",
+        "6",
+        *BUDGET,
+        "--sketch",
+        "countsketch",
+        "--rows",
+        "60",
+        "--verbose",
+    ]
+    assert "2 of 3 servers, 0 clients\n" in run(capsys, *arguments)[1]
     arguments += ["--corrupt-clients", "1200", "--dropouts", "7"]
     for when, words in (("adaptive", "1,200 clients chosen when all is public"), ("static", "1,200 clients fixed")):
         printed = " ".join(run(capsys, *arguments, "--coalition", when)[1].split())
@@ -134,7 +147,7 @@ BAD_PLANS = {
     "rank above columns": (["--model", "low-rank", "--components", "7"], "components: 7"),
     "rank of all columns": (["--model", "low-rank", "--components", "6"], "components: 6"),
     "rank zero": (["--model", "low-rank", "--components", "0"], "components: 0"),
-    "rank of ridge": (["--components", "2"], "components: 2"),
+    "rank of ridge": (["--components", "2"], "'--components' is not an option of this model"),
     "share that any have": (["--model", "low-rank", "--components", "3", "--explained", "0.5"], "explained: 0.5"),
     "explained all": (["--explained", "1"], "explained: 1"),
     "spread zero": (["--spread", "0"], "spread: 0"),
@@ -149,6 +162,42 @@ def test_bad_plans_are_named(case, capsys):
     assert status == 2, complaint
     assert message in complaint
     assert printed == ""
+
+
+SCREENS = {
+    "ridge": [],
+    "ridge in rounds": ["--rounds", "auto"],
+    "grouped-ridge": ["--by", "town"],
+    "compare": ["--by", "town"],
+    "survival": ["--time", "a0", "--event", "ill", "--by", "town"],
+    "cox": ["--time", "a0", "--event", "ill", "--features", "town"],
+    "low-rank": [],
+    "moment": ["--column", "a1"],
+    "logistic": ["--rounds", "2", "--target", "ill"],
+    "poisson": ["--rounds", "2"],
+    "table-one": ["--by", "town"],
+}
+
+
+@pytest.mark.parametrize("name", SCREENS)
+def test_a_plan_of_every_model_is_a_screen_that_ends_with_what_is_expected(name, capsys, tmp_path):
+    columns = [f"[columns.a{place}]\nlower = 0\nupper = {10 + place}\ncells = 8" for place in range(10)]
+    kinds = ['[columns.town]\nvalues = ["north", "south"]', '[columns.ill]\nyes = ["1"]\nno = ["0"]']
+    (tmp_path / "bounds.toml").write_text("\n".join([*kinds, *columns]) + "\n")
+    words = ["plan", "--model", name.split()[0], "--clients", "20000", "--bounds", tmp_path / "bounds.toml", *BUDGET]
+    status, printed, told = run(capsys, *words, *SCREENS[name])
+    assert status == 0, told
+    lines = printed.rstrip("\n").split("\n")
+    assert sum(max(1, math.ceil(len(line) / 100)) for line in lines) <= 40
+    promised = next(line for line in lines if "differential privacy" in line)
+    assert "neighbouring: " in promised
+    assert "holds even if " in promised
+    whole = run(capsys, *words, *SCREENS[name], "--verbose")[1]
+    assert lines[-1].removeprefix("Not useful as planned. ") in whole
+    assert "What is promised" in whole
+    fields = json.loads(run(capsys, *words, *SCREENS[name], "--json")[1])
+    assert fields["model"] == name.split()[0]
+    assert fields["useful"] == (not lines[-1].startswith("Not useful as planned. "))
 
 
 def test_plan_says_what_it_assumes(capsys):
@@ -175,7 +224,7 @@ def test_a_plan_with_proofs_knows_its_bytes(capsys):
     size = json.loads(printed)["bytes"]
     assert size["client_to_other_servers"] == 16 + 3 * 32
     assert size["server_to_other_server"] == 100_000 * 120
-    _, printed, _ = run(capsys, *argv, "--noise-by", "servers")
+    _, printed, _ = run(capsys, *argv, "--noise-by", "servers", "--verbose")
     assert "MB to each other server to check proofs" in " ".join(printed.split())
     status, _, told = run(capsys, *argv)
     assert status == 2
@@ -226,7 +275,9 @@ def test_plan_of_a_model_in_rounds(capsys):
     assert wide["people"] < narrow["people"] < 200_000
     assert alone["slopes"] == []
     assert 0 < planned["clip"] < 4
-    status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--model", "logistic")
+    status, printed, _ = run(
+        capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--model", "logistic", "--verbose"
+    )
     assert status == 0
     for words in (
         "Sums, all within one budget",
@@ -240,7 +291,7 @@ def test_plan_of_a_model_in_rounds(capsys):
     status, printed, _ = run(capsys, *few)
     assert status == 0
     assert "Recommended: no fit" in printed
-    assert "no coefficients can be trusted from 400 clients" in printed
+    assert "No coefficients can be trusted from 400 clients" in printed
 
 
 def test_plan_of_zero_rounds_says_that_it_is_an_approximation(capsys):
@@ -272,20 +323,20 @@ def test_plan_says_with_which_options_fit_does_what_it_recommends(capsys):
     status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET)
     assert status == 0
     assert "dpmpc fit --model ridge does that" in printed
-    assert "--rounds auto takes several sums, with much less noise for one model: dpmpc plan --rounds auto" in printed
+    assert "--rounds auto takes several sums, with much less noise for one model" in printed
 
 
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--model", "low-rank", "--rounds", "2"], "rounds: 2 given, but --model low-rank has no rounds"),
-        (["--rounds", "65"], "rounds: 65 given, 'auto' or a whole number from 1 to 64 expected"),
-        (["--mean", "0.3"], "mean: 0.3 given, but that is for --model logistic or poisson"),
-        (["--model", "logistic", "--most", "5"], "most: 5 given, but that is for --model poisson"),
+        (["--model", "low-rank", "--rounds", "2"], "'--rounds' is not an option of this model, but of --model ridge"),
+        (["--rounds", "65"], "rounds: 65 given, 'auto' or a whole number from 0 to 64 expected"),
+        (["--mean", "0.3"], "mean: 0.3 given, but that is assumed for --model logistic, poisson"),
+        (["--model", "logistic", "--most", "5"], "most: 5 given, but that is assumed for --model poisson"),
         (["--model", "logistic", "--mean", "1.5"], "mean: 1.5 given"),
-        (["--model", "logistic", "--explained", "0.5"], "explained: 0.5 given, but a plan of logistic"),
+        (["--model", "logistic", "--explained", "0.5"], "explained: 0.5 given, but that is assumed for --model ridge"),
         (["--model", "logistic", "--sketch", "osnap"], "sketch: 'osnap' given"),
-        (["--model", "logistic", "--proved"], "proved: given, but a fit in rounds has no proofs"),
+        (["--model", "logistic", "--proved"], "proved: given, but no proof covers the scores of a model in rounds"),
         (["--model", "logistic", "--noise", "skellam"], "noise: 'skellam' given"),
     ],
 )
@@ -331,10 +382,10 @@ def test_plan_of_a_comparison(capsys, tmp_path):
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ((), "by: none given, the column expected whose groups are compared"),
+        ((), "by: none given, the column of groups expected"),
         (("--by", "age"), "by: 'age' given"),
-        (("--by", "arm", "--explained", ".5"), "explained: 0.5 given, but a plan by group has no such"),
-        (("--by", "arm", "--rounds", "2"), "rounds: 2 given with --by, 0 expected"),
+        (("--by", "arm", "--explained", ".5"), "explained: 0.5 given, but that is assumed for --model ridge"),
+        (("--by", "arm", "--rounds", "2"), "'--rounds' is not an option of this model"),
     ],
 )
 def test_plans_of_comparisons_that_make_no_sense(capsys, tmp_path, options, said):

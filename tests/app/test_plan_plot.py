@@ -12,7 +12,7 @@ from dpmpc.app.render.plan_plot import over_clients, over_epsilon
 from dpmpc.data import Schema
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
-from dpmpc.release.planning.advice import Forecast
+from dpmpc.release.planning.advice import ReleaseAdvice
 from dpmpc.release.planning.prediction import LowRank, Population, Regression, Scenario, error_of
 
 PLAN = ["plan", "--clients", "100000", "--columns", "6", "--epsilon", "1", "--delta", "1e-6"]
@@ -26,7 +26,7 @@ def planned(request):
         ReleaseSpec.of(Schema.unit([f"x{column}" for column in range(6)]), 100_000, 1.0, 1e-6, purpose=metric.purpose)
     )
     population = Population(explained=0.7)
-    return metric, Scenario.of(task, population), Forecast(task, metric, population).options
+    return metric, Scenario.of(task, population), ReleaseAdvice(task, metric, population).options
 
 
 def error(release, noise_by, scenario, metric):
@@ -67,7 +67,7 @@ def test_crossings_are_where_a_way_begins_to_win(planned, over, name, before):
 
 def test_the_plot_is_written_and_the_crossings_are_on_it(tmp_path, capsys):
     for name in ("plan.svg", "plan.PNG"):
-        assert main([*PLAN, "--plot", str(tmp_path / name)]) == 0
+        assert main([*PLAN, "--verbose", "--plot", str(tmp_path / name)]) == 0
     printed = capsys.readouterr().out
     root = ElementTree.fromstring((tmp_path / "plan.svg").read_text())
     texts = {"".join(element.itertext()) for element in root.iter() if element.tag.endswith("text")}
@@ -84,7 +84,7 @@ def test_the_plot_is_written_and_the_crossings_are_on_it(tmp_path, capsys):
     [("plan.pdf", "ends in .svg or .png"), ("no/plan.svg", "is not a directory"), ("plan", "ends in")],
 )
 def test_a_file_that_cannot_be_is_refused(name, message, tmp_path, capsys):
-    assert main([*PLAN, "--plot", str(tmp_path / name)]) == 2
+    assert main([*PLAN, "--verbose", "--plot", str(tmp_path / name)]) == 2
     captured = capsys.readouterr()
     assert message in captured.err
     assert captured.out == ""

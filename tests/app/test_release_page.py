@@ -15,7 +15,6 @@ import pytest
 from dpmpc import ReleaseSpec, Schema, design
 from dpmpc.app.cli.main import main
 from dpmpc.app.render.about import About
-from dpmpc.app.render.plan import table_verdict
 from dpmpc.app.render.readings import reading_of
 from dpmpc.app.render.readings.sentences import sentence_of
 from dpmpc.app.render.release_page import release_page
@@ -346,7 +345,7 @@ def counted(people, epsilon, sums=None):
 def test_a_share_is_told_on_the_page_where_the_collection_had_said_so(people, epsilon):
     """One rule: the design, the plan, the table and the page say the same of half of all, and the same error."""
     release = counted(people, epsilon)
-    useful, why = table_verdict(release.task)
+    useful, why = reading_of(release.task.statistic).verdict(release.task)
     row = dict(TableOne().fit_release(release).shares().rows())["smoker = yes, all"]
     assert useful == math.isfinite(row[2]), why
     (_, no), (_, yes) = sentences(release)

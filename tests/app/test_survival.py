@@ -217,7 +217,7 @@ def test_a_plan_says_how_many_people_curves_and_a_test_need(fitted, capsys):
     assert test["with this noise"] > 2 * test["without noise"] > 700
     assert test["with this noise"] > 686
     assert test["power of 686"] < 0.7
-    assert fields["curves"]["60"]["told from so many people on"] < 686
+    assert fields["curves"]["60"]["shown from so many people on"] < 686
     plenty = json.loads(run(capsys, *given, 100, "--json").out)["log_rank"]["hazard ratio 1.5"]
     # without noise: (z_.975 + z_.8)^2 / log(1.5)^2 = 47.7 = n / 4 times half of the people
     assert plenty["with this noise"] <= plenty["without noise"] + 2
@@ -248,11 +248,17 @@ def test_a_plan_says_what_cells_that_are_too_wide_would_withhold(fitted, capsys,
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (("--model", "survival", "--time", "months"), "event: none given, a column of the bounds expected"),
+        (
+            ("--model", "survival", "--time", "months"),
+            "event: none given, the column of whether the event happened expected",
+        ),
         (("--model", "survival", *WORDS[2:], "--by", "age"), "by: 'age' given, a number, a column with listed values"),
         (("--model", "survival", *WORDS[2:], "--events", "1"), "events: 1.0 given, a number strictly between 0 and 1"),
-        (("--model", "survival", *WORDS[2:], "--effect", "1"), "effect: 1.0 given, but the plan of survival curves"),
-        (("--time", "months"), "time: 'months' given, but that is for --model survival"),
+        (
+            ("--model", "survival", *WORDS[2:], "--effect", "1"),
+            "effect: 1.0 given, but that is assumed for --model logistic, poisson",
+        ),
+        (("--time", "months"), "'--time' is not an option of this model, but of --model survival, cox"),
     ],
 )
 def test_plans_that_make_no_sense_are_one_sentence(fitted, capsys, words, message):

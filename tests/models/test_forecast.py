@@ -2,18 +2,21 @@
 
 import dataclasses
 import math
+import warnings
 
 import numpy as np
 import pytest
 
+from dpmpc import LogisticRegression, LowRankApproximation, PoissonRegression, RidgeRegression
 from dpmpc.base.errors import InputError
-from dpmpc.data import Schema
+from dpmpc.data import Column, Schema
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import fit_in_rounds
 from dpmpc.models.rounds.forecast import SPREADS, USEFUL, SumsNoise, people_for
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.models.rounds.outlook import outlook
 from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning.forecast import Assumptions
 from support.rounds import releases
 
 
@@ -85,3 +88,48 @@ def test_a_plan_has_the_forecast_of_the_sums_that_a_fit_makes():
         assert not one.on_bounds
     assert outlook("ridge", spec, 8, intervals=False).slopes == ()
     assert outlook("logistic", spec, 8).slopes == ()
+
+
+@pytest.mark.parametrize(
+    ("model", "clients"),
+    [
+        (RidgeRegression(), 3000),
+        (RidgeRegression(rounds=2), 3000),
+        (RidgeRegression(rounds=2, private_bounds=True), 3000),
+        (LogisticRegression(rounds=2), 3000),
+        (PoissonRegression(rounds=2, intervals=False, most=1), 3000),
+        (LowRankApproximation(1), 3000),
+    ],
+    ids=repr,
+)
+def test_a_fit_makes_the_sums_that_its_forecast_has(model, clients):
+    """The contributions and the noise of each sum are those of the forecast, and so is the whole guarantee."""
+    low_rank = isinstance(model, LowRankApproximation)
+    rng = np.random.default_rng(1)
+    X = rng.uniform(-1, 1, (clients, 3))
+    y = (rng.random(clients) < 0.5 + 0.4 * X[:, 0]).astype(float)
+    bounds = Schema((*(Column(f"x{place}", -1, 1) for place in range(3)), Column("x3" if low_rank else "y", 0, 1)))
+    forecast = model.set_params(bounds=bounds).forecast(ReleaseSpec.of(bounds, clients, 1.0, 1e-6))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        if low_rank:
+            made = [model.fit(np.column_stack([X, y])).release_]
+        else:
+            made = model.fit(X, y).releases_
+    assert [task.statistic.name for task in forecast.tasks] == [one.task.statistic.name for one in made]
+    for task, release in zip(forecast.tasks, made, strict=True):
+        assert task.noise_variance == pytest.approx(release.noise_variance)
+    promised = made[0].guarantee if low_rank else model.guarantee_
+    assert forecast.guarantee.epsilon == promised.epsilon
+    assert forecast.guarantee.mu == pytest.approx(promised.mu)
+
+
+def test_a_forecast_is_useful_where_something_is_learned():
+    bounds = Schema.unit(["a", "b", "c", "d"])
+    for model in (RidgeRegression(), RidgeRegression(rounds=4), LogisticRegression(rounds=4)):
+        few, many = (model.forecast(ReleaseSpec.of(bounds, n, 1.0, 1e-7)) for n in (60, 1_000_000))
+        assert (few.useful, many.useful) == (False, True), model
+    spread = RidgeRegression().forecast(ReleaseSpec.of(bounds, 2000, 1.0, 1e-6), Assumptions(spread=0.1))
+    assert spread.data["expected_phi"]["this_release"] > 2
+    with pytest.raises(InputError, match="spread: 0 given"):
+        Assumptions(spread=0)

@@ -14,7 +14,7 @@ from dpmpc.data.variables import Variable
 from dpmpc.models.regression.usefulness import too_few, why_not_useful, wide_bounds
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
-from dpmpc.release.planning.advice import Forecast
+from dpmpc.release.planning.advice import ReleaseAdvice
 from dpmpc.release.planning.prediction import Regression
 
 pytestmark = pytest.mark.filterwarnings("always::dpmpc.base.errors.UtilityWarning")
@@ -56,7 +56,7 @@ def test_a_raised_penalty_alone_has_the_remedy():
 def test_the_break_even_is_that_of_the_plan():
     few, many = released(200, 0.1), released(20_000, 0.1)
     (said,) = too_few(few)
-    assert f"from {Forecast(few.task, Regression()).useful_from:,} people on" in said
+    assert f"from {ReleaseAdvice(few.task, Regression()).useful_from:,} people on" in said
     assert not too_few(many)
 
 

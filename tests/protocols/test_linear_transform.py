@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from dpmpc.app.cli.main import main
-from dpmpc.app.render.facts import byte_fields
 from dpmpc.base.errors import PartyLost, PartyMissing
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table, write_csv
@@ -16,6 +15,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation as model
 from dpmpc.release.client import Client
 from dpmpc.release.planning import design
+from dpmpc.release.planning.cost import byte_fields
 
 CLIENTS, WIDTH, ROWS = 4000, 3, 50
 

@@ -8,7 +8,7 @@ import pytest
 from dpmpc.data import Schema
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
-from dpmpc.release.planning.advice import Forecast, verdict
+from dpmpc.release.planning.advice import ReleaseAdvice, verdict
 from dpmpc.release.planning.prediction import (
     LowRank,
     Population,
@@ -23,20 +23,20 @@ NAMES = Schema.unit([*"abcdef"])
 
 
 def advice(task, metric=None, population=None):
-    return Forecast(task, metric or Regression(), population or Population())
+    return ReleaseAdvice(task, metric or Regression(), population or Population())
 
 
 @pytest.mark.parametrize("metric", [Regression(), LowRank(2)])
 def test_break_even_is_where_the_release_starts_to_be_useful(metric):
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="countsketch", rows=60))
-    smallest = Forecast(task, metric).useful_from
+    smallest = ReleaseAdvice(task, metric).useful_from
     below, above = (dataclasses.replace(Scenario.of(task), clients=clients) for clients in (smallest - 1, smallest))
     assert metric.sketch(below, best_rows(below, metric)) >= metric.trivial(below) > 0
     assert metric.sketch(above, best_rows(above, metric)) < metric.trivial(above)
     summed = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="sum"))
-    assert Forecast(summed, metric).useful_from < smallest
+    assert ReleaseAdvice(summed, metric).useful_from < smallest
     few = design(ReleaseSpec.of(NAMES, 500, 1e-3, 1e-3, sketch="countsketch", rows=60))
-    assert Forecast(few, metric).useful_from is None, "no batch below 1/delta is"
+    assert ReleaseAdvice(few, metric).useful_from is None, "no batch below 1/delta is"
 
 
 def test_no_batch_is_useful_beyond_what_delta_allows():
@@ -64,7 +64,7 @@ def test_a_release_is_useful_from_the_smallest_batch_on(metric, release, rival):
 def test_ways_hold_the_batches_at_which_they_beat_the_others():
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7))
     scenario, metric = Scenario.of(task), Regression()
-    options = Forecast(task, metric).options
+    options = ReleaseAdvice(task, metric).options
     assert [(option.release, option.noise_by) for option in options] == [
         (release, who) for release in ("sum", "sketch") for who in ("clients", "servers")
     ]
@@ -79,7 +79,7 @@ def test_ways_hold_the_batches_at_which_they_beat_the_others():
 
 def test_a_copy_for_each_row_is_what_a_client_of_a_sketch_sends():
     task = design(ReleaseSpec.of(NAMES, 500_000, 1.0, 1e-7, sketch="osnap", rows=60, sparsity=4, copies="each"))
-    assert [option.client_bytes for option in Forecast(task, Regression()).options] == [
+    assert [option.client_bytes for option in ReleaseAdvice(task, Regression()).options] == [
         8 * 27,
         8 * 27,
         8 * 4 * 6,
@@ -118,7 +118,7 @@ def test_nothing_is_advised_where_nothing_beats_the_trivial_predictor():
 
 def test_only_clients_add_noise_to_shamir_shares():
     task = design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7, sharing="shamir"))
-    assert {option.noise_by for option in Forecast(task, Regression()).options} == {"clients"}
+    assert {option.noise_by for option in ReleaseAdvice(task, Regression()).options} == {"clients"}
     assert advice(task).recommended.noise_by == "clients"
 
 
@@ -126,7 +126,7 @@ def test_a_sketch_that_a_coalition_makes_impossible_is_not_advised():
     task = design(ReleaseSpec.of(NAMES, 1_000_000, 1.0, 1e-7, corrupt_clients=200_000))
     impossible = next(
         option
-        for option in Forecast(task, LowRank(2)).options
+        for option in ReleaseAdvice(task, LowRank(2)).options
         if (option.release, option.noise_by) == ("sketch", "clients")
     )
     assert impossible.expected == float("inf")

@@ -7,12 +7,11 @@ from pathlib import Path
 import pytest
 
 from dpmpc.app.cli.main import main
-from dpmpc.app.render.facts import byte_fields
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
-from dpmpc.release.planning.cost import MEASURED, Prices, Slopes, Workload, estimate
+from dpmpc.release.planning.cost import MEASURED, Prices, Slopes, Workload, byte_fields, estimate
 
 SLOPES = Slopes(read=1e-9, expand=2e-9, add=3e-9)
 WORK = Workload(clients=1_000_000_000, copies=1, width=10, rows=1000, sparsity=4, servers=3)
@@ -79,7 +78,7 @@ def test_a_cost_beyond_the_floats_is_refused():
 
 
 def test_a_plan_says_what_its_costs_leave_out(capsys):
-    assert main(["plan", "--clients", "20000", "--columns", "3", "--epsilon", "1", "--delta", "1e-6"]) == 0
+    assert main(["plan", "--clients", "20000", "--columns", "3", "--epsilon", "1", "--delta", "1e-6", "--verbose"]) == 0
     said = " ".join(re.sub(r"[^\w.,:]+", " ", capsys.readouterr().out).split())
     assert "not in it" in said
     for left_out in ("HTTP", "opening seals", "comparing ids", "157 bytes of memory a report"):

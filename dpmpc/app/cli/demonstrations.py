@@ -10,7 +10,6 @@ import numpy as np
 from rich.console import RenderableType
 from rich.markup import escape
 
-from dpmpc.app.render.facts import byte_fields
 from dpmpc.app.render.grids import grid
 from dpmpc.app.render.guarantee_prose import guarantee_text
 from dpmpc.app.render.released import release_text
@@ -26,6 +25,7 @@ from dpmpc.parties.networked import NetworkedRun
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
+from dpmpc.release.planning.cost import byte_fields
 from dpmpc.release.results import NumberTable
 
 ITEM_COLUMN = "schooling_years"  # whole numbers

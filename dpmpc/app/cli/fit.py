@@ -8,7 +8,7 @@ import time
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.app.cli.coded import add_missing_options, read_data, refuse_missing_rules
-from dpmpc.app.cli.model_options import add_model, column_of, model_of
+from dpmpc.app.cli.model_options import add_model, column_of, model_of, target_last
 from dpmpc.app.cli.options import (
     DATA_HELP,
     add_file_options,
@@ -26,7 +26,7 @@ from dpmpc.models.fitted import MODELS
 
 if TYPE_CHECKING:
     from dpmpc.app.render.report import Report
-    from dpmpc.data import Schema, Table
+    from dpmpc.data import Table
     from dpmpc.models.common.commanded import NotPrivate
     from dpmpc.parties.networked import NetworkedRun
     from dpmpc.privacy.task import Task
@@ -97,22 +97,13 @@ def fit_table(options: argparse.Namespace, kind: str, *, level: float = 0.95) ->
         raise InputError(f"{name}: given, but one release has no rounds, --rounds of 1 or more expected")
     with ResultFolder(out) as kept:
         if in_rounds:
-            table, public = _target_last(model, table, public, str(column), given=options.bounds is not None)
+            public = target_last(model, public, str(column), given=options.bounds is not None)
+            table = table.select(public.names)
             spec = ReleaseSpec.of(public, len(table), options.epsilon, options.delta, **sums_only(choices))
             report = _fit_in_rounds(model, table, spec, options, kept, level=level, began=began)
         else:
             _, report = run_and_fit(design(spec), table, options, model, column, kept, level=level, began=began)
         hand_out(options, kept, report, model.compare_with(table) if options.compare else None)
-
-
-def _target_last(model: Any, table: Table, public: Schema, target: str, *, given: bool) -> tuple[Table, Schema]:
-    """Return the table and its bounds with the target last, and the target's bounds as the model has them."""
-    import msgspec
-
-    names = [*(name for name in table.names if name != target), target]
-    ordered = public.select(names)
-    columns = (*ordered.columns[:-1], model.round_target(ordered.columns[-1], given=given))
-    return table.select(names), msgspec.structs.replace(ordered, columns=columns)
 
 
 def _fit_in_rounds(

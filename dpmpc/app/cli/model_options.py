@@ -9,16 +9,19 @@ from __future__ import annotations
 import argparse
 import dataclasses
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dpmpc.app.cli.parsing import Parser, Section
 from dpmpc.base.errors import InputError
 
+if TYPE_CHECKING:
+    from dpmpc.data import Schema
+
 BUDGET_AND_FILES = "--bounds bounds.toml --epsilon 1 --delta 1e-6 --out result"
 
 
-def add_model_options(command: Parser | Section, kind: str) -> None:
-    """Add the options of a model."""
+def add_model_options(command: Parser | Section, kind: str, without: Sequence[str] = ()) -> None:
+    """Add the options of a model, but for some of its fields."""
     from dpmpc.models.fitted import class_of
 
     model = class_of(kind)
@@ -26,7 +29,7 @@ def add_model_options(command: Parser | Section, kind: str) -> None:
         name, text = model.named
         command.add_argument(f"--{name}", metavar="COL", help=text)
     for field in dataclasses.fields(model):
-        if field.metadata:
+        if field.metadata and field.name not in without:
             _add(command, field)
     for name, text in model.flags.items():
         command.add_argument(f"--{name}", action="store_true", help=text)
@@ -49,7 +52,7 @@ def model_of(options: argparse.Namespace, kind: str) -> Any:
 
     model = class_of(kind)
     fields = {field.name: field for field in dataclasses.fields(model)}
-    chosen = {name: getattr(options, name) for name, field in fields.items() if field.metadata}
+    chosen = {name: getattr(options, name, None) for name, field in fields.items() if field.metadata}
     given = {name: value for name, value in chosen.items() if value is not None}
     for name, field in fields.items():
         if name not in given and (what := field.metadata.get("required")):
@@ -66,8 +69,17 @@ def column_of(options: argparse.Namespace, model: Any) -> str | None:
     return None if name is None else str(name)
 
 
-def add_model(command: Parser, kinds: Sequence[str], *, default: str) -> None:
-    """Add the choice of a model to a command, and have the model's own options added with it."""
+def target_last(model: Any, public: Schema, target: str, *, given: bool) -> Schema:
+    """Return bounds with the target's last, as the model has them; `given` is whether a bounds file has them."""
+    import msgspec
+
+    ordered = public.select([*(name for name in public.names if name != target), target])
+    columns = (*ordered.columns[:-1], model.round_target(ordered.columns[-1], given=given))
+    return msgspec.structs.replace(ordered, columns=columns)
+
+
+def add_model(command: Parser, kinds: Sequence[str], *, default: str, without: Sequence[str] = ()) -> None:
+    """Add the choice of a model to a command, and have its options added with it, but for some fields."""
     command.add_argument(
         "--model",
         choices=kinds,
@@ -75,7 +87,7 @@ def add_model(command: Parser, kinds: Sequence[str], *, default: str) -> None:
         help=f"what to fit (default {default}): {', '.join(kinds)}; with --help, what options it has",
         metavar="MODEL",
     )
-    have_options(command, kinds, lambda arguments: _chosen(arguments, default))
+    have_options(command, kinds, lambda arguments: _chosen(arguments, default), without)
     command.belongs = lambda option: _whose(option, kinds)
 
 
@@ -86,7 +98,9 @@ def example_of(kind: str) -> str:
     return f"dpmpc fit people.csv --model {kind} {class_of(kind).example} {BUDGET_AND_FILES}"
 
 
-def have_options(command: Parser, kinds: Sequence[str], chosen: Callable[[Sequence[str]], str]) -> None:
+def have_options(
+    command: Parser, kinds: Sequence[str], chosen: Callable[[Sequence[str]], str], without: Sequence[str] = ()
+) -> None:
     """Have a command's parser take the options of the model that arguments choose, when it reads arguments."""
     added: list[str] = []
 
@@ -94,8 +108,8 @@ def have_options(command: Parser, kinds: Sequence[str], chosen: Callable[[Sequen
         kind = chosen(arguments)
         if kind in kinds and not added:
             added.append(kind)
-            add_model_options(command.section(f"--model {kind}"), kind)
-            if len(kinds) > 1:
+            add_model_options(command.section(f"--model {kind}"), kind, without)
+            if command.prog.endswith(" fit"):
                 command.epilog = f"example: {example_of(kind)}"
 
     command.extend = extend

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.task import Task
-from dpmpc.release.planning.cost import WORD_BYTES, Workload
 
 
 def task_fields(task: Task, features: int, promised: Guarantee | None = None) -> dict[str, object]:
@@ -33,21 +32,4 @@ def task_fields(task: Task, features: int, promised: Guarantee | None = None) ->
             "calibration": guarantee.calibration,
             "simulation": guarantee.simulation,
         },
-    }
-
-
-def byte_fields(task: Task) -> dict[str, int]:
-    """Return bytes of payload, without framing; of additive shares all but the last are keys."""
-    work = Workload.of(task)
-    share, other = work.share_bytes, work.other_bytes
-    checked = {} if work.proof is None else {"server_to_other_server": work.peer_bytes}
-    return {
-        "copies": task.copies,
-        "client_to_last_server": share,
-        "client_to_other_servers": other,
-        "client_to_all_servers": share + (task.trust.servers - 1) * other,
-        "server_to_analyst": WORD_BYTES * task.sketch.rows * task.width,
-        "spool_of_last_server": share * task.clients,
-        "spool_of_other_servers": other * task.clients,
-        **checked,
     }

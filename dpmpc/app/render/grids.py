@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from rich import box
 from rich.table import Table
@@ -12,30 +12,17 @@ def grid(
     title: str, headings: Sequence[str], rows: Iterable[Sequence[str]], *, left: int = 1, caption: str | None = None
 ) -> Table:
     """Return a table whose first columns are aligned to the left and whose others, of numbers, to the right."""
-    made = _empty(title)
-    made.caption = caption
-    for place, heading in enumerate(headings):
-        made.add_column(heading, justify="left" if place < left else "right")
-    for row in rows:
-        made.add_row(*row)
-    return made
-
-
-def facts_grid(title: str, facts: Mapping[str, str]) -> Table:
-    """Return a table of names and what is said of each, without headings."""
-    made = _empty(title)
-    made.show_header = False
-    for name, text in facts.items():
-        made.add_row(name, text)
-    return made
-
-
-def _empty(title: str) -> Table:
-    return Table(
+    made = Table(
         title=title,
         title_justify="left",
         title_style="bold",
         box=box.SIMPLE_HEAD,
         pad_edge=False,
         padding=(0, 1, 0, 0),
+        caption=caption,
     )
+    for place, heading in enumerate(headings):
+        made.add_column(heading, justify="left" if place < left else "right")
+    for row in rows:
+        made.add_row(*row)
+    return made

@@ -1,7 +1,4 @@
-"""What `dpmpc plan` says before any data: noise, modulus, bytes, cost, error, advice; as JSON and for a person.
-
-Of a release by group it says what to expect of groups of several sizes.
-"""
+"""What `dpmpc plan` prints of a forecast: a screen, or all of it with noise, modulus, bytes and costs; and as JSON."""
 
 from __future__ import annotations
 
@@ -9,217 +6,63 @@ import dataclasses
 import math
 from typing import Any
 
-import numpy as np
-from rich.console import RenderableType
-from rich.markup import escape
-from rich.table import Table
-
-from dpmpc.app.render.facts import byte_fields, task_fields
-from dpmpc.app.render.grids import facts_grid, grid
-from dpmpc.app.render.guarantee_prose import guarantee_text
+from dpmpc.app.render.facts import task_fields
+from dpmpc.app.render.screen import MOST_LINES, add, cut, height, in_brief
 from dpmpc.app.render.servers import MEGABYTE
 from dpmpc.base.randomness import KEY_BYTES
-from dpmpc.linear.contributions.grouped_moments import GroupedMoments
-from dpmpc.models.common.inference import STANDS_OUT
-from dpmpc.models.groups.group_comparison import Arm, GroupComparison
-from dpmpc.models.tables.quantiles import told_from
-from dpmpc.models.tables.table_one import TableOne
+from dpmpc.base.untrusted import harmless
 from dpmpc.privacy.task import Task
-from dpmpc.release.planning.advice import Forecast, ReleaseOption, groups_outlook
-from dpmpc.release.planning.cost import DAYS_OF_A_MONTH, MEASURED, NOT_COUNTED, Prices, Workload, estimate
-from dpmpc.release.planning.prediction import Population, Regression, UtilityMetric, best_rows, release_of
-from dpmpc.release.release import Release
-from dpmpc.release.results import NumberTable
-from dpmpc.release.results.number_tables import finite_or_none
-
-#: What makes the errors of a fit larger than those of its plan.
-NOT_KNOWN = (
-    "The plan knows no weights, no rare categories or indicators, and no spread of logarithms: each makes errors "
-    "larger than it says, and may leave a fit without intervals."
-)
-
-_POWER = 2.8  # standard errors of a difference that a test at .05 finds with probability .8: 1.96 + .84
-
-_MEANING = {"phi": "phi (1 = optimal)", "psi": "psi (0 = optimal)"}
+from dpmpc.release.planning.cost import MEASURED, NOT_COUNTED, Prices, Workload, byte_fields, estimate
+from dpmpc.release.planning.forecast import Forecast
 
 
-def plan_fields(
-    task: Task,
-    metric: UtilityMetric,
-    population: Population,
-    *,
-    prices: Prices | None = None,
-    days: float = DAYS_OF_A_MONTH,
-) -> dict[str, Any]:
-    """Return everything that the plan says; what is infinite or impossible is null."""
-    found = Forecast(task, metric, population)
-    scenario, rows = found.scenario, best_rows(found.scenario, metric)
-    return {
-        **task_fields(task, len(task.schema) - (metric.purpose == "ridge")),
-        "model": metric.purpose,
-        **release_fields(task, prices or Prices(), days),
-        f"expected_{metric.symbol}": {
-            "this_release": found.expected,
-            "sum": finite_or_none(metric.sum(scenario)),
-            "sketch": finite_or_none(metric.sketch(scenario, rows)),
-            "sketch_rows": rows,
-            "local": found.local,
-            "trivial": found.trivial,
-        },
-        "smallest_useful_batch": found.useful_from,
-        "largest_batch": scenario.largest_batch,
-        "options": [_option(option) for option in found.options],
-        "recommendation": _recommendation(found),
-    }
+def plan_fields(kind: str, forecast: Forecast, *, prices: Prices, days: float) -> dict[str, Any]:
+    """Return everything as plain data; what is infinite or impossible is null.
 
-
-def plan_parts(
-    task: Task, fields: dict[str, Any], metric: UtilityMetric, population: Population
-) -> list[RenderableType]:
-    """Return the same for a person."""
-    advice = fields["recommendation"]
-    chosen = "no release" if advice["release"] is None else f"{advice['release']}, noise by {advice['noise_by']}"
-    return [
-        release_grid(fields),
-        _errors_grid(fields, metric),
-        _assumed_text(metric, population),
-        _options_grid(fields, metric),
-        f"[bold]Recommended: {chosen}[/bold]\n{advice['why']}.\n{_as_fitted(metric.purpose, advice['fit_options'])}",
-        guarantee_text(task.guarantee),
-    ]
-
-
-def groups_plan_fields(
-    task: Task, by: str, population: Population, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
-) -> dict[str, Any]:
-    """Return everything that the plan of a release by group says; what is impossible is null."""
-    assert isinstance(task.statistic, GroupedMoments)
-    found = groups_outlook(task, population)
-    return {
-        **task_fields(task, len(task.statistic.analysed(task.schema)) - 1),
-        "model": "grouped-ridge",
-        "by": by,
-        **release_fields(task, prices or Prices(), days),
-        **{name: value for name, value in dataclasses.asdict(found).items() if name != "expected"},
-        "expected_phi": {str(people): phi for people, phi in found.expected.items()},
-    }
-
-
-def groups_plan_parts(task: Task, fields: dict[str, Any], population: Population) -> list[RenderableType]:
-    """Return the same for a person."""
-    metric, by, groups = Regression(), escape(fields["by"]), fields["groups"]
-    smallest = fields["smallest"]
-    facts = {
-        **{f"a group of {int(people):,}": metric.text(phi) for people, phi in fields["expected_phi"].items()},
-        f"everybody, from all {groups} blocks": metric.text(fields["pooled"]),
-        "predicting the mean": metric.text(fields["trivial"]),
-        "beats predicting the mean from": "no size" if smallest is None else f"{smallest:,} in a group",
-        "people of a group are counted to": f"± {fields['size_error']:.3g} (standard error)",
-    }
-    return [
-        release_grid(fields),
-        facts_grid(f"Expected phi (1 = optimal) of the regressions by {by}", facts),
-        _assumed_text(metric, population),
-        f"The guarantee is that of one release. If all that is wanted is an intercept for each {by} and slopes in "
-        f"common, leave out --by, which makes it a category among the features: the noise in those slopes then has "
-        f"{_times(fields['one_hot'])} variance.\n",
-        guarantee_text(task.guarantee),
-    ]
-
-
-def compare_plan_fields(
-    task: Task, by: str, spread: float, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
-) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
-    """Return what the plan of a comparison says, as plain data and for a person: errors between groups of one size.
-
-    Values are assumed to have this standard deviation once their bounds are scaled to [-1, 1], and a mean halfway
-    between the middle and the upper bound: the noise in a mean grows with its distance from the middle.
+    Parameters
+    ----------
+    kind : str
+        The model.
+    forecast : Forecast
+        What is expected of it.
+    prices : Prices
+        Of one release.
+    days : float
+        For which shares are stored.
     """
-    assert isinstance(task.statistic, GroupedMoments)
-    public = task.statistic.analysed(task.schema)
-    groups, noise = len(task.statistic.variable(task.schema).categories), float(task.noise_variance[0])
-    people = task.clients / groups
-
-    def errors(variance: float) -> list[float]:
-        """Return the standard error of a difference of each column, for noise of this variance."""
-        block = people * np.array([[1.0, 0.5], [0.5, 0.25 + spread**2]])
-        units = zip(public.offset.tolist(), public.slope.tolist(), strict=True)
-        arms = [Arm.of(block, variance, np.array([offset]), np.array([slope])) for offset, slope in units]
-        return [math.sqrt(2 * arm.variance(np.ones(1))) for arm in arms]
-
-    private = errors(noise)
-    table = NumberTable(
-        f"Difference of means between two groups of {by}, of {people:,.0f} people each",
-        {
-            "std. error": private,
-            "without privacy": errors(0.0),
-            "found with power .8": [_POWER * error for error in private],
-        },
-        list(public.names),
-        notes=[
-            f"Assumed: all {groups} groups of one size, a standard deviation of {spread:g} once the bounds are scaled "
-            "to [-1, 1], and means halfway between the middle and the end. The last column is the smallest difference "
-            "that a test at .05 finds in 4 of 5 releases.",
-        ],
-    )
-    least = math.floor(STANDS_OUT * math.sqrt(noise)) + 1
-    told = least <= people
-    fields = {
-        **task_fields(task, len(public)),
-        "model": GroupComparison.kind,
-        "by": by,
-        **release_fields(task, prices or Prices(), days),
-        "groups": groups,
-        "people_of_a_group": people,
-        "smallest_group": least,
-        "differences": table.to_dict(),
-    }
-    said = f"A group has a mean from about {least:,} people on"
-    verdict = f"{said}." if told else f"{said}: no group is expected to have one."
-    return fields, [release_grid(fields), table, f"{verdict}\n", guarantee_text(task.guarantee)]
+    last = forecast.tasks[-1]
+    alone = release_fields(last, prices, days) if len(forecast.tasks) == 1 else {}
+    facts = {**task_fields(last, forecast.features, forecast.guarantee), "model": kind, "useful": forecast.useful}
+    return {**facts, **alone, **forecast.data}
 
 
-def table_of_nobody(task: Task) -> TableOne:
-    """Return the Table 1 of a release of nobody: the noise is that of the task whatever is summed, and all there is."""
-    return TableOne().fit_release(Release(task, np.zeros((1, task.width), np.int64)))
+def plan_screen(kind: str, forecast: Forecast, fields: dict[str, Any]) -> str:
+    """Return what fits on a screen: the promise in a line, what is assumed, and last what is expected."""
+    last = [forecast.why] if forecast.useful else [f"Not useful as planned. {forecast.why}"]
+    head = [*_head(kind, forecast, fields), in_brief(str(forecast.guarantee)), f"Assumed: {forecast.assumed}"]
+    head.append("Noise, bytes, costs and the whole promise: --verbose.")
+    room = MOST_LINES - height([*head, *last]) - 1
+    tables, left_out = cut(forecast.tables, room)
+    room -= height([line for lines in (*tables, left_out) if lines for line in ("", *lines)])
+    for lines, table in zip(tables, forecast.tables, strict=False):
+        room = add([note for note in table.notes if note not in lines], lines, room)
+    parts = [head, *tables, left_out, last]
+    return "\n".join(harmless(line) for lines in parts if lines for line in ("", *lines)).lstrip("\n")
 
 
-def table_verdict(task: Task) -> tuple[bool, str]:
-    """Return whether a Table 1 of the task's people is expected to tell anything, and say so with the numbers."""
-    found = table_of_nobody(task)
-    numbers, categories = found.outlook()
-    told, said = [], []
-    if numbers is not None:
-        least = dict(zip(numbers.names, numbers.columns["median"], strict=True))
-        everybody = {name: found.distribution(name).told_from(0.5) for name in least}
-        told += [people <= task.clients for people in everybody.values()]
-        where = "" if found.by_ is None else f" in a group of {found.by_}"
-        of_all = {name: "" if found.by_ is None else f" ({people:,} of all)" for name, people in everybody.items()}
-        listed = ", ".join(f"{name} from {people:,.0f}{of_all[name]}" for name, people in least.items())
-        said.append(f"medians are told of so many people{where} or more: {listed}")
-    if categories is not None:
-        errors = categories.columns["largest s.e."]
-        told += [told_from(error**2) <= task.clients for error in errors]
-        said.append(f"a count of people has a standard error of up to {max(errors):,.3g} by noise")
-    return any(told), "; ".join(said)
+def plan_text(kind: str, forecast: Forecast, fields: dict[str, Any]) -> str:
+    """Return all of it."""
+    parts = ["\n".join([*_head(kind, forecast, fields), f"Assumed: {forecast.assumed}"])]
+    parts += [_release_text(fields)] if "noise" in fields else []
+    parts += [*map(str, (*forecast.more, *forecast.tables)), forecast.why]
+    parts.append(f"What is promised\n{forecast.guarantee}")
+    return "\n\n".join("\n".join(harmless(line) for line in part.split("\n")) for part in parts)
 
 
-def table_plan_fields(
-    task: Task, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
-) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
-    """Return what the plan of a Table 1 says, as plain data and for a person: what noise will do, whoever comes."""
-    found = table_of_nobody(task)
-    numbers, categories = found.outlook()
-    fields = {
-        **task_fields(task, len(found.variables_)),
-        "model": found.kind,
-        "by": found.by_,
-        **release_fields(task, prices or Prices(), days),
-        "numbers": None if numbers is None else numbers.to_dict(),
-        "categories": None if categories is None else categories.to_dict(),
-    }
-    tables = [table for table in (numbers, categories) if table is not None]
-    return fields, [release_grid(fields), *tables, guarantee_text(task.guarantee)]
+def _head(kind: str, forecast: Forecast, fields: dict[str, Any]) -> list[str]:
+    sums = len(forecast.tasks)
+    released = "one release" if sums == 1 else f"{sums} sums"
+    return [f"Plan of {kind}: {released} of {fields['clients']:,} people, {fields['servers']} servers"]
 
 
 def release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:
@@ -262,39 +105,8 @@ def _cost(task: Task, prices: Prices, days: float) -> dict[str, Any]:
     }
 
 
-def _option(option: ReleaseOption) -> dict[str, Any]:
-    return {**dataclasses.asdict(option), "expected": finite_or_none(option.expected), "acceptable": option.acceptable}
-
-
-def _recommendation(found: Forecast) -> dict[str, Any]:
-    option, task = found.recommended, found.task
-    sparsity = task.sketch.sparsity if release_of(task) == "sketch" else 1
-    return {
-        "release": None if option is None else option.release,
-        "rows": None if option is None else option.rows,
-        "noise_by": None if option is None else option.noise_by,
-        "fit_options": None if option is None else option.fit_options(len(task.schema), sparsity),
-        "why": found.why,
-    }
-
-
-def _as_fitted(model: str, options: str | None) -> str:
-    """Say with which options `dpmpc fit` does what is recommended."""
-    if options is None:
-        return ""
-    told = f"dpmpc fit --model {model} does that {f'with {options}' if options else 'by default'}."
-    if "--noise-by servers" in options:
-        told += (
-            " By default clients add the noise: there is the least of it, but it counts on clients to add their parts, "
-            "which few can rely on; the plan prefers servers where their noise costs next to nothing."
-        )
-    if model == "ridge" and "--sketch" not in options:
-        told += " --rounds auto takes several sums, with much less noise for one model: dpmpc plan --rounds auto."
-    return f"{told}\n"
-
-
-def release_grid(fields: dict[str, Any]) -> Table:
-    """Return the facts of the release as it would be run."""
+def _release_text(fields: dict[str, Any]) -> str:
+    """Return the facts of the release as it would be run, a line each."""
     noise, size, modulus, sketch = fields["noise"], fields["bytes"], fields["modulus"], fields["sketch"]
     other, share = size["client_to_other_servers"], size["client_to_last_server"]
     told = "a 16-byte key" if other == KEY_BYTES else "as much" if other == share else f"{other:,} bytes"
@@ -315,7 +127,8 @@ def release_grid(fields: dict[str, Any]) -> Table:
         "servers cost": _money(fields["cost"]),
         "not in it": NOT_COUNTED,
     }
-    return facts_grid("Plan", rows)
+    widest = max(map(len, rows))
+    return "\n".join(f"{name:{widest}}  {text}" for name, text in rows.items())
 
 
 def _money(cost: dict[str, Any]) -> str:
@@ -335,67 +148,3 @@ def _coalition(fields: dict[str, Any]) -> str:
     clients = f"{privacy['corrupt_clients']:,} clients" + (f" {when}" if privacy["corrupt_clients"] else "")
     lost = f"; anything from {privacy['dropouts']:,} clients in all may be missing" if privacy["dropouts"] else ""
     return f"the analyst, {privacy['corrupt_servers']} of {fields['servers']} servers, {clients}{lost}"
-
-
-def _errors_grid(fields: dict[str, Any], metric: UtilityMetric) -> Table:
-    """Return the expected phi or psi of this release and of what it is compared with."""
-    expected = fields[f"expected_{metric.symbol}"]
-    useful = fields["smallest_useful_batch"]
-    facts = {
-        "this release": _text(metric, expected["this_release"]),
-        "  second moments summed": _text(metric, expected["sum"]),
-        f"  best sketch (k = {expected['sketch_rows']})": _text(metric, expected["sketch"]),
-        "  the local model": _text(metric, expected["local"]),
-        f"  {metric.nothing}": _text(metric, expected["trivial"]),
-        f"beats {metric.nothing} from": "no batch size" if useful is None else f"{useful:,} clients",
-    }
-    return facts_grid(f"Expected {_MEANING[metric.symbol]}", facts)
-
-
-def _assumed_text(metric: UtilityMetric, population: Population) -> str:
-    """Say what the errors rest on."""
-    return (
-        f"Assumed: columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
-        f"(--spread), and the best {metric.purpose} fit explains {population.explained:.3g} of the variance "
-        f"(--explained). {NOT_KNOWN}\n"
-    )
-
-
-def _options_grid(fields: dict[str, Any], metric: UtilityMetric) -> Table:
-    """Return a row for each option: sketch and sum, noise by clients and by servers."""
-    beaten = [metric.nothing.removeprefix("the ").removeprefix("a "), "local model"]
-    headings = (
-        "release",
-        "noise by",
-        "k",
-        "bytes",
-        f"expected {metric.symbol}",
-        *(f"beats {name} from" for name in beaten),
-    )
-    rows = (
-        (
-            option["release"],
-            option["noise_by"],
-            str(option["rows"]),
-            f"{option['client_bytes']:,}",
-            _text(metric, option["expected"]),
-            _clients(option["beats_trivial_from"]),
-            _clients(option["beats_local_from"]),
-        )
-        for option in fields["options"]
-    )
-    most = f"{fields['largest_batch']:,}"
-    caption = f"bytes: what one client sends; from: number of clients; never: not with up to {most} clients"
-    return grid("Ways to release", headings, rows, left=2, caption=caption)
-
-
-def _text(metric: UtilityMetric, value: float | None) -> str:
-    return "impossible" if value is None else metric.text(value)
-
-
-def _clients(batch: int | None) -> str:
-    return "never" if batch is None else f"{batch:,}"
-
-
-def _times(ratio: float) -> str:
-    return f"{ratio:.2g} times less" if ratio >= 1 else f"{1 / ratio:.2g} times more"

@@ -15,9 +15,8 @@ from typing import Any
 import numpy as np
 
 from dpmpc.app.render.drawing import COLOURS, figure, figures, save
-from dpmpc.privacy.task import Task
-from dpmpc.release.planning.advice import Forecast, ReleaseOption
-from dpmpc.release.planning.prediction import Population, Scenario, UtilityMetric, error_of
+from dpmpc.release.planning.advice import ReleaseAdvice, ReleaseOption
+from dpmpc.release.planning.prediction import Scenario, UtilityMetric, error_of
 
 POINTS = 61
 _SPAN = 30.0  # epsilon is drawn from a thirtieth to thirty times the plan's
@@ -95,10 +94,9 @@ def over_epsilon(scenario: Scenario, metric: UtilityMetric, options: Sequence[Re
     return _panel("privacy loss, ε", budgets, scenario.epsilon, scenarios, metric, options, crossings)
 
 
-def write_plot(path: Path, task: Task, metric: UtilityMetric, population: Population) -> None:
+def write_plot(path: Path, advice: ReleaseAdvice) -> None:
     """Draw the plan's errors into an SVG or PNG file, whole or not at all."""
-    found = Forecast(task, metric, population)
-    scenario, options = found.scenario, found.options
+    metric, scenario, options = advice.metric, advice.scenario, advice.options
     panels = {
         f"At ε = {figures(scenario.epsilon)}, δ = {figures(scenario.delta)}": over_clients(scenario, metric, options),
         f"With {scenario.clients:,} clients, δ = {figures(scenario.delta)}": over_epsilon(scenario, metric, options),

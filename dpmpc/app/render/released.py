@@ -14,16 +14,18 @@ from typing import TypeAlias
 import msgspec
 
 from dpmpc.app.render.about import About
-from dpmpc.app.render.facts import byte_fields, task_fields
+from dpmpc.app.render.facts import task_fields
 from dpmpc.app.render.guarantee_prose import guarantee_items, promise, what_costs_more, without_further_cost
 from dpmpc.app.render.readings import reading_of
 from dpmpc.app.render.report import Fact, GuaranteeInWords, Report
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.proving.contributions import ProvedContribution
+from dpmpc.models.rounds.fit import SUM_NAMES
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.gaussian import epsilon_of_mu, mu_of_budget
 from dpmpc.privacy.statements import REPEATABLE
 from dpmpc.privacy.task import Task
+from dpmpc.release.planning.cost import byte_fields
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.plot_data import PlotData
@@ -181,7 +183,7 @@ def _alike(fields: SumFields, before: SumFields) -> bool:
 
 def _sum_names(releases: Sequence[Release]) -> list[str]:
     """Return what the sums of a fit in rounds are called."""
-    kinds = [reading_of(release.task.statistic).in_rounds for release in releases]
+    kinds = [SUM_NAMES[release.task.statistic.name] for release in releases]
     several = {"steering round", "last round"}  # which are numbered
     return [f"{kind} {kinds[: place + 1].count(kind)}" if kind in several else kind for place, kind in enumerate(kinds)]
 

@@ -7,20 +7,13 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import math
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
+from dpmpc.app.render.screen import MOST_LINES, add, cut, height, in_brief
 from dpmpc.base.untrusted import harmless
-from dpmpc.models.common.inference import FLAG
 from dpmpc.release.results.number_tables import NumberTable
 from dpmpc.release.results.result import Plots, Result
-
-MOST_LINES = 40  # of what a command prints without --verbose
-_WIDTH = 100  # of a line on a screen
-_LEFT_OUT = 2  # lines that state which tables are left out
-_FEWEST_LINES = 4  # of a table: its title, its head and two rows
-_IN_BRIEF = ("  neighbouring: ", "  holds even if ")
 
 #: Names, and what stands under each.
 Terms: TypeAlias = "Sequence[tuple[str, Sequence[str]]]"
@@ -87,25 +80,23 @@ class Report:
         Notes, and the sentences on what was released, are there as far as there is room. What a row is flagged with
         always is: a table with flagged rows keeps the note that explains the flag.
         """
-        words, result = self.promise.text.split("\n"), self.result
-        words = [line for line in words if not line.startswith("SIMULATION")]
-        promised = [words[0], *(line.strip() for line in words if line.startswith(_IN_BRIEF))]
+        result = self.result
         head = [] if self.promise.simulation is None else [f"SIMULATION: {self.promise.simulation}"]
-        head += [self.title, "; ".join(promised)]
+        head += [self.title, in_brief(self.promise.text)]
         others = len(result.warnings) - 1
         if result.warnings:
             head.append(f"Warning: {result.warnings[0]}{f' ({others} more with --verbose)' if others > 0 else ''}")
         head.append("The whole report: --verbose.")
         head += [] if result.verdict is None else [f"Verdict. {result.verdict}"]
-        room = MOST_LINES - _height(head)
-        tables, left_out = _cut(result.tables, room)
-        room -= _height([line for lines in (*tables, left_out) if lines for line in ("", *lines)])
+        room = MOST_LINES - height(head)
+        tables, left_out = cut(result.tables, room)
+        room -= height([line for lines in (*tables, left_out) if lines for line in ("", *lines)])
         for lines, table in zip(tables, result.tables, strict=False):
-            room = _add([note for note in table.notes if note not in lines], lines, room)
+            room = add([note for note in table.notes if note not in lines], lines, room)
         notes: list[str] = []
-        room = _add(result.notes, notes, room - 1)
+        room = add(result.notes, notes, room - 1)
         about: list[str] = []
-        _add([*self.released, *(f"{name}: {text}" for name, texts in self.about for text in texts)], about, room)
+        add([*self.released, *(f"{name}: {text}" for name, texts in self.about for text in texts)], about, room)
         parts = [[*head[:-1], *about, head[-1]], *([notes] if notes else []), *tables, left_out]
         return "\n".join(harmless(line) for lines in parts if lines for line in ("", *lines)).lstrip("\n")
 
@@ -127,37 +118,3 @@ class Report:
     def to_json(self) -> str:
         """Return one JSON object."""
         return json.dumps(self.to_dict(), allow_nan=False)
-
-
-def _height(lines: Sequence[str]) -> int:
-    """Return how many lines of a screen these take."""
-    return sum(max(1, math.ceil(len(line) / _WIDTH)) for line in lines)
-
-
-def _add(more: Sequence[str], lines: list[str], room: int) -> int:
-    """Append lines as far as there is room, and return what is left of it."""
-    for line in more:
-        if (height := _height([line])) > room:
-            break
-        lines.append(line)
-        room -= height
-    return room
-
-
-def _cut(tables: Sequence[NumberTable], room: int) -> tuple[list[list[str]], list[str]]:
-    """Return the lines of each table for which there is room, and what states that others are left out."""
-    shown: list[list[str]] = []
-    for number, table in enumerate(tables):
-        flags = [note for note in table.notes if note.startswith(FLAG.strip())]
-        rows = str(dataclasses.replace(table, notes=())).split("\n")
-        last = number == len(tables) - 1
-        left = room - _height(["", *flags]) - (0 if last else _LEFT_OUT)
-        if left < _height(rows[:_FEWEST_LINES]) and shown:
-            return shown, [f"... and {len(tables) - number} more tables: --verbose"]
-        lines: list[str] = []
-        _add(rows, lines, left if _height(rows) <= left else left - 1)
-        if len(lines) < len(rows):
-            lines.append(f"... and {len(rows) - len(lines)} more rows: --verbose")
-        shown.append([*lines, *flags])
-        room -= _height(["", *shown[-1]])
-    return shown, []

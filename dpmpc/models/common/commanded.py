@@ -20,6 +20,7 @@ from dpmpc.data.table import Cells
 from dpmpc.models.common.releases import Releases
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning.forecast import Assumptions, Forecast
 from dpmpc.release.results import NumberTable, Result
 
 ReadCells: TypeAlias = "Callable[[Sequence[str]], Cells]"  # the columns of a table of these names
@@ -80,6 +81,7 @@ class Commanded:
     named: ClassVar[tuple[str, str] | None] = None  # the option that names the column of `fit_release`, and its help
     example: ClassVar[str] = "--target score"  # its own options, as they stand in an example of the command
     flags: ClassVar[Mapping[str, str]] = {}  # of the command alone, with their help
+    assumes: ClassVar[tuple[str, ...]] = ("spread",)  # which of `Assumptions` a forecast uses
     weights: ClassVar[bool] = False  # whether rows may have weights or contribute zeros
     fit_release: Any  # of a release, and of the column that is named
     codes_people: ClassVar[bool] = False  # whether the model codes people by itself: `read`
@@ -123,6 +125,22 @@ class Commanded:
     def in_rounds(self, spec: ReleaseSpec) -> bool:
         """Return whether a fit of this specification makes several sums."""
         return False
+
+    def planned_schema(self, given: Schema) -> Schema:
+        """Return the bounds of what clients code, from those that were given: what `read` does without any data."""
+        return given
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a fit of this specification is expected to show, before anything is spent.
+
+        Parameters
+        ----------
+        spec : ReleaseSpec
+            Columns, the target last, clients, budget, trust and mechanism, as the fit would have them.
+        assumed : Assumptions, optional
+            About people.
+        """
+        raise NotImplementedError
 
     def fit_named(self, release: Any, column: str | None) -> None:
         """Fit the release with the column as named."""

@@ -19,7 +19,11 @@ from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.common.release_parts import column_index
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
+from dpmpc.release.planning.advice import GUESS
 from dpmpc.release.planning.designing import public_seed
+from dpmpc.release.planning.forecast import Assumptions, Forecast
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.estimates import Estimates
@@ -107,6 +111,7 @@ class FrequencyMoment(PrivateEstimator):
 
     kind: ClassVar[str] = "moment"  # as in `dpmpc fit --model`
     example = "--column income --order 2"
+    assumes = ()
     named = ("column", "what is measured; required if there are several")
     order: int = option(2, "the sum of x^K (default 2)", type=int, metavar="K")
     _: dataclasses.KW_ONLY
@@ -160,6 +165,36 @@ class FrequencyMoment(PrivateEstimator):
     def fit_named(self, release: Any, column: str | None) -> None:
         """Fit the release, which is of one column."""
         self.fit_release(release)
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return the noise in the moment, beside the largest that it can be; see `Commanded.forecast`."""
+        task, n = design(spec), spec.clients
+        variance, column = float(task.noise_variance[0]), task.schema.columns[0]
+        if self.of == "items":
+            sizes = {"all items different": float(n), "all items the same": float(n) ** 2}
+            errors = [math.sqrt(item_moment_variance(size, task.sketch.rows, variance)) for size in sizes.values()]
+        else:
+            unit = max(abs(column.lower), abs(column.upper)) ** self.order
+            sizes = {"largest sum": n * unit}
+            errors = [unit * math.sqrt(variance)]
+        table = NumberTable(
+            "Expected of the moment",
+            {"moment": list(sizes.values()), "std. error": errors},
+            [f"{column.name}: {case}" for case in sizes],
+            label="if",
+            errors={"moment": "std. error"},
+        )
+        share = min(error / size for error, size in zip(errors, sizes.values(), strict=True))
+        return Forecast(
+            tasks=(task,),
+            guarantee=task.guarantee,
+            features=1,
+            useful=share < GUESS,
+            why=f"The standard error is {share:.2g} of the largest moment that {n:,} people can have.",
+            assumed="nothing of people: the noise is that of the release, whatever is summed.",
+            tables=[table],
+            data={"column": column.name, "of": self.of, "order": self.order, "expected": table.to_dict()},
+        )
 
     def compare_with(self, table: Table) -> NotPrivate:
         """Compare with the moment of the unclipped column."""

@@ -15,7 +15,12 @@ from dpmpc.data import Schema, Table
 from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
 from dpmpc.models.common.private_estimator import PrivateLinearModel
+from dpmpc.models.common.release_forecast import forecast_release
 from dpmpc.models.common.scikit import name_features, remember_features, require_fitted, rows_like_fitted
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
+from dpmpc.release.planning.forecast import Assumptions, Forecast
+from dpmpc.release.planning.prediction import LowRank, Population
 from dpmpc.release.release import GramRelease, Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.plot_data import PlotData
@@ -110,6 +115,7 @@ class LowRankApproximation(PrivateLinearModel):
 
     kind: ClassVar[str] = "low-rank"  # as in `dpmpc fit --model`
     example = "--components 3"
+    assumes = ("spread", "explained")
     estimator_type = "transformer"
     _sklearn_auto_wrap_output_keys: ClassVar[set[str]] = {"transform"}
     n_components: int = option(3, "rank of the approximation (default 3)", flag="--components", type=int, metavar="R")
@@ -171,6 +177,16 @@ class LowRankApproximation(PrivateLinearModel):
         """Refuse a rank above the number of columns."""
         self.check_parameters(len(table.names))
         super().check_rows(table, public, column, filled=filled)
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a fit is expected to show; see `Commanded.forecast`."""
+        columns, given = len(spec.schema), assumed or Assumptions()
+        self.check_parameters(columns)
+        if self.n_components == columns:
+            raise InputError(f"components: {columns} given, 1 to {columns - 1} expected with {columns} columns")
+        explained = (1 + self.n_components / columns) / 2 if given.explained is None else given.explained
+        population = Population(given.spread, given.spread, explained)
+        return forecast_release(design(spec), LowRank(self.n_components), population)
 
     def compare_with(self, table: Table) -> NotPrivate:
         """Compare psi with that of a random projection."""

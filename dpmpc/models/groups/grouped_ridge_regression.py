@@ -25,8 +25,12 @@ from dpmpc.models.common.scikit import name_features, remember_features, rows_li
 from dpmpc.models.common.summary import EVEN
 from dpmpc.models.groups.by_group import EstimatorByGroup, labels_of
 from dpmpc.models.groups.fixed_effects import fixed_effects
+from dpmpc.models.groups.group_forecasts import forecast_groups
 from dpmpc.models.groups.grouped_summary import POOLED, GroupedSummary
 from dpmpc.models.regression.ridge_regression import RidgeRegression
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
+from dpmpc.release.planning.forecast import Assumptions, Forecast
 from dpmpc.release.planning.prediction import people_needed
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
@@ -118,6 +122,7 @@ class GroupedRidgeRegression(EstimatorByGroup):
 
     kind: ClassVar[str] = "grouped-ridge"  # as in `dpmpc fit --model`
     example = "--target score --by town"
+    assumes = ("spread", "explained")
     named = ("target", "the name of the column to predict; required")
     alpha: float | str = option(
         1.0, "penalty in normalised units (default 1); auto chooses it from the release", type=number_or_auto
@@ -182,6 +187,10 @@ class GroupedRidgeRegression(EstimatorByGroup):
         super().check_rows(table, public, column, filled=filled)
         if variable is not None and len(table.names) - len(variable.term.columns) - public.weighted < 2:
             raise InputError(f"target: {column!r} and the group are the only columns, at least one feature expected")
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a fit is expected to show; see `Commanded.forecast`."""
+        return forecast_groups(design(spec), self.by, (assumed or Assumptions()).population)
 
     def compare_with(self, table: Table) -> NotPrivate:
         """Compare with the sizes of the groups and the regressions of the rows at hand."""

@@ -43,9 +43,11 @@ from dpmpc.models.regression.round_fits import (
     rounds_text,
     take,
 )
+from dpmpc.models.regression.rounds_forecast import forecast_rounds
 from dpmpc.models.rounds.fit import RoundsFit, fit_in_rounds
 from dpmpc.models.rounds.models import RoundModel
 from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning.forecast import Assumptions, Forecast
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
 from dpmpc.release.results.plot_data import Effects, PlotData
@@ -59,11 +61,17 @@ class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
 
     kind: ClassVar[str]  # as in `dpmpc fit --model`
     ratio: ClassVar[str]  # what exp(coefficient) is the ratio of
+    assumes: ClassVar[tuple[str, ...]] = ("spread", "mean", "effect")
     named = ("target", "the name of the column to predict; required")
 
     rounds: int | str = option("auto", f"{ROUNDS} (default auto)", type=whole_or_auto, metavar="R")
     intervals: bool = option(True, PREDICT_ONLY, flag="--predict-only")
     private_bounds: bool = option(False, PRIVATE_BOUNDS)
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a fit is expected to show; see `Commanded.forecast`."""
+        choices = {"intervals": self.intervals, "private_bounds": self.private_bounds}
+        return forecast_rounds(self.kind, spec, self.rounds, assumed or Assumptions(), **choices)
 
     def _fit(self, X: Any, y: Any, target: Any, upper: float) -> None:
         """Have the rounds made of rows and targets in this process, and take the result."""

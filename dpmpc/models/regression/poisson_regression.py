@@ -15,6 +15,8 @@ from dpmpc.data import Column, Schema, Table
 from dpmpc.models.common.estimator import Regressor
 from dpmpc.models.regression.in_rounds import RegressionInRounds, require_values
 from dpmpc.models.rounds.models import PoissonModel, RoundModel
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning.forecast import Assumptions, Forecast
 from dpmpc.release.results import NumberTable
 
 
@@ -107,8 +109,14 @@ class PoissonRegression(RegressionInRounds, Regressor):
     """
 
     kind, ratio = "poisson", "rate"
+    assumes = (*RegressionInRounds.assumes, "most")
 
     most: int = 100
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a fit is expected to show, of counts up to `most` if nothing else is assumed."""
+        given = assumed or Assumptions()
+        return super().forecast(spec, dataclasses.replace(given, most=given.most or self.most))
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> PoissonRegression:
         """Have the rounds made of (X, y) under the estimator's budget, and fit them.

@@ -37,11 +37,13 @@ from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, option
 from dpmpc.models.common.inference import Inference, Observed, infer
 from dpmpc.models.common.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
 from dpmpc.models.common.private_estimator import LinearPredictor, PrivateLinearModel, table_of, target_name
+from dpmpc.models.common.release_forecast import forecast_release
 from dpmpc.models.common.release_parts import chosen_columns, column_index, in_units, selection, source_of, unit_map
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.common.scikit import name_features, remember_features, require_fitted
 from dpmpc.models.common.summary import Summary
 from dpmpc.models.regression.round_fits import Fitted, bounds_fields, bounds_tables, inference_of, rounds_text, take
+from dpmpc.models.regression.rounds_forecast import forecast_rounds
 from dpmpc.models.regression.usefulness import (
     linear_probability,
     linear_probability_of,
@@ -53,6 +55,9 @@ from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
 from dpmpc.models.rounds.forecast import require_useful_intervals
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.release.planning import design
+from dpmpc.release.planning.forecast import Assumptions, Forecast
+from dpmpc.release.planning.prediction import Regression
 from dpmpc.release.release import GramRelease, GramSource, Release, SelectedColumns
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
@@ -236,6 +241,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     flags: ClassVar[Mapping[str, str]] = {
         "anyway": "with --rounds: fit although all intervals are expected to rest on the bounds"
     }
+    assumes = ("spread", "explained")
     weights = True
     # what rounds allow; all else is read from one release
     _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (
@@ -258,6 +264,14 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     rounds: int | str = option(0, f"{ROUNDS} (default 0, or auto with --predict-only)", type=whole_or_auto, metavar="R")
     intervals: bool = option(True, PREDICT_ONLY, flag="--predict-only")
     private_bounds: bool = option(False, PRIVATE_BOUNDS)
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a fit is expected to show; see `Commanded.forecast`."""
+        given = assumed or Assumptions()
+        if not self.in_rounds(spec):
+            return forecast_release(design(spec), Regression(), given.population)
+        choices = {"intervals": self.intervals, "private_bounds": self.private_bounds}
+        return forecast_rounds("ridge", spec, self.rounds, given, **choices)
 
     def fit(self, X: ArrayLike, y: ArrayLike) -> RidgeRegression:
         """Make a release of (X, y) under the estimator's budget and fit it.

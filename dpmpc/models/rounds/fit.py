@@ -21,6 +21,11 @@ import numpy as np
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
+from dpmpc.linear.contributions import SecondMoments
+from dpmpc.linear.contributions.cells import CellCounts
+from dpmpc.linear.contributions.clipped_scores import ClippedScores
+from dpmpc.linear.contributions.residual_products import ResidualProducts
+from dpmpc.linear.contributions.scores import Scores
 from dpmpc.models.common.estimates import Estimate
 from dpmpc.models.common.releases import Releases, why_one_release
 from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds
@@ -34,6 +39,13 @@ from dpmpc.privacy.specification import ReleaseSpec, Sketch
 from dpmpc.release.release import GramSource, Release
 
 AUTO = "auto"
+SUM_NAMES = {  # by what clients send
+    CellCounts.name: "counts for private bounds",
+    SecondMoments.name: "second moments",
+    ClippedScores.name: "steering round",
+    Scores.name: "last round",
+    ResidualProducts.name: "second sum",
+}
 MOST_ROUNDS = 64
 _MANY = 100_000  # clients, from which on few rounds are enough
 MOST_WORDS = 8192  # that a client sends in a round

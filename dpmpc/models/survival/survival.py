@@ -24,8 +24,11 @@ from dpmpc.models.survival.survival_cells import (
     survival_contribution,
     survival_schema,
 )
+from dpmpc.models.survival.survival_forecast import EVENTS, forecast_survival
 from dpmpc.privacy import Guarantee
+from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
+from dpmpc.release.planning.forecast import Assumptions, Forecast
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable
 
@@ -87,6 +90,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
 
     counted_argument: ClassVar[str] = "features"  # what errors call `counted_by`
     codes_people = True
+    assumes = ("events",)
     time: str | None = option(
         None,
         "the column of times until the event, from 0 on; required",
@@ -112,6 +116,15 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
         book = public.codebook
         assert isinstance(book, Codebook)
         return observed(public, cells(book.sources)), public
+
+    def planned_schema(self, given: Schema) -> Schema:
+        """Return the public bounds of times, events and features; see `Commanded.planned_schema`."""
+        return self.public_schema()
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a fit is expected to show; see `Commanded.forecast`."""
+        events = None if assumed is None else assumed.events
+        return forecast_survival(design(spec), EVENTS if events is None else events)
 
     def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
         """Refuse nothing: whatever can be coded can be counted."""

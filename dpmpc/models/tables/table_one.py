@@ -30,6 +30,11 @@ from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.models.tables.independence import Independence, holm, rank_test
 from dpmpc.models.tables.quantiles import Distribution, Interval, is_told, told_from
 from dpmpc.models.tables.shares_and_odds import share_interval
+from dpmpc.models.tables.table_forecast import forecast_table
+from dpmpc.privacy.specification import ReleaseSpec
+from dpmpc.privacy.task import Task
+from dpmpc.release.planning import design
+from dpmpc.release.planning.forecast import Assumptions, Forecast
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.plot_data import PlotData
@@ -108,6 +113,7 @@ class TableOne(PrivateEstimator):
 
     kind: ClassVar[str] = "table-one"  # as in the JSON of `dpmpc describe`
     codes_people = True
+    assumes = ()
     by: str | None = option(None, "by the values of this column, which the bounds file lists", metavar="COL")
     columns: Sequence[str] | None = option(
         None, "describe these only (default: all with bounds)", nargs="+", metavar="COL"
@@ -150,15 +156,37 @@ class TableOne(PrivateEstimator):
         """Return the contribution that the clients send."""
         return {"contribution": CellCounts.of(public, self.by)}
 
-    def read(self, cells: ReadCells) -> tuple[Table, Schema]:
-        """Return the coded rows of people, and the bounds of what is described; as a codebook, whatever they are."""
-        assert isinstance(self.bounds, str | Path)
-        given = Schema.from_toml(self.bounds)
+    def check_options(self, column: str | None, *, bounds: bool) -> None:
+        """Refuse a fit without a bounds file, which tells which cells there are."""
+        if not bounds:
+            raise InputError("bounds: none given, a bounds file expected, which tells which cells there are (--bounds)")
+
+    def planned_schema(self, given: Schema) -> Schema:
+        """Return the bounds of what is described, as a codebook, and refuse what cannot be counted."""
         book = given.codebook if isinstance(given.codebook, Codebook) else Codebook.of_columns(given.columns)
-        book = book.only(self.read_columns(book))
-        public = Schema.of_codebook(book, given.outside)
-        self.task_choices(public)  # whatever cannot be counted is refused before data is read
-        return book.encode(cells(book.sources), counted=True), public
+        public = Schema.of_codebook(book.only(self.read_columns(book)), given.outside)
+        self.task_choices(public)
+        return public
+
+    def read(self, cells: ReadCells) -> tuple[Table, Schema]:
+        """Return the coded rows of people, and the bounds of what is described."""
+        assert isinstance(self.bounds, str | Path)
+        public = self.planned_schema(Schema.from_toml(self.bounds))
+        assert isinstance(public.codebook, Codebook)
+        return public.codebook.encode(cells(public.codebook.sources), counted=True), public
+
+    def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
+        """Return what a Table 1 is expected to show; see `Commanded.forecast`."""
+        return self.forecast_of(design(spec))
+
+    @classmethod
+    def forecast_of(cls, task: Task) -> Forecast:
+        """Return what the release of a task is expected to show: one of no people has all the noise."""
+        table = cls().fit_release(Release(task, np.zeros((1, task.width), np.int64)))
+        numbers, categories = table.outlook()
+        names = () if numbers is None else numbers.names
+        everybody = {name: table.distribution(name).told_from(0.5) for name in names}
+        return forecast_table(task, list(table.variables_), table.by_, numbers, categories, everybody)
 
     def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
         """Refuse nothing: whatever can be coded can be counted."""

@@ -90,7 +90,7 @@ class ReleaseOption:
 
 
 @dataclasses.dataclass(frozen=True)
-class Forecast:
+class ReleaseAdvice:
     """What to expect of a task's release for an assumed population, and which release to make.
 
     Parameters
@@ -213,7 +213,7 @@ def verdict(task: Task, population: Population | None = None) -> tuple[bool, str
         said.append(f"each mean has noise with a standard deviation of {100 * share:.2g} % of its column's range")
     if len(task.schema) == 1:
         return share < GUESS, "; ".join([*said, f"whoever guesses within the bounds is off by {100 * GUESS:.2g} %"])
-    found = Forecast(task, Regression(), population or Population())
+    found = ReleaseAdvice(task, Regression(), population or Population())
     metric, expected, trivial = found.metric, found.expected, found.trivial
     said.append(
         f"a regression {_has(metric, expected)}, where {metric.nothing} has {metric.text(trivial)} and the optimum is 1"

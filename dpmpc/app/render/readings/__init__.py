@@ -18,8 +18,8 @@ from dpmpc.linear.contributions.scores import Scores
 class _OfRounds(Reading):
     """A sum that models in rounds read."""
 
-    def __init__(self, words: str, in_rounds: str):
-        self.words, self.in_rounds = words, in_rounds
+    def __init__(self, words: str):
+        self.words = words
 
 
 READINGS: dict[type[Contribution], Reading] = {
@@ -30,10 +30,10 @@ READINGS: dict[type[Contribution], Reading] = {
     PowerSum: ReadingOfPower(),
     ItemSketch: ReadingOfItems(),
     CellCounts: ReadingOfCells(),
-    Scores: _OfRounds("the sum of their scores", "last round"),
-    ClippedScores: _OfRounds("the sum of their clipped scores", "steering round"),
-    ResidualProducts: _OfRounds("", "second sum"),
-    WhitenedProducts: _OfRounds("the sum of their whitened products", ""),
+    Scores: _OfRounds("the sum of their scores"),
+    ClippedScores: _OfRounds("the sum of their clipped scores"),
+    ResidualProducts: _OfRounds("the second sum, of products of their residuals"),
+    WhitenedProducts: _OfRounds("the sum of their whitened products"),
 }
 """What reads a contribution, or one that is derived from it, as those are that clients prove."""
 _UNKNOWN = Reading()

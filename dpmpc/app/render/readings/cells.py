@@ -6,14 +6,13 @@ import math
 from collections.abc import Iterator
 
 from dpmpc.app.render.drawing import figures
-from dpmpc.app.render.plan import table_verdict
-from dpmpc.app.render.plan_survival import curves_verdict
 from dpmpc.app.render.readings.reading import Reading
 from dpmpc.app.render.readings.sentences import legible, sentence_of, unit_of
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models.survival.kaplan_meier import KaplanMeier
 from dpmpc.models.survival.survival_cells import SurvivalCells, is_survival
+from dpmpc.models.survival.survival_forecast import forecast_survival
 from dpmpc.models.tables.table_one import TableOne
 from dpmpc.privacy.task import Task
 from dpmpc.release.release import Release
@@ -25,7 +24,6 @@ class ReadingOfCells(Reading):
 
     words = "how many are in each cell of their columns"
     proved_words = "how many are in each cell of their columns, which each has proved"
-    in_rounds = "counts for private bounds"
     use = "a table"
     entries, unit = "coded sums of people in cells", "typical size, people"
 
@@ -55,7 +53,8 @@ class ReadingOfCells(Reading):
 
     def verdict(self, task: Task) -> tuple[bool, str]:
         """Return whether a median or a share is expected to stand out from the noise."""
-        return table_verdict(task)
+        forecast = TableOne.forecast_of(task)
+        return forecast.useful, forecast.why
 
 
 class ReadingOfSurvival(ReadingOfCells):
@@ -86,7 +85,8 @@ class ReadingOfSurvival(ReadingOfCells):
 
     def verdict(self, task: Task) -> tuple[bool, str]:
         """Return whether a curve is expected to stand out from the noise."""
-        return curves_verdict(task)
+        forecast = forecast_survival(task)
+        return forecast.useful, forecast.why
 
 
 _SURVIVAL = ReadingOfSurvival()

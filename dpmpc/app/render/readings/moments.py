@@ -21,7 +21,6 @@ class ReadingOfMoments(Reading):
     """The sum of second moments."""
 
     words, proved_words = "the sum of their second moments", "the sum of their proved second moments"
-    in_rounds = "second moments"
     entries = "sums of products that a column is part of, columns mapped to [−1, 1]"
 
     def _sizes(self, release: Release) -> Mapping[str, tuple[float, float]]:

@@ -32,15 +32,13 @@ class Reading:
     words, proved_words : str
         What was released of "their" contributions; the same where clients proved them. Empty for "the sum of their"
         and the contribution's name.
-    in_rounds : str
-        What such a sum is called in a fit in rounds.
     use : str
         What a release may be too noisy for.
     entries, unit : str
         What is compared with the noise, and in which unit.
     """
 
-    words = proved_words = in_rounds = ""
+    words = proved_words = ""
     use = "a regression"
     entries, unit = "released sums", "typical size, no unit"
 

@@ -1,4 +1,4 @@
-"""What `dpmpc plan --model survival` says before any data: from how many people curves and a log-rank test are told.
+"""Before any data: from how many people on survival curves and a log-rank test are shown.
 
 And whether the cells are narrow enough: what the order within them can change is that of an assumed worst case.
 """
@@ -10,63 +10,60 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from rich.console import RenderableType
 
-from dpmpc.app.render.facts import task_fields
-from dpmpc.app.render.guarantee_prose import guarantee_text
-from dpmpc.app.render.plan import release_fields, release_grid
 from dpmpc.base.arguments import require_fraction
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.survival.curves import NARROWER, Curve, order_of_scores, score_law, too_wide
 from dpmpc.models.survival.survival_cells import Members, SurvivalCells
 from dpmpc.privacy.task import Task
-from dpmpc.release.planning.cost import DAYS_OF_A_MONTH, Prices
+from dpmpc.release.planning.forecast import Forecast
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable
 
 RATIOS = (1.25, 1.5, 2.0)
 POWER, LEVEL = 0.8, 0.05
+_LEAST = "shown from so many people on"
 EVENTS = 0.5  # assumed share of people with the event before the upper bound
 
 
-def survival_plan_fields(
-    task: Task, by: str | None, events: float, *, prices: Prices | None = None, days: float = DAYS_OF_A_MONTH
-) -> tuple[dict[str, Any], list[RenderableType | NumberTable]]:
-    """Return what the plan of survival curves says, as plain data and for a person."""
-    require_fraction("events", events)
-    cells = _expected(task, events)
-    members = list(cells.members([] if by is None else [by]).values())
-    tables = {"curves": _curves(cells, members, task.clients), "log_rank": _tests(cells, members, task.clients)}
-    shown = {name: table for name, table in tables.items() if table is not None}
-    order, said = _order(task, by, events)
-    fields = {
-        **task_fields(task, len(task.schema.variables)),
-        "model": "survival",
-        "time": cells.time.name,
-        "event": cells.event.name,
-        "by": by,
-        "assumed_events": events,
-        **release_fields(task, prices or Prices(), days),
-        **{name: None if table is None else table.to_dict() for name, table in tables.items()},
-        "order_within_cells": order,
-    }
-    assumed = (
-        f"Assumed: groups of one size; {events:.0%} of the people have the event by {cells.time.name} = "
-        f"{cells.times[-1]:g} (--events), at a constant rate, and nobody leaves before. Who leaves early has to be "
-        "made up for.\n"
+def forecast_survival(task: Task, events: float = EVENTS) -> Forecast:
+    """Return from how many people curves, and a log-rank test of two of them, are expected to be shown.
+
+    Parameters
+    ----------
+    task : Task
+        The release of cells.
+    events : float
+        Assumed share of people who have the event before the upper bound of the time.
+    """
+    cells = _expected(task, require_fraction("events", events))
+    members, by = list(cells.members(list(cells.features)).values()), next(iter(cells.features), None)
+    curves, tests = _curves(cells, members, task.clients), _tests(cells, members, task.clients)
+    order, stated = _order(task, by, events)
+    least = dict(zip(curves.names, curves.columns[_LEAST], strict=True))
+    until = ", ".join(f"{cells.time.name} = {end} from {people:,.0f}" for end, people in least.items())
+    return Forecast(
+        tasks=(task,),
+        guarantee=task.guarantee,
+        features=len(task.schema.variables),
+        useful=min(least.values()) <= task.clients,
+        why=f"Survival curves are shown of so many people or more: until {until}. {stated}",
+        assumed=(
+            f"groups of one size; {events:.0%} of the people have the event by {cells.time.name} = "
+            f"{cells.times[-1]:g} (--events), at a constant rate, and none leave before. Those who leave early have to "
+            "be made up for."
+        ),
+        tables=[curves, *([] if tests is None else [tests])],
+        data={
+            "time": cells.time.name,
+            "event": cells.event.name,
+            "by": by,
+            "assumed_events": events,
+            "curves": curves.to_dict(),
+            "log_rank": None if tests is None else tests.to_dict(),
+            "order_within_cells": order,
+        },
     )
-    return fields, [release_grid(fields), *shown.values(), assumed, f"{said}\n", guarantee_text(task.guarantee)]
-
-
-def curves_verdict(task: Task) -> tuple[bool, str]:
-    """Return whether curves of the task's people are expected to be told at all, and say so with the numbers."""
-    cells = _expected(task, EVENTS)
-    table = _curves(cells, list(cells.members(list(cells.features)).values()), task.clients)
-    least = dict(zip(table.names, table.columns["told from so many people on"], strict=True))
-    told = ", ".join(f"{cells.time.name} = {until} from {people:,.0f}" for until, people in least.items())
-    _, order = _order(task, next(iter(cells.features), None), EVENTS)
-    why = f"survival curves are told of so many people or more: until {told}. {order}"
-    return min(least.values()) <= task.clients, why
 
 
 def _order(task: Task, by: str | None, events: float) -> tuple[dict[str, dict[str, Any]], str]:
@@ -123,7 +120,7 @@ def _curves(cells: SurvivalCells, members: Sequence[Members], people: int) -> Nu
     return NumberTable(
         f"Survival curves{'' if count == 1 else f' of {count} groups'}",
         {
-            "told from so many people on": [row[0] for row in rows.values()],
+            _LEAST: [row[0] for row in rows.values()],
             f"s.e. of survival, of {people:,}": [row[1] for row in rows.values()],
         },
         list(rows),
