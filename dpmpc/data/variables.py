@@ -31,13 +31,14 @@ DEFAULT_CELLS, MOST_CELLS = 128, 512  # of a number or a date, where its distrib
 _DEGREE = 3  # of splines
 _STEP_ERROR = 1e-6  # of a step's number in the width of the bounds
 _LABEL = "missing"
+_TWO_THIRDS = 0.967  # standard deviations about the mean of a Gaussian hold two thirds
 _LONGEST = {"label": 200, "meaning": 2000, "unit": 50}  # characters of texts for people
 #: What each kind of variable is described by, beside its name and what is missing.
 _FIELDS: dict[str, tuple[set[str], set[str]]] = {
     "category": ({"values"}, {"reference", "other"}),
     "yes-no": ({"yes", "no"}, set()),
     "date": ({"date", "lower", "upper"}, {"cells", "step"}),
-    "number": ({"lower", "upper"}, {"transform", "knots", "cells", "edges", "step"}),
+    "number": ({"lower", "upper"}, {"transform", "knots", "cells", "edges", "step", "typical"}),
 }
 
 
@@ -75,6 +76,8 @@ class Variable(Record, frozen=True, omit_defaults=True):
         The ends of these cells between the bounds, rising.
     step : float, optional
         How far the possible values lie apart, from the lower bound on: each is a cell of its own.
+    typical : tuple of float, optional
+        Between which values about two thirds of people are expected: a public guess, which plans rest on and no result.
     missing : tuple of str
         Words for what is missing, beside those of the codebook and `dpmpc.data.csv_files.MISSING`.
     if_missing : {"indicator", "middle"}, optional
@@ -104,6 +107,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
     cells: int | None = None
     edges: tuple[float, ...] | None = None
     step: float | None = None
+    typical: tuple[float, float] | None = None
     missing: tuple[str, ...] = ()
     if_missing: Literal["indicator", "middle"] | None = None
     label: str = ""
@@ -213,6 +217,12 @@ class Variable(Record, frozen=True, omit_defaults=True):
                     f"{self._where}: knots {list(knots)} given, rising numbers between {lower} and {upper} expected"
                 )
             force_setattr(self, "knots", knots)
+        if self.typical is not None:
+            ends = tuple(finite_number(f"typical of {self._where}", end) for end in self.typical)
+            if self.knots is not None or len(ends) != 2 or not lower <= ends[0] < ends[1] <= upper:
+                expected = f"[low, high] between {lower} and {upper} expected, and no spline"
+                raise InputError(f"{self._where}: typical {list(ends)} given, {expected}")
+            force_setattr(self, "typical", ends)
 
     def _check_cells(self) -> None:
         given = {name: getattr(self, name) for name in ("cells", "edges", "step") if getattr(self, name) is not None}
@@ -241,6 +251,18 @@ class Variable(Record, frozen=True, omit_defaults=True):
                     f"into 1 to {MOST_CELLS - 1} steps, and no transform"
                 )
             force_setattr(self, "step", step)
+
+    def expected(self) -> tuple[float, float] | None:
+        """Return mean and standard deviation that `typical` stands for, the bounds scaled to [-1, 1]; None without it.
+
+        Of a Gaussian, two thirds are within 0.967 standard deviations.
+        """
+        if self.typical is None:
+            return None
+        column = self.term.columns[0]
+        ends = [math.log(end) if self.transform == "log" else end for end in self.typical]
+        low, high = ((end - column.middle) / column.half_width for end in ends)
+        return (low + high) / 2, (high - low) / 2 / _TWO_THIRDS
 
     @property
     def inner_edges(self) -> Reals:

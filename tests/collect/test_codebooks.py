@@ -188,7 +188,7 @@ def test_a_table_that_would_tell_nothing_of_a_minimum_batch_is_refused(tmp_path,
     assert write_task_file(tmp_path, *options, "--epsilon", ".5", bounds=bounds, insisted=()) == status
     told = capsys.readouterr()
     said = f"with the minimum batch of {int(least):,} reports"
-    assert f"{said}: medians are told of so many people in a group of ward or more: age from " in told.out
+    assert f"{said}: Medians are shown of so many people in a group of ward or more: age from " in told.out
     assert (f"{said} a table is WORTHLESS" in told.err) == (status == 2)
 
 
@@ -291,7 +291,7 @@ def test_a_collection_of_survival_curves_says_from_how_many_people_they_are_told
     asked = ("--survival", "months", "died", "--by", "arm")
     assert write_task_file(tmp_path, *sizes, *asked, bounds=TIMES, insisted=()) == (0 if least == "200" else 2)
     told = capsys.readouterr()
-    assert f"with the minimum batch of {least} reports: survival curves are told of so many people or more:" in told.out
+    assert f"with the minimum batch of {least} reports: Survival curves are shown of so many people" in told.out
     assert ("a curve is WORTHLESS" in told.err) == (least == "20")
 
 

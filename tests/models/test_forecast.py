@@ -9,10 +9,19 @@ import pytest
 
 from dpmpc import LogisticRegression, LowRankApproximation, PoissonRegression, RidgeRegression
 from dpmpc.base.errors import InputError
-from dpmpc.data import Column, Schema
+from dpmpc.data import Codebook, Column, Schema
+from dpmpc.data.variables import Variable
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import fit_in_rounds
-from dpmpc.models.rounds.forecast import SPREADS, USEFUL, SumsNoise, people_for
+from dpmpc.models.rounds.forecast import (
+    SPREADS,
+    USEFUL,
+    SumsNoise,
+    alike,
+    people_for,
+    require_useful_intervals,
+    typical,
+)
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.models.rounds.outlook import outlook
 from dpmpc.privacy.specification import ReleaseSpec
@@ -64,11 +73,11 @@ def test_weak_columns_are_forecast_to_rest_on_the_bounds():
 
 def test_from_so_many_people_on_intervals_are_short():
     noise = SumsNoise.of(releases(people(5000, 4, 0.3), 0, 1.0))
-    needed = people_for(noise, 4, 0.3)
+    needed = people_for(noise, *alike(4, 0.3))
     enough, few = (dataclasses.replace(noise, clients=count).alike(4, 0.3) for count in (needed, needed - 1))
     assert enough.half_widths[0] <= USEFUL < few.half_widths[0]
-    assert people_for(noise, 4, 0.1) > needed
-    assert people_for(noise, 4, 0.3, half_width=1e-9) is None
+    assert people_for(noise, *alike(4, 0.1)) > needed
+    assert people_for(noise, *alike(4, 0.3), half_width=1e-9) is None
     longer = noise.alike(4, 0.3, level=0.99).half_widths
     assert (longer > noise.alike(4, 0.3).half_widths).all()
     for wrong in (0.0, -1.0, 1.5, math.nan):
@@ -84,7 +93,7 @@ def test_a_plan_has_the_forecast_of_the_sums_that_a_fit_makes():
     assert [one.spread for one in found.slopes] == [0.4, *SPREADS]  # the first as the plan assumes
     for one in found.slopes:
         assert one.half_width == pytest.approx(noise.alike(2, one.spread).half_widths[0])
-        assert one.people == people_for(noise, 2, one.spread)
+        assert one.people == people_for(noise, *alike(2, one.spread))
         assert not one.on_bounds
     assert outlook("ridge", spec, 8, intervals=False).slopes == ()
     assert outlook("logistic", spec, 8).slopes == ()
@@ -133,3 +142,55 @@ def test_a_forecast_is_useful_where_something_is_learned():
     assert spread.data["expected_phi"]["this_release"] > 2
     with pytest.raises(InputError, match="spread: 0 given"):
         Assumptions(spread=0)
+
+
+def described(**ends):
+    """Return bounds of columns from 0 to 100 that say what is typical of some, with a target y."""
+    variables = [Variable(name, 0, 100, typical=end) for name, end in ends.items()]
+    return Schema.of_codebook(Codebook((*variables, Variable("y", 0, 100))))
+
+
+def test_what_is_typical_is_a_mean_and_a_spread():
+    means, spreads = typical(described(age=(40, 60), bmi=(20, 30), x=None), 0.4)
+    assert means == pytest.approx([0, -0.5, 0])
+    assert spreads == pytest.approx([0.2 / 0.967, 0.1 / 0.967, 0.4])
+    assert typical(described(age=None, x=None), 0.4) is None
+    logarithm = Variable("crp", 1, 100, transform="log", typical=(1, 10))
+    assert logarithm.expected() == pytest.approx((-0.5, 0.5 / 0.967))
+    z = np.random.default_rng(0).standard_normal(100_000)
+    assert np.mean(np.abs(z) < 0.967) == pytest.approx(2 / 3, abs=0.005)
+
+
+@pytest.mark.parametrize("end", [(60, 40), (-1, 40), (40, 101), (40,), (40, math.inf)])
+def test_what_cannot_be_typical(end):
+    with pytest.raises(InputError, match="typical"):
+        Variable("x", 0, 100, typical=end)
+    with pytest.raises(InputError, match="typical"):
+        Variable("x", values=("a", "b"), typical=(0, 1))
+    with pytest.raises(InputError, match="typical"):
+        Variable("x", 0, 100, transform="spline", knots=(50,), typical=(40, 60))
+
+
+def test_a_forecast_of_columns_that_are_as_typical():
+    """A column that is spread by a twentieth of its bounds rests on them, one that fills them does not."""
+    spec = ReleaseSpec.of(described(narrow=(49, 51), wide=(30, 70)), 30_000, 1.0, 1e-6)
+    forecast = RidgeRegression(rounds="auto").forecast(spec)
+    narrow, wide = forecast.data["slopes"]
+    assert (narrow["column"], narrow["on_bounds"], wide["column"], wide["on_bounds"]) == ("narrow", True, "wide", False)
+    assert forecast.tables[-1].names == ["narrow (on bounds)", "wide"]
+    assert forecast.useful
+    needed = narrow["people"]
+    assert 30_000 < needed == wide["people"]
+    hopeless = ReleaseSpec.of(described(narrow=(49, 51), x=(49, 51)), 30_000, 1.0, 1e-6)
+    assert not RidgeRegression(rounds="auto").forecast(hopeless).useful
+    with pytest.raises(InputError, match="as typical"):
+        require_useful_intervals(Releases(hopeless, None))
+
+
+def test_what_is_typical_changes_no_result(tmp_path):
+    """It is a guess of the plan alone: rows are coded as without it, and a file says it as it was given."""
+    rows = np.random.default_rng(0).uniform(0, 100, (500, 2))
+    plain, stated = described(x=None), described(x=(40, 60))
+    assert np.array_equal(plain.normalise(rows), stated.normalise(rows))
+    (tmp_path / "bounds.toml").write_text(stated.to_toml())
+    assert Schema.from_toml(tmp_path / "bounds.toml") == stated

@@ -187,19 +187,24 @@ def _expected_table(expected: list[dict[str, Any]], found: Outlook) -> NumberTab
 
 
 def _slopes_table(found: Outlook) -> NumberTable:
-    """Return a row for each spread of columns."""
+    """Return a row for each column, or for each spread that all may have."""
+    widths = {"95% interval, ±": [one.half_width for one in found.slopes]}
+    people = [math.nan if one.people is None else one.people for one in found.slopes]
+    units = "in ranges of the target for a column's whole range. Those of linked columns and of long tails are longer."
+    if found.slopes[0].column is not None:
+        least = "more than are counted here" if math.isnan(people[0]) else f"about {people[0]:,} people"
+        return NumberTable(
+            "Expected of slopes, where columns are as typical",
+            {"spread": [one.spread for one in found.slopes], **widths},
+            [f"{one.column}{FLAG * one.on_bounds}" for one in found.slopes],
+            notes=[f"All are within ± {USEFUL:g} from {least} on. Intervals {units}"],
+        )
     return NumberTable(
         "Expected of slopes",
-        {
-            "95% interval, ±": [one.half_width for one in found.slopes],
-            f"people for ± {USEFUL:g}": [math.nan if one.people is None else one.people for one in found.slopes],
-        },
+        {**widths, f"people for ± {USEFUL:g}": people},
         [f"{one.spread:g}{FLAG * one.on_bounds}" for one in found.slopes],
         label="spread",
-        notes=[
-            "Spread: standard deviation of the columns in half-ranges of their bounds; intervals in ranges of the "
-            "target for a column's whole range. Those of linked columns and of long tails are longer."
-        ],
+        notes=[f"Spread: standard deviation of the columns in half-ranges of their bounds; intervals {units}"],
     )
 
 

@@ -11,6 +11,8 @@ and the half-width is 1.15 z S. A column is weak if n v / (1 + m^2) < sd sqrt(p 
 bounds, and is z / (1 + m^2) at least. The factor 1.15 is one of experience: `tests/models/test_forecast.py` holds six
 settings to a factor of 1.5.
 
+Where a column of the bounds has `typical`, m and v are those that it stands for.
+
 Not promised: a forecast of columns that are linked with one another, or have long tails: their intervals are longer.
 """
 
@@ -25,6 +27,7 @@ from numpy.typing import NDArray
 from dpmpc.base.arguments import require_fraction, require_positive
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
+from dpmpc.data import Schema
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.models import LeastSquares
@@ -101,20 +104,39 @@ class SumsNoise:
 
     def alike(self, features: int, spread: float, level: float = 0.95) -> SlopesForecast:
         """Return the same of so many features with a mean of 0 and one standard deviation."""
-        require_positive("spread", spread, 1.0)
-        return self.forecast(np.zeros(features), np.full(features, spread), level)
+        return self.forecast(*alike(features, spread), level)
 
 
-def people_for(noise: SumsNoise, features: int, spread: float, half_width: float = USEFUL) -> int | None:
-    """Return from how many people on intervals of such features are that short; None if 10^12 are too few.
+def alike(features: int, spread: float) -> tuple[Reals, Reals]:
+    """Return means of 0 and one standard deviation for so many features."""
+    require_positive("spread", spread, 1.0)
+    return np.zeros(features), np.full(features, spread)
+
+
+def typical(public: Schema, spread: float) -> tuple[Reals, Reals] | None:
+    """Return means and standard deviations (d,) of the features of a schema whose target is last, on [-1, 1].
+
+    They are those that `typical` in the bounds stands for; columns without it have a mean of 0 and this spread. None
+    if no feature has it.
+    """
+    known = {one.term.columns[0].name: law for one in public.variables if (law := one.expected()) is not None}
+    names = public.names[:-1]
+    if not known.keys() & set(names):
+        return None
+    laws = np.array([known.get(name, (0.0, spread)) for name in names])
+    return laws[:, 0], laws[:, 1]
+
+
+def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float = USEFUL) -> int | None:
+    """Return from how many people on all intervals of such features are that short; None if 10^12 are too few.
 
     The noise is that of so many people as are planned now: the budget and delta stay.
     """
     require_positive("half_width", half_width)
 
     def short(people: int) -> bool:
-        found = dataclasses.replace(noise, clients=people).alike(features, spread)
-        return found.useful and float(found.half_widths.max()) <= half_width
+        forecast = dataclasses.replace(noise, clients=people).forecast(means, spreads)
+        return forecast.useful and float(forecast.half_widths.max()) <= half_width
 
     return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None
 
@@ -128,12 +150,14 @@ def require_useful_intervals(releases: Releases) -> None:
         With what would give intervals.
     """
     noise, features, spread = SumsNoise.of(releases), releases.columns - 1, max(SPREADS)
-    if noise.alike(features, spread).useful:
+    laws = typical(releases.schema, spread)
+    if noise.forecast(*(laws or alike(features, spread))).useful:
         return
-    needed = people_for(noise, features, spread)
+    needed = people_for(noise, *(laws or alike(features, spread)))
+    assumed = f"even where columns are spread by {spread:g} of half their bounds" if laws is None else "as typical"
     raise InputError(
         f"rows: {releases.clients:,} given, of whom every interval of {features} slopes is expected to rest on the "
-        f"bounds, even where columns are spread by {spread:g} of half their bounds. Nothing was spent. "
+        f"bounds, {assumed}. Nothing was spent. "
         f"{'More' if needed is None else f'About {needed:,}'} people, a larger epsilon, fewer features or narrower "
         "bounds would give intervals; --predict-only fits a prediction alone, --anyway all the same"
     )

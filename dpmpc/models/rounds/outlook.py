@@ -20,12 +20,13 @@ import numpy as np
 from dpmpc.base.arguments import require_fraction, require_positive, require_whole
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
+from dpmpc.data import Schema
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, rounds_of, shares_of
-from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_for
+from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, alike, people_for, typical
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.models.rounds.private_bounds import SHARE, counts_of, require_people
 from dpmpc.models.rounds.start import gaussian_intercept
@@ -96,12 +97,14 @@ class Expected:
 
 @dataclasses.dataclass(frozen=True)
 class PlannedIntervals:
-    """What the intervals of slopes of a linear fit come to, where all columns are spread alike."""
+    """What the interval of a slope of a linear fit comes to: of a column as it is typical, or of all spread alike."""
 
-    spread: float  # standard deviation of the columns, in half-ranges
+    column: str | None  # None where all columns are spread alike
+    spread: float  # standard deviation of the column, or of all, in half-ranges
     half_width: float  # ranges of the target, for a move over the whole range of a column
     on_bounds: bool  # whether they rest on the bounds
-    people: int | None  # from how many people on they are shorter than `forecast.USEFUL`; None where that is unknown
+    # from how many people on all intervals are shorter than `forecast.USEFUL`; None where that is unknown
+    people: int | None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -125,7 +128,8 @@ class Outlook:
     learns_from : int or None
         Number of clients, within a factor of two, from which on something can be learned; None where that is unknown.
     slopes : tuple of PlannedIntervals
-        Of a linear fit with intervals, for the assumed spread of columns and each of `forecast.SPREADS`.
+        Of a linear fit with intervals: of each column if the bounds state what is typical of some, else for the assumed
+        spread of all and each of `forecast.SPREADS`.
     """
 
     model: str
@@ -197,21 +201,24 @@ def outlook(
         guarantee=releases.promise([one.task for one in sums]),
         expected=tuple(expected),
         learns_from=spec.clients if learned else people.learns_from(spec, steps),
-        slopes=() if kind.curved or not intervals else _slopes(sums, releases.columns - 1, given.population.spread),
+        slopes=() if kind.curved or not intervals else _slopes(sums, releases.schema, given.population.spread),
     )
 
 
-def _slopes(sums: Sequence[PlannedSum], features: int, spread: float) -> tuple[PlannedIntervals, ...]:
-    """Return the forecast for columns as they are assumed, and as they often are; the widest first."""
+def _slopes(sums: Sequence[PlannedSum], public: Schema, spread: float) -> tuple[PlannedIntervals, ...]:
+    """Return the forecast for columns as they are typical, or else as they are assumed and as they often are."""
     first = next(one for one in sums if one.task.statistic.name == SecondMoments.name)
     noise = SumsNoise(first.task.clients, first.noise_sd, sums[-1].noise_sd)
 
-    def planned(assumed: float) -> PlannedIntervals:
-        forecast = noise.alike(features, assumed)
-        half_width, on_bounds = float(forecast.half_widths[0]), bool(forecast.on_bounds[0])
-        return PlannedIntervals(assumed, half_width, on_bounds, people_for(noise, features, assumed))
+    def planned(names: Sequence[str | None], laws: tuple[Reals, Reals]) -> list[PlannedIntervals]:
+        forecast, people = noise.forecast(*laws), people_for(noise, *laws)
+        numbers = zip(names, laws[1].tolist(), forecast.half_widths.tolist(), forecast.on_bounds.tolist(), strict=False)
+        return [PlannedIntervals(*each, people) for each in numbers]
 
-    return tuple(map(planned, sorted({spread, *SPREADS}, reverse=True)))
+    if (laws := typical(public, spread)) is not None:
+        return tuple(planned(public.names[:-1], laws))
+    spreads = sorted({spread, *SPREADS}, reverse=True)
+    return tuple(one for assumed in spreads for one in planned([None], alike(len(public) - 1, assumed)))
 
 
 def _nobody(task: Task) -> Release:
