@@ -8,16 +8,19 @@ import sys
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dpmpc.app.cli.main import main
 from dpmpc.app.render.about import About
 from dpmpc.app.render.drawing import COLOURS, figures
 from dpmpc.app.render.guarantee_prose import PUBLISH
-from dpmpc.app.render.page import command_line, page, write_page
+from dpmpc.app.render.page import command_line, layout, page, write_page
 from dpmpc.app.render.readings import reading_of
 from dpmpc.app.render.released import report_of
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema, Table, write_csv
+from dpmpc.data.variables import Variable
 from dpmpc.models import RidgeRegression
 from dpmpc.parties.network.meter import tenths
 from dpmpc.privacy import Guarantee
@@ -26,7 +29,7 @@ from dpmpc.release import simulation as model
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.number_tables import short
+from dpmpc.release.results.number_tables import short, short_names
 from dpmpc.release.results.plot_data import Effects, PlotData
 from support.html_page import Page
 
@@ -95,7 +98,9 @@ def test_a_page_can_be_read_by_everybody(report):
     assert ("lang", "en") in found.attributes
     assert "width=device-width, initial-scale=1" in found.values("content")
     assert found.tags.count("h1") == 1
-    assert found.tags.count("h2") == found.tags.count("section") == 6
+    assert found.tags.count("h2") == found.tags.count("section") == 7
+    sections = [name for name in found.values("id") if name in found.values("aria-labelledby")]
+    assert sections == ["result", "asked", "privacy", "noise", "cost", "next", "again"]
     assert found.tags.count("caption") == found.tags.count("table") > 2
     assert found.values("role").count("img") == found.tags.count("svg") == found.tags.count("figure") == 3
     assert found.tags.count("desc") == 3
@@ -326,6 +331,33 @@ def test_figures_show_no_digits_of_a_binary_fraction():
 def test_long_names_are_cut_for_plots():
     assert short("line\nbreak") == "line break"
     assert short("temperature_of_the_19th_day") == "temperature…th_day"
+
+
+@given(st.lists(st.text("ab _", min_size=1, max_size=40), max_size=8))
+def test_names_beside_each_other_are_shortened_to_different_labels(names):
+    shown = short_names(names)
+    assert len(set(shown)) == len({" ".join(name.split()) for name in names})
+    alike = ["household income before the tax", "household income without the tax"]
+    assert len(set(map(short, alike))) == 1
+    assert len(set(short_names(alike))) == 2
+    assert short_names(alike[:1]) == [short(alike[0])]
+
+
+def test_people_are_whole_and_dates_are_dates_in_every_form():
+    day = Variable("day", "01.03.2024", "31.12.2025", date="%d.%m.%Y")
+    table = NumberTable(
+        "Numbers",
+        {"median": [2.0, 2.0], "people": [12.6, -0.4]},
+        ["day", "days"],
+        forms={("day", "median"): day.date_of},
+    )
+    laid_out = " ".join(number.text for _, cells in layout(table).rows for cell in cells for number in cell)
+    for text in (str(table), table.to_latex(), table.to_html(), laid_out):
+        assert text.count("03.03.2024") == 1
+        assert "13" in text
+        assert "12.6" not in text
+    assert "12.6" in table.to_csv()
+    assert table.to_dict()["day"] == {"median": 2.0, "people": 12.6}
 
 
 def themes():

@@ -36,7 +36,7 @@ from support.certified_releases import certify
 from support.html_page import Page
 from support.pages import ROOT
 
-SECTIONS = ["checked", "asked", "reports", "promise", "seen", "results", "again", "experts"]
+SECTIONS = ["results", "asked", "reports", "promise", "seen", "checked", "again", "experts"]
 
 
 @pytest.fixture(scope="module")

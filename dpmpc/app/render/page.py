@@ -24,7 +24,7 @@ from dpmpc.app.render.drawing import INSTALL, available, figures
 from dpmpc.app.render.plots import Plot, draw
 from dpmpc.app.render.report import Fact, Report
 from dpmpc.base.storage.files import whole
-from dpmpc.release.results.number_tables import NumberTable, cell_text
+from dpmpc.release.results.number_tables import NumberTable
 from dpmpc.release.results.result import Plots
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "mpyc", "cryptography")
@@ -126,7 +126,10 @@ def layout(table: NumberTable) -> _Grid:
         (
             name,
             [
-                _together(_cell(heading, values[places[heading]], before.get(heading, "")) for heading in headings)
+                _together(
+                    _cell(table, name, heading, values[places[heading]], before.get(heading, ""))
+                    for heading in headings
+                )
                 for headings in cells.values()
             ],
         )
@@ -141,11 +144,12 @@ def _together(numbers: Iterable[Number]) -> tuple[Number, ...]:
     return tuple(dict.fromkeys(numbers))
 
 
-def _cell(heading: str, value: float, before: str) -> Number:
+def _cell(table: NumberTable, name: str, heading: str, value: float, before: str) -> Number:
     if value == math.inf and before == "to ":
         return Number("or more")
     found = Number.of(value, 3 if before == "± " else _DIGITS, before)
-    return found._replace(text=cell_text(heading, value, lambda _: found.text))
+    text = table.text(name, heading, value, lambda number: found.text if number == value else f"{number:,}")
+    return found._replace(text=text)
 
 
 @functools.cache

@@ -12,7 +12,7 @@ from markupsafe import Markup
 
 from dpmpc.app.render.drawing import COLOURS, figure, figures, inline
 from dpmpc.base.arguments import require_choice
-from dpmpc.release.results.number_tables import NumberTable, short
+from dpmpc.release.results.number_tables import NumberTable, short, short_names
 from dpmpc.release.results.plot_data import Effects, PlotData, Steps
 
 MOST_BARS = 25  # of the columns in a plot; the tables have all
@@ -240,11 +240,12 @@ def survival(name: str, curves: Sequence[Steps], ends: tuple[float, float], leve
     shown = curves[: len(_CURVE_COLOURS)]
     with figure(2.7 + 0.24 * len(shown)) as drawn:
         axis = drawn.subplots()
-        for curve, colour in zip(shown, _CURVE_COLOURS, strict=False):
+        labels = short_names([curve.name for curve in shown])
+        for curve, colour, label in zip(shown, _CURVE_COLOURS, labels, strict=False):
             times, values = [ends[0], *curve.times], [1.0, *curve.survival]
             lower, upper = ([1.0, *side] for side in curve.band)
             axis.fill_between(times, lower, upper, step="post", color=COLOURS[colour], alpha=0.18, linewidth=0)
-            axis.step(times, values, where="post", color=COLOURS[colour], linewidth=1.8, label=short(curve.name))
+            axis.step(times, values, where="post", color=COLOURS[colour], linewidth=1.8, label=label)
             if times[-1] < ends[1]:
                 axis.plot(times[-1], values[-1], "|", color=COLOURS[colour], markersize=11, markeredgewidth=2)
         axis.set_xlim(*ends)
@@ -310,8 +311,8 @@ def heat_map(title: str, rows: Sequence[str], columns: Sequence[str], values: Se
                 axis.add_patch(_square(place, fill=False, edgecolor=COLOURS["line"], linewidth=0.6))
         _name_rows(axis, rows)
         axis.set_xlim(-0.5, len(columns) - 0.5)
-        turned = 90 if len(columns) * max(len(short(name)) for name in columns) > _MOST_LETTERS else 0
-        axis.set_xticks(range(len(columns)), [short(name) for name in columns], rotation=turned)
+        turned = 90 if len(columns) * max(map(len, short_names(columns))) > _MOST_LETTERS else 0
+        axis.set_xticks(range(len(columns)), short_names(columns), rotation=turned)
         axis.tick_params(axis="x", length=0)
         axis.spines["bottom"].set_visible(False)
         svg = inline(drawn, "departure", title, f"{'; '.join(marked) or 'No cell is beyond 2 standard errors'}.")
@@ -448,7 +449,7 @@ def phase_seconds(server: Mapping[str, Any]) -> dict[str, float]:
 
 def _name_rows(axis: Any, names: Sequence[str]) -> None:
     """Name rows from top to bottom."""
-    axis.set_yticks(range(len(names)), [short(name) for name in names])
+    axis.set_yticks(range(len(names)), short_names(names))
     axis.set_ylim(len(names) - 0.4, -0.6)
     axis.tick_params(axis="y", length=0)
     axis.spines["left"].set_visible(False)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -43,6 +43,21 @@ ALL = "all"  # what the row of all groups together is called
 _BARS = 24  # of a picture
 _MOST_PLOTS = 20
 _NOTHING = "The noise hides all medians and shares: more people, fewer columns or groups, or a larger epsilon would do."
+
+
+def _date(variable: Variable, rounded: Callable[[float], float], days: float) -> str:
+    """Return the date of days after a lower bound; ends of intervals are rounded outwards."""
+    return variable.date_of(rounded(days))
+
+
+_DATED: Mapping[str, Callable[[float], float]] = {  # headings of values of a column -> how its days are rounded
+    "median": round,
+    "median from": math.floor,
+    "to": math.ceil,
+    "lower quartile": round,
+    "upper quartile": round,
+    "mean": round,
+}
 
 
 @dataclasses.dataclass(eq=False, repr=False)
@@ -311,6 +326,13 @@ class TableOne(PrivateEstimator):
             ],
             errors={"mean": "s.e. of mean", "missing": "s.e. of missing"},
             intervals={"median's interval": ("median from", "to")},
+            forms={
+                (self.label(group, name), heading): functools.partial(_date, variable, rounded)
+                for name, (_, variable) in self.variables_.items()
+                if variable.kind == "date"
+                for group in self._rows
+                for heading, rounded in _DATED.items()
+            },
         )
 
     def shares(self, level: float = 0.95) -> NumberTable | None:

@@ -20,6 +20,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import harmless
 
 P_VALUES, SMALLEST_P = ("p", "p (Holm)"), 1e-16
+PEOPLE = "people"  # heading of numbers of people, which a reader gets whole
 _DIGITS = 5
 _LATEX = {
     "\\": r"\textbackslash{}",
@@ -53,6 +54,8 @@ class NumberTable:
         Heading of an estimate -> heading of its standard error.
     intervals : mapping
         Name of an interval -> headings of its lower and its upper end.
+    forms : mapping
+        Name and heading of a number that is not written as one, such as a date -> what writes it.
     """
 
     title: str
@@ -62,6 +65,7 @@ class NumberTable:
     notes: Sequence[str] = ()
     errors: Mapping[str, str] = dataclasses.field(default_factory=dict)
     intervals: Mapping[str, tuple[str, str]] = dataclasses.field(default_factory=dict)
+    forms: Mapping[tuple[str, str], Callable[[float], str]] = dataclasses.field(default_factory=dict, compare=False)
 
     def __post_init__(self) -> None:
         for heading, values in self.columns.items():
@@ -99,9 +103,18 @@ class NumberTable:
     def _texts(self, form: Callable[[float], str]) -> list[tuple[str, list[str]]]:
         """Return each name with the texts of its numbers."""
         return [
-            (name, [cell_text(heading, value, form) for heading, value in zip(self.columns, values, strict=True)])
+            (name, [self.text(name, heading, value, form) for heading, value in zip(self.columns, values, strict=True)])
             for name, values in self.rows()
         ]
+
+    def text(self, name: str, heading: str, value: float, form: Callable[[float], str]) -> str:
+        """Return the text of a number: dates as dates, people whole, and all else as `form` writes it."""
+        if (name, heading) in self.forms and math.isfinite(value):
+            return self.forms[name, heading](value)
+        if heading == PEOPLE and math.isfinite(value):
+            return form(round(value))
+        # A p-value beyond the digits of a float is what it is below, and not 0.
+        return f"< {SMALLEST_P:g}" if heading in P_VALUES and value < SMALLEST_P else form(value)
 
     def __str__(self) -> str:
         """Return the table as text of fixed width, its notes below."""
@@ -174,11 +187,6 @@ def finite_or_none(value: float) -> float | None:
     return value if math.isfinite(value) else None
 
 
-def cell_text(heading: str, value: float, form: Callable[[float], str]) -> str:
-    """Return the text of a number; of a p-value beyond the digits of a float what it is below, and not 0."""
-    return f"< {SMALLEST_P:g}" if heading in P_VALUES and value < SMALLEST_P else form(value)
-
-
 def _plain(value: float) -> float:
     return value if isinstance(value, int) else float(value)
 
@@ -206,8 +214,16 @@ def _one_line(text: str) -> str:
     return " ".join(harmless(text).split())
 
 
-def short(name: str) -> str:
+def short(name: str, longest: int = _LONGEST_NAME) -> str:
     """Shorten a column's name to its first and last letters, so that it fits beside a plot; tables have all of it."""
     words = " ".join(name.split())
-    end = _LONGEST_NAME // 3
-    return words if len(words) <= _LONGEST_NAME else f"{words[: _LONGEST_NAME - 1 - end]}…{words[-end:]}"
+    end = longest // 3
+    return words if len(words) <= longest else f"{words[: longest - 1 - end]}…{words[-end:]}"
+
+
+def short_names(names: Sequence[str]) -> list[str]:
+    """Shorten names that stand beside each other, but by no more than leaves them different."""
+    longest = _LONGEST_NAME
+    while len({short(name, longest) for name in names}) < len({short(name, len(name)) for name in names}):
+        longest += 1
+    return [short(name, longest) for name in names]
