@@ -501,6 +501,67 @@ def test_fields_of_a_model_are_its_options_and_its_parameters():
     assert model.get_params() == dpmpc.LowRankApproximation(4, center=True).get_params()
 
 
+CODED = """
+products = [["age", "ward"], ["age", "bmi"]]
+[columns.age]
+lower = 18
+upper = 90
+[columns.ward]
+values = ["a", "b", "c"]
+[columns.bmi]
+lower = 10
+upper = 50
+[columns.stay]
+lower = 0
+upper = 60
+"""
+
+
+def test_features_that_are_named_are_all_that_is_released(tmp_path, capsys):
+    """Of numbers and of a codebook, whose products stay where both factors do; plan and fit release the same."""
+    rng = np.random.default_rng(0)
+    lines = [f"{18 + i % 70},{'abc'[i % 3]},{20 + i % 9},{rng.integers(60)}" for i in range(300)]
+    (tmp_path / "stays.csv").write_text("\n".join(["age,ward,bmi,stay", *lines]))
+    plain = CODED.replace("products", "# products").replace('values = ["a", "b", "c"]', "lower = 0\nupper = 1")
+    expected = {
+        "age,ward": ["age", "ward=b", "ward=c", "stay", "age*ward=b", "age*ward=c"],
+        "bmi": ["bmi", "stay"],
+    }
+    for features, bounds, columns in (
+        ("age,ward", CODED, expected["age,ward"]),
+        ("bmi", CODED, expected["bmi"]),
+        ("bmi", plain, expected["bmi"]),
+        ("bmi,age", plain, ["age", "bmi", "stay"]),
+    ):
+        (tmp_path / "bounds.toml").write_text(bounds)
+        words = ("--bounds", tmp_path / "bounds.toml", "--target", "stay", "--features", features, *BUDGET, "--json")
+        status, printed, told = run(capsys, "fit", tmp_path / "stays.csv", *words)
+        assert status == 0, told
+        fields = json.loads(printed)
+        assert sorted(fields["columns"]) == sorted(columns)
+        planned = json.loads(run(capsys, "plan", "--clients", 300, *words)[1])
+        assert planned["features"] == fields["features"] == len(columns) - 1
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--features", "age,height"], "features: 'height' given, some of age, ward, bmi, stay expected"),
+        (["--features", "age,stay"], "features: 'stay' given, which is the target"),
+        (["--features", "age,age"], "features: 'age' given, which is named twice"),
+        (["--features", "age,"], "names between commas expected"),
+        (["--features", "age", "--model", "low-rank"], "'--features' is not an option of this model"),
+    ],
+)
+def test_features_that_make_no_sense(tmp_path, capsys, words, message):
+    (tmp_path / "bounds.toml").write_text(CODED)
+    target = [] if "low-rank" in words else ["--target", "stay"]
+    status, _, told = run(
+        capsys, "plan", "--clients", 300, "--bounds", tmp_path / "bounds.toml", *target, *words, *BUDGET
+    )
+    assert (status, message in told) == (2, True), told
+
+
 def test_arguments_that_make_no_sense_exit_with_two():
     for arguments in (["fit"], ["fit", "x.csv", "--target", "y", "--epsilon", "one", "--delta", "1e-6"], ["dance"]):
         with pytest.raises(SystemExit) as stop:

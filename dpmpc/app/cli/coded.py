@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
+from dpmpc.app.cli.model_options import columns_of, variables_of
 from dpmpc.app.cli.options import dialect_of
 from dpmpc.app.cli.parsing import Parser
 from dpmpc.base.errors import InputError
@@ -63,7 +64,7 @@ def read_data(options: argparse.Namespace, model: Any, column: str | None) -> tu
     dialect = dialect_of(options)
     book = None if given is None else _codebook(options, given)
     if given is not None and isinstance(book, Codebook):
-        book = model.codebook_read(book, column)
+        book = variables_of(options, model, book, column)
         public = Schema.of_codebook(book, given.outside)
         chosen = model.columns_read(public.names, column)
         rounds = getattr(options, "rounds", None)
@@ -79,7 +80,7 @@ def read_data(options: argparse.Namespace, model: Any, column: str | None) -> tu
     if options.zero_missing:
         raise InputError("zero_missing: given without bounds, a bounds file expected (--bounds)")
     fill = _filling(options, given)
-    wanted = model.columns_read(None if given is None else given.names, column)
+    wanted = columns_of(options, model, None if given is None else given.names, column)
     table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill, dialect=dialect)
     if options.drop_missing:
         table = table.with_public_count(options.public_count)

@@ -8,31 +8,35 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.app.cli.parsing import Parser, Section
 from dpmpc.base.errors import InputError
 
 if TYPE_CHECKING:
-    from dpmpc.data import Schema
+    from dpmpc.data import Codebook, Schema
 
 BUDGET_AND_FILES = "--bounds bounds.toml --epsilon 1 --delta 1e-6 --out result"
 
 
 def add_model_options(command: Parser | Section, kind: str, without: Sequence[str] = ()) -> None:
     """Add the options of a model, but for some of its fields."""
+    from dpmpc.models.common.commanded import names
     from dpmpc.models.fitted import class_of
 
     model = class_of(kind)
     if model.named is not None:
         name, text = model.named
         command.add_argument(f"--{name}", metavar="COL", help=text)
+    if model.from_features:
+        text = "predict from these alone, between commas (default: all with bounds)"
+        command.add_argument("--features", type=names, metavar="A,B", help=text)
     for field in dataclasses.fields(model):
         if field.metadata and field.name not in without:
             _add(command, field)
     for name, text in model.flags.items():
-        command.add_argument(f"--{name}", action="store_true", help=text)
+        command.add_argument(f"--{name}", action="store_true", rare=True, help=text)
 
 
 def _add(command: Parser | Section, field: dataclasses.Field[Any]) -> None:
@@ -67,6 +71,48 @@ def column_of(options: argparse.Namespace, model: Any) -> str | None:
     """Return the column that was named."""
     name = None if model.named is None else getattr(options, model.named[0])
     return None if name is None else str(name)
+
+
+def variables_of(options: argparse.Namespace, model: Any, book: Codebook, column: str | None) -> Codebook:
+    """Return the variables that a fit reads of those of a bounds file: the features that were named, and the target."""
+    import msgspec
+
+    book = model.codebook_read(book, column)
+    if not model.from_features or options.features is None:
+        return book
+    columns = {one.name: {one.name, *(each.name for each in one.term.columns)} for one in book.variables}
+    _check_features(options.features, columns, column)
+    others = {column, getattr(model, "by", None)}
+    kept = [name for name, own in columns.items() if name in options.features or own & others]
+    return msgspec.structs.replace(
+        book,
+        variables=tuple(one for one in book.variables if one.name in kept),
+        products=tuple(product for product in book.products if set(product) <= set(options.features)),
+    )
+
+
+def columns_of(
+    options: argparse.Namespace, model: Any, bounded: tuple[str, ...] | None, column: str | None
+) -> tuple[str, ...] | None:
+    """Return the columns that a fit reads of a table of numbers; None for all."""
+    if not model.from_features or options.features is None:
+        read: tuple[str, ...] | None = model.columns_read(bounded, column)
+        return read
+    if bounded is None:
+        _check_features(options.features, options.features, column)
+        return (*options.features, str(column))
+    _check_features(options.features, bounded, column)
+    return tuple(name for name in bounded if name in options.features or name == column)
+
+
+def _check_features(features: Sequence[str], known: Collection[str], target: str | None) -> None:
+    """Refuse features that are no columns, are named twice, or are the target."""
+    for place, name in enumerate(features):
+        if name not in known:
+            raise InputError(f"features: {name!r} given, some of {', '.join(known)} expected")
+        if name == target or name in features[:place]:
+            expected = "is the target" if name == target else "is named twice"
+            raise InputError(f"features: {name!r} given, which {expected}")
 
 
 def target_last(model: Any, public: Schema, target: str, *, given: bool) -> Schema:

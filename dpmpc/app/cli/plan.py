@@ -7,7 +7,7 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from dpmpc.app.cli.model_options import add_model, column_of, model_of, target_last
+from dpmpc.app.cli.model_options import add_model, column_of, columns_of, model_of, target_last, variables_of
 from dpmpc.app.cli.options import add_proved, add_task_options, add_verbose, sums_only, task_choices
 from dpmpc.app.cli.output import print_result
 from dpmpc.base.errors import InputError
@@ -140,11 +140,13 @@ def _public(options: argparse.Namespace, model: Any) -> Schema:
     column = column_of(options, model)
     last = given.names[-1] if model.named is not None and model.named[0] == "target" else None
     model.check_options(column or last, bounds=options.bounds is not None)
-    if column is not None and isinstance(given.codebook, Codebook):
-        given = Schema.of_codebook(model.codebook_read(given.codebook, column), given.outside)
+    coded, named = isinstance(given.codebook, Codebook), column or last
+    if (column is not None or model.from_features) and isinstance(given.codebook, Codebook):
+        given = Schema.of_codebook(variables_of(options, model, given.codebook, named), given.outside)
     public: Schema = model.planned_schema(given)
-    if (names := model.columns_read(public.names, column)) not in (None, public.names):
-        public = public.select(names)
+    read = model.columns_read(public.names, column) if coded else columns_of(options, model, public.names, named)
+    if read not in (None, public.names):
+        public = public.select(read)
     if last is None or not isinstance(model, CommandedInRounds):
         return public
     target = column or public.names[-1]

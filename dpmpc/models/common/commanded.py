@@ -82,6 +82,7 @@ class Commanded:
     example: ClassVar[str] = "--target score"  # its own options, as they stand in an example of the command
     flags: ClassVar[Mapping[str, str]] = {}  # of the command alone, with their help
     assumes: ClassVar[tuple[str, ...]] = ("spread",)  # which of `Assumptions` a forecast uses
+    from_features: ClassVar[bool] = False  # whether it predicts from columns that the command may name
     weights: ClassVar[bool] = False  # whether rows may have weights or contribute zeros
     fit_release: Any  # of a release, and of the column that is named
     codes_people: ClassVar[bool] = False  # whether the model codes people by itself: `read`

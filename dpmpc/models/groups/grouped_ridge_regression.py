@@ -123,6 +123,7 @@ class GroupedRidgeRegression(EstimatorByGroup):
     kind: ClassVar[str] = "grouped-ridge"  # as in `dpmpc fit --model`
     example = "--target score --by town"
     assumes = ("spread", "explained")
+    from_features = True
     named = ("target", "the name of the column to predict; required")
     alpha: float | str = option(
         1.0, "penalty in normalised units (default 1); auto chooses it from the release", type=number_or_auto

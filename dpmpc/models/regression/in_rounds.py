@@ -62,6 +62,7 @@ class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
     kind: ClassVar[str]  # as in `dpmpc fit --model`
     ratio: ClassVar[str]  # what exp(coefficient) is the ratio of
     assumes: ClassVar[tuple[str, ...]] = ("spread", "mean", "effect")
+    from_features = True
     named = ("target", "the name of the column to predict; required")
 
     rounds: int | str = option("auto", f"{ROUNDS} (default auto)", type=whole_or_auto, metavar="R")

@@ -242,6 +242,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         "anyway": "with --rounds: fit although all intervals are expected to rest on the bounds"
     }
     assumes = ("spread", "explained")
+    from_features = True
     weights = True
     # what rounds allow; all else is read from one release
     _allowed_in_rounds: ClassVar[tuple[tuple[str, tuple[Any, ...]], ...]] = (
