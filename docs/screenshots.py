@@ -69,12 +69,6 @@ PAGES: dict[str, tuple[str, str, tuple[int, int], tuple[str, ...]]] = {
     "report-moment-phone": ("moment", "result", PHONE, ()),
     "report-hopeless-desktop": ("hopeless", "", DESKTOP, ()),
 }
-PLANS = {
-    "plan-ridge": ("--model", "ridge"),
-    "plan-low-rank": ("--model", "low-rank", "--components", "2"),
-}
-
-
 ASKED: dict[str, tuple[float, float]] = {"age": (18, 70), "hours_a_week": (0, 60), "commute_minutes": (0, 180)}
 #: Name of the picture -> size of the window, of the page that a server shows.
 SERVER_PAGES = {"server-desktop": (1440, 1000), "server-phone": (390, 844)}
@@ -97,10 +91,6 @@ def main() -> int:
             page = (folder / model / "report.html").as_uri() + (part and f"#{part}")
             take(browser, folder, page, out / f"{picture}.png", size, flags)
         server_pages(browser, folder, out)
-    for picture, arguments in PLANS.items():
-        path = out / f"{picture}.png"
-        run("plan", "--clients", str(CLIENTS), "--columns", "6", *BUDGET, *arguments, "--plot", str(path))
-        shrink(path)
     return 0
 
 

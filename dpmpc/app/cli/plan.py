@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.app.cli.model_options import add_model, column_of, columns_of, model_of, target_last, variables_of
@@ -80,7 +79,6 @@ def add_commands(commands: Any) -> None:
     plan.add_argument(
         "--days", type=float, rare=True, default=30.0, help="how long shares are stored (default %(default)g)"
     )
-    plan.add_argument("--plot", metavar="FILE", help="draw the expected error over n and epsilon: .svg or .png")
     plan.add_argument("--json", action="store_true", help="print one JSON object")
     add_proved(plan)
     add_task_options(plan)
@@ -95,15 +93,12 @@ def _plan(options: argparse.Namespace) -> None:
     model = model_of(options, options.model)
     assumed = _assumed(options, model)
     public = _public(options, model)
-    plot = None if options.plot is None else _plot_file(options.plot)
     choices = model.command_choices({**task_choices(options), "proved": options.proved}, public)
     spec = ReleaseSpec.of(public, options.clients, options.epsilon, options.delta, **choices)
     if model.in_rounds(spec):
         spec = ReleaseSpec.of(public, options.clients, options.epsilon, options.delta, **sums_only(choices))
     forecast = model.forecast(spec, assumed)
     fields = plan_fields(model.kind, forecast, prices=_prices(options, forecast), days=options.days)
-    if plot is not None:
-        _draw(plot, model.kind, forecast)
     if options.json:
         print_result(fields)
     else:
@@ -153,23 +148,6 @@ def _public(options: argparse.Namespace, model: Any) -> Schema:
     if target not in public.names:
         raise InputError(f"target: {target!r} given, one of {', '.join(public.names)} expected")
     return target_last(model, public, target, given=True) if options.bounds is not None else public
-
-
-def _plot_file(text: str) -> Path:
-    """Return the file of the plan's plot, or refuse before anything is computed for it."""
-    from dpmpc.app.render.drawing import check_plot_file
-
-    check_plot_file(Path(text))
-    return Path(text)
-
-
-def _draw(path: Path, kind: str, forecast: Forecast) -> None:
-    """Write the plan's plot."""
-    from dpmpc.app.render.plan_plot import write_plot
-
-    if forecast.advice is None:
-        raise InputError(f"plot: {str(path)!r} given, but that is for one release of a ridge or low-rank model")
-    write_plot(path, forecast.advice)
 
 
 def _prices(options: argparse.Namespace, forecast: Forecast) -> Any:

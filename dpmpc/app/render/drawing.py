@@ -1,4 +1,4 @@
-"""Plots in the report's look, drawn by matplotlib: as SVG that stands inside a page, or as files.
+"""Plots in the report's look, drawn by matplotlib: as SVG that stands inside a page.
 
 Every colour is one of `COLOURS`. Inside a page each is a CSS variable with that name, so that the page's light and dark
 styles reach into the plots. Text stays text, which a browser sets in the page's font; it is never read as mathematics.
@@ -11,18 +11,13 @@ from __future__ import annotations
 import importlib.util
 import io
 import math
-import tempfile
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
 from markupsafe import Markup
-
-from dpmpc.base.errors import InputError
-from dpmpc.base.storage.files import whole
 
 INSTALL = "pip install '.[plots]' in its source folder"
 #: Name -> colour on white. Those of data can be told apart by colour-blind eyes (Okabe and Ito, darkened to contrast).
@@ -38,7 +33,6 @@ COLOURS = {
     "sky": "#3f8fc4",
     "sand": "#a87c1c",
 }
-FORMATS = (".svg", ".png")
 WIDTH = 3.9  # inches: at this width a plot's text is as large as the page's, on a phone too
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _SVG, _LINK = "{http://www.w3.org/2000/svg}", "{http://www.w3.org/1999/xlink}href"
@@ -106,30 +100,6 @@ def inline(drawn: Any, name: str, title: str, description: str) -> Markup:
         label.text = text
         root.insert(0, label)
     return Markup(ElementTree.tostring(root, encoding="unicode"))  # noqa: S704 (all text is escaped)
-
-
-def save(drawn: Any, path: Path) -> None:
-    """Write a figure to a file, whole or not at all; the name's ending tells the format."""
-    form = path.suffix[1:].lower()
-    dated = {"Date": None} if form == "svg" else None
-    with whole(path) as partial:
-        drawn.savefig(partial, format=form, dpi=150, facecolor="white", metadata=dated)
-
-
-def check_plot_file(path: Path) -> None:
-    """Refuse a file that `save` could not write, before anything is computed for it."""
-    if path.suffix.lower() not in FORMATS:
-        raise InputError(f"plot: {str(path)!r} given, a name that ends in {' or '.join(FORMATS)} expected")
-    if not path.absolute().parent.is_dir():
-        raise InputError(f"plot: {str(path)!r} given, but {str(path.parent)!r} is not a directory")
-    if path.is_dir():
-        raise InputError(f"plot: {str(path)!r} given, but that is a directory")
-    if not available():
-        raise InputError(f"plot: {str(path)!r} given, but plots need matplotlib: {INSTALL}")
-    try:
-        tempfile.TemporaryFile(dir=path.absolute().parent).close()
-    except OSError as error:
-        raise InputError(f"plot: {str(path)!r} cannot be written: {error.strerror}") from error
 
 
 def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:

@@ -55,7 +55,6 @@ def forecast_release(task: Task, metric: UtilityMetric, population: Population) 
         ),
         tables=[_expected(metric, expected, rows)],
         more=[_options(advice, metric)],
-        advice=advice,
         data={
             f"expected_{metric.symbol}": {
                 **{name: finite_or_none(value) for name, value in expected.items()},

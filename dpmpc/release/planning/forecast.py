@@ -9,7 +9,6 @@ from dpmpc.base.arguments import require_fraction
 from dpmpc.base.errors import InputError
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.task import Task
-from dpmpc.release.planning.advice import ReleaseAdvice
 from dpmpc.release.planning.prediction import Population
 from dpmpc.release.results.number_tables import NumberTable
 
@@ -80,8 +79,6 @@ class Forecast:
         Further numbers: the sums, other ways to release.
     data : mapping
         The same as plain data for JSON.
-    advice : ReleaseAdvice, optional
-        Of one release of second moments or of rows, what it is compared with: what a plot shows.
     """
 
     tasks: Sequence[Task]
@@ -93,4 +90,3 @@ class Forecast:
     tables: Sequence[NumberTable]
     more: Sequence[NumberTable] = ()
     data: Mapping[str, object]
-    advice: ReleaseAdvice | None = None
