@@ -621,7 +621,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     def require_useful(self, releases: Releases) -> None:
         """Refuse a fit whose intervals are all expected to rest on the bounds."""
         if self.intervals:
-            require_useful_intervals(releases)
+            require_useful_intervals(releases, private_bounds=self.private_bounds)
 
     def compare_with(self, table: Table) -> NotPrivate:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""

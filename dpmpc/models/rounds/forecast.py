@@ -11,7 +11,8 @@ and the half-width is 1.15 z S. A column is weak if n v / (1 + m^2) < sd sqrt(p 
 bounds, and is z / (1 + m^2) at least. The factor 1.15 is one of experience: `tests/models/test_forecast.py` holds six
 settings to a factor of 1.5.
 
-Where a column of the bounds has `typical`, m and v are those that it stands for.
+With private bounds m and v are those within the bounds that a Gaussian column will get; half-widths are for its
+declared range all the same. Where a column of the bounds has `typical`, m and v are those that it stands for.
 
 Not promised: a forecast of columns that are linked with one another, or have long tails: their intervals are longer.
 """
@@ -31,6 +32,7 @@ from dpmpc.data import Schema
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.models import LeastSquares
+from dpmpc.models.rounds.private_bounds import SHARE, within_private_bounds
 from dpmpc.release.planning.prediction import smallest
 
 SPREADS = (0.3, 0.1)  # of columns, in half-ranges, where nothing better is known
@@ -72,23 +74,30 @@ class SumsNoise:
     first, second : float
         sd and sd_J: standard deviations of the noise on the diagonal of the second moments, and in the second sum in
         units of R^2.
+    private_bounds : bool
+        Whether counts come first that narrow the bounds of columns.
     """
 
     clients: int
     first: float
     second: float
+    private_bounds: bool = False
 
     @classmethod
-    def of(cls, releases: Releases) -> SumsNoise:
+    def of(cls, releases: Releases, *, private_bounds: bool = False) -> SumsNoise:
         """Read them from the tasks that a fit would ask for."""
-        model, side = LeastSquares(), releases.columns
+        model, side, rest = LeastSquares(), releases.columns, 1 - SHARE * private_bounds
         share, _, (last,) = model.shares
         second = model.last(np.ones(side), np.zeros(side), 0.0)
-        tasks = releases.task(share), releases.task(last, second)
-        return cls(releases.clients, *(math.sqrt(float(task.noise_variance[0])) for task in tasks))
+        tasks = releases.task(rest * share), releases.task(rest * last, second)
+        first, later = (math.sqrt(float(task.noise_variance[0])) for task in tasks)
+        return cls(releases.clients, first, later, private_bounds)
 
     def forecast(self, means: Reals, spreads: Reals, level: float = 0.95) -> SlopesForecast:
         """Return what is expected of features with these means and standard deviations, (d,), on the scale [-1, 1]."""
+        length = np.ones(len(means))  # of the bounds that count, in declared ones
+        if self.private_bounds:
+            means, spreads, length = within_private_bounds(means, spreads)
         n, z = self.clients, normal_quantile((1 + require_fraction("level", level)) / 2)
         v, side = spreads**2, len(means) + 1
         k2, k1, even = (1 + means**2) / (n * v) ** 2, (1 + np.abs(means)) / (n * v), _RESIDUAL / (n * v)
@@ -100,7 +109,7 @@ class SumsNoise:
             squares = self.first**2 / 2 * (1 + size) * k2 + sampling
             size = min(1.0, _SLOPES + float(squares[~weak].sum()) + 0.5 * int(weak.sum()))
         half_widths = np.where(weak, z / (1 + means**2), _LONGER * z * np.sqrt(squares))
-        return SlopesForecast(np.minimum(half_widths, z), weak)
+        return SlopesForecast(np.minimum(half_widths, z) / length, weak)
 
     def alike(self, features: int, spread: float, level: float = 0.95) -> SlopesForecast:
         """Return the same of so many features with a mean of 0 and one standard deviation."""
@@ -141,7 +150,7 @@ def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float
     return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None
 
 
-def require_useful_intervals(releases: Releases) -> None:
+def require_useful_intervals(releases: Releases, *, private_bounds: bool = False) -> None:
     """Refuse a linear fit in rounds whose intervals are all expected to rest on the bounds; nothing is spent.
 
     Raises
@@ -149,7 +158,8 @@ def require_useful_intervals(releases: Releases) -> None:
     InputError
         With what would give intervals.
     """
-    noise, features, spread = SumsNoise.of(releases), releases.columns - 1, max(SPREADS)
+    noise = SumsNoise.of(releases, private_bounds=private_bounds)
+    features, spread = releases.columns - 1, max(SPREADS)
     laws = typical(releases.schema, spread)
     if noise.forecast(*(laws or alike(features, spread))).useful:
         return

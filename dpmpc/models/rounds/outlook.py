@@ -208,7 +208,8 @@ def outlook(
 def _slopes(sums: Sequence[PlannedSum], public: Schema, spread: float) -> tuple[PlannedIntervals, ...]:
     """Return the forecast for columns as they are typical, or else as they are assumed and as they often are."""
     first = next(one for one in sums if one.task.statistic.name == SecondMoments.name)
-    noise = SumsNoise(first.task.clients, first.noise_sd, sums[-1].noise_sd)
+    private = sums[0] is not first
+    noise = SumsNoise(first.task.clients, first.noise_sd, sums[-1].noise_sd, private)
 
     def planned(names: Sequence[str | None], laws: tuple[Reals, Reals]) -> list[PlannedIntervals]:
         forecast, people = noise.forecast(*laws), people_for(noise, *laws)

@@ -23,6 +23,7 @@ from collections.abc import Sequence
 import msgspec
 import numpy as np
 
+from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Column, Schema
 from dpmpc.linear.contributions.cells import MOST_WORDS, CellCounts, CellGrid
@@ -125,6 +126,27 @@ def require_people(task: Task, counts: CellCounts) -> None:
             f"{error:.1%} of all, at most {_MOST_RANK_ERROR:.0%} expected. Nothing was spent. More people, a larger "
             "epsilon or fewer columns would help"
         )
+
+
+def within_private_bounds(means: Reals, spreads: Reals) -> tuple[Reals, Reals, Reals]:
+    """Return means and deviations of Gaussian columns within the bounds that they get, and the length of these.
+
+    Parameters
+    ----------
+    means, spreads : ndarray of float64, shape (d,)
+        On the scale of the declared bounds, [-1, 1].
+
+    Returns
+    -------
+    means, spreads, lengths : ndarray of float64, shape (d,)
+        On the scale of the new bounds, and their length in declared ones. A column keeps its bounds where its quartiles
+        are expected within two cells.
+    """
+    low, high = (np.clip(means + sign * _REACH * spreads, -1.0, 1.0) for sign in (-1, 1))
+    kept = _NORMAL * spreads * _MOST_CELLS / 2 < _FEWEST_CELLS
+    low, high = np.where(kept, -1.0, low), np.where(kept, 1.0, high)
+    lengths = (high - low) / 2
+    return (means - (low + high) / 2) / lengths, spreads / lengths, lengths
 
 
 def private_bounds(release: Release) -> tuple[PrivateBound, ...]:
