@@ -168,3 +168,11 @@ def whole_or_auto(text: str) -> int | str:
         return text if text == "auto" else int(text)
     except ValueError:
         raise InputError(f"{text!r} given, a number or 'auto' expected") from None
+
+
+def names(text: str) -> tuple[str, ...]:
+    """Read names between commas."""
+    listed = tuple(part.strip() for part in text.split(","))
+    if not all(listed):
+        raise InputError(f"{text!r} given, names between commas expected")
+    return listed

@@ -178,10 +178,10 @@ def test_what_read_and_predict_refuse(fitted, capsys):
     release = folder / "release.dpmpc"
     for words, said in {
         ("read", folder, "--model", "compare"): "model: given, but",
-        ("read", folder, "--before", "last"): "before: ['last'] given, but that is for --model compare",
+        ("read", folder, "--before", "last"): "before: ('last',) given, but that is for --model compare",
         ("read", release, "--control", "new"): "control: 'new' given, but that is for --model compare",
         ("read", release, "--model", "compare"): "model: 'compare' given, a target and no groups expected",
-        ("read", release, "--model", "compare", "--target", "spend", "--features", "last"): "features: ['last'] given",
+        ("read", release, "--model", "compare", "--target", "spend", "--features", "last"): "features: ('last',) given",
         ("read", release, "--model", "compare", "--target", "age"): "target: 'age' given, one of last, spend expected",
         (
             "predict",

@@ -9,6 +9,7 @@ import pytest
 from dpmpc.app.cli.main import main
 from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.release.release import Release
+from support.command_inputs import status_of
 
 BOUNDS = """
 [columns.ward]
@@ -46,7 +47,7 @@ def folder(tmp_path_factory):
 
 
 def run(capsys, *words, status=0):
-    assert main([str(word) for word in words]) == status, capsys.readouterr().err
+    assert status_of(words) == status, capsys.readouterr().err
     return capsys.readouterr()
 
 
@@ -75,7 +76,7 @@ def test_what_is_refused(folder, capsys):
     for words, said in {
         (release, "--crosstab", "ward"): "crosstab: ward given, two variables expected",
         (release, "--crosstab", "ward,smoker,stay"): "two variables expected",
-        (release, "--crosstab", "ward,"): "crosstab: 'ward,' given, names between commas expected",
+        (release, "--crosstab", "ward,"): "'ward,' given, names between commas expected",
         (release, "--crosstab", "ward,stay"): "crosstab: 'stay' given, a variable with listed values expected",
         (release, "--crosstab", "ward,smoker", "--target", "stay"): "no target and no model expected beside it",
         (release, "--crosstab", "ward,smoker", "--model", "logistic"): "no target and no model expected beside it",

@@ -10,7 +10,6 @@ import pytest
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import FrequencyMoment, RidgeRegression
-from dpmpc.app.cli.main import main
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Column, Schema
 from dpmpc.owners.columns import RMGM
@@ -21,6 +20,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 from support.certified_releases import certify
+from support.command_inputs import status_of
 
 PRINTABLE = set(string.printable) - set("\x0b\x0c\r")
 PUBLIC = Schema(
@@ -60,7 +60,7 @@ def mixed(tmp_path_factory):
 
 
 def run(capsys, *arguments, status=0):
-    assert main(["read", *map(str, arguments)]) == status
+    assert status_of(("read", *arguments)) == status
     return capsys.readouterr()
 
 
@@ -206,9 +206,9 @@ def test_a_hopeless_fit_starts_with_its_verdict_and_draws_nothing(tmp_path, caps
         (["--features", "age"], "target: none given"),
         (["--group", "g=age"], "target: none given"),
         (["--target", "age", "--features", "age"], "features: 'age' given, some of ward, B, stay expected"),
-        (["--target", "age", "--features", ","], "features: ',' given, names between commas expected"),
+        (["--target", "age", "--features", ","], "',' given, names between commas expected"),
         (["--target", "age", "--group", "g"], "group: 'g' given, NAME=A,B expected"),
-        (["--target", "age", "--group", "g=x"], "groups: 'g' with ['x'] given"),
+        (["--target", "age", "--group", "g=x"], "groups: 'g' with ('x',) given"),
         (["--target", "age", "--level", "2"], "level: 2.0 given"),
         (["--target", "age", "--method", "dgm"], "method: 'dgm' given, but that is for the public files of dpmpc mix"),
         (["--ridge", "1"], "ridge: 1.0 given, but that is for"),

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 from dpmpc.app.cli.parsing import Parser, Section
+from dpmpc.base.arguments import names
 from dpmpc.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ BUDGET_AND_FILES = "--bounds bounds.toml --epsilon 1 --delta 1e-6 --out result"
 
 def add_model_options(command: Parser | Section, kind: str, without: Sequence[str] = ()) -> None:
     """Add the options of a model, but for some of its fields."""
-    from dpmpc.models.common.commanded import names
     from dpmpc.models.fitted import class_of
 
     model = class_of(kind)

@@ -8,7 +8,6 @@ import re
 from typing import Any
 
 from dpmpc.app.cli.parsing import Parser, Section
-from dpmpc.base.arguments import PREDICT_ONLY, PRIVATE_BOUNDS, ROUNDS, whole_or_auto
 from dpmpc.base.errors import InputError
 from dpmpc.privacy.specification import flat_choices, option_of
 
@@ -168,10 +167,3 @@ def sums_only(choices: dict[str, Any]) -> dict[str, Any]:
                 f"{option}: {choices[option]!r} given, but a model in rounds is read from sums: nothing expected"
             )
     return choices
-
-
-def add_rounds(command: Parser | Section, *, default: str) -> None:
-    """Add how many sums a regression takes, and whether some of them are for intervals."""
-    command.add_argument("--rounds", type=whole_or_auto, metavar="R", help=f"{ROUNDS} ({default})")
-    command.add_argument("--predict-only", action="store_true", help=PREDICT_ONLY)
-    command.add_argument("--private-bounds", action="store_true", help=PRIVATE_BOUNDS.replace("%", "%%"))

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dpmpc.app.cli.options import DATA_HELP, add_file_options, dialect_of
-from dpmpc.base.arguments import number_or_auto
+from dpmpc.base.arguments import names, number_or_auto
 from dpmpc.base.errors import InputError
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def add_commands(commands: Any) -> None:
     add_file_options(predict)
     release = predict.section("for a release file")
     release.add_argument("--target", metavar="COL", help="the column to predict; required")
-    release.add_argument("--features", metavar="A,B", help="from these alone")
+    release.add_argument("--features", type=names, metavar="A,B", help="from these alone")
     release.add_argument(
         "--model",
         dest="kind",
@@ -127,8 +127,7 @@ def _of_release(options: argparse.Namespace) -> _Model:
     public = release.task.schema
     if not is_grouped(release):
         require_column(public, options.target)
-    named = None if options.features is None else [name.strip() for name in options.features.split(",")]
-    features = with_variables(public, named)
+    features = with_variables(public, options.features)
     if options.kind == "logistic":
         if options.alpha is not None:
             raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")

@@ -7,6 +7,7 @@ import sys
 from typing import Any
 
 from dpmpc.app.cli.options import add_verbose, seconds
+from dpmpc.base.arguments import names
 from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import harmless
 from dpmpc.privacy.specification import MIXING_METHODS
@@ -32,7 +33,7 @@ def add_commands(commands: Any) -> None:
         "regression, but compares its mean between groups, of a release by group; survival: curves from a release of "
         "cells, --time and --event where it does not follow which they are",
     )
-    read.add_argument("--features", metavar="A,B", help="on these alone")
+    read.add_argument("--features", type=names, metavar="A,B", help="on these alone")
     read.add_argument(
         "--group",
         action="append",
@@ -40,10 +41,15 @@ def add_commands(commands: Any) -> None:
         metavar="NAME=A,B",
         help="test the coefficients of these features together; may be repeated",
     )
-    read.add_argument("--before", metavar="A,B", help="--model compare: adjust differences for these columns")
+    read.add_argument(
+        "--before", type=names, metavar="A,B", help="--model compare: adjust differences for these columns"
+    )
     read.add_argument("--control", metavar="VALUE", help="--model compare: the group that others are compared with")
     read.add_argument(
-        "--crosstab", metavar="A,B", help="the two-way table of two variables with listed values, and a test"
+        "--crosstab",
+        type=names,
+        metavar="A,B",
+        help="the two-way table of two variables with listed values, and a test",
     )
     read.add_argument("--level", type=float, default=0.95, help="of confidence intervals (default %(default)g)")
     survival = read.section("--model survival")
@@ -88,11 +94,11 @@ def _read(options: argparse.Namespace) -> None:
         options.file,
         ReadOptions(
             target=options.target,
-            features=None if options.features is None else _listed("features", options.features),
+            features=options.features,
             groups=_groups(options.group),
-            before=None if options.before is None else _listed("before", options.before),
+            before=options.before,
             control=options.control,
-            crosstab=None if options.crosstab is None else _listed("crosstab", options.crosstab),
+            crosstab=options.crosstab,
             model=options.model,
             time=options.time,
             event=options.event,
@@ -140,20 +146,12 @@ def _draw(options: argparse.Namespace) -> None:
     print(f"written: {path}")
 
 
-def _listed(name: str, text: str) -> list[str]:
-    """Read names between commas."""
-    names = [part.strip() for part in text.split(",")]
-    if not all(names):
-        raise InputError(f"{name}: {text!r} given, names between commas expected")
-    return names
-
-
-def _groups(texts: list[str]) -> dict[str, list[str]]:
+def _groups(texts: list[str]) -> dict[str, tuple[str, ...]]:
     """Read NAME=A,B of each group."""
-    groups: dict[str, list[str]] = {}
+    groups: dict[str, tuple[str, ...]] = {}
     for text in texts:
         name, _, features = text.partition("=")
         if not name.strip() or not features or name.strip() in groups:
             raise InputError(f"group: {text!r} given, NAME=A,B expected, each name once")
-        groups[name.strip()] = _listed("group", features)
+        groups[name.strip()] = names(features)
     return groups

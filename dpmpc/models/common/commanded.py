@@ -44,14 +44,6 @@ def option(default: Any, help: str, **more: Any) -> Any:
     return dataclasses.field(default=default, metadata={"help": help, **more})
 
 
-def names(text: str) -> tuple[str, ...]:
-    """Read names between commas."""
-    listed = tuple(part.strip() for part in text.split(","))
-    if not all(listed):
-        raise InputError(f"{text!r} given, names between commas expected")
-    return listed
-
-
 @dataclasses.dataclass(frozen=True)
 class NotPrivate:
     """A comparison with the data at hand."""

@@ -28,14 +28,14 @@ import numpy as np
 from msgspec.structs import replace
 from numpy.typing import ArrayLike
 
-from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arguments import names, require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema, Table
 from dpmpc.data.data_checks import require_column
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
-from dpmpc.models.common.commanded import NotPrivate, names, option
+from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.inference import stands_out, t_quantile
 from dpmpc.models.common.private_estimator import table_of, target_name
 from dpmpc.models.common.release_parts import Blocks, column_index, with_variables

@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from dpmpc.base.arguments import require_fraction
+from dpmpc.base.arguments import names, require_fraction
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
-from dpmpc.models.common.commanded import names, option
+from dpmpc.models.common.commanded import option
 from dpmpc.models.common.inference import chi2_tail, normal_quantile, stands_out
 from dpmpc.models.survival.curves import NARROWER, too_wide
 from dpmpc.models.survival.survival import PrivateSurvival
