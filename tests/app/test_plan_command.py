@@ -200,6 +200,12 @@ def test_a_plan_of_every_model_is_a_screen_that_ends_with_what_is_expected(name,
     assert fields["useful"] == (not lines[-1].startswith("Not useful as planned. "))
 
 
+def test_a_plan_of_a_simulation_is_called_one(capsys):
+    words = ("plan", "--clients", 5000, "--columns", 3, *BUDGET)
+    assert "SIMULATION" not in run(capsys, *words)[1]
+    assert run(capsys, *words, "--simulation-seed", 1)[1].startswith("SIMULATION")
+
+
 def test_plan_says_what_it_assumes(capsys):
     plan = ("plan", "--clients", 5000, "--columns", 3, *BUDGET)
     assert "standard deviation of 0.4" in run(capsys, *plan)[1]

@@ -379,7 +379,7 @@ def test_simulate_and_learn(command_files, capsys):
     assert "budgets add up" in report
     assert f"replace-one: {release.guarantee.relation}" in report.replace("&#39;", "'")
     assert "Time and bytes" not in report
-    assert report.count("<h2") == 4
+    assert report.count("<h2") == 5
     capsys.readouterr()
     assert main(["read", str(out), "--target", "income", "--json"]) == 0
     told = capsys.readouterr()

@@ -62,7 +62,8 @@ def plan_text(kind: str, forecast: Forecast, fields: dict[str, Any]) -> str:
 def _head(kind: str, forecast: Forecast, fields: dict[str, Any]) -> list[str]:
     sums = len(forecast.tasks)
     released = "one release" if sums == 1 else f"{sums} sums"
-    return [f"Plan of {kind}: {released} of {fields['clients']:,} people, {fields['servers']} servers"]
+    simulated = [line for line in str(forecast.guarantee).split("\n") if line.startswith("SIMULATION")]
+    return [*simulated, f"Plan of {kind}: {released} of {fields['clients']:,} people, {fields['servers']} servers"]
 
 
 def release_fields(task: Task, prices: Prices, days: float) -> dict[str, Any]:

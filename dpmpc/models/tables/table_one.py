@@ -172,9 +172,9 @@ class TableOne(PrivateEstimator):
         return {"contribution": CellCounts.of(public, self.by)}
 
     def check_options(self, column: str | None, *, bounds: bool) -> None:
-        """Refuse a fit without a bounds file, which tells which cells there are."""
+        """Refuse a fit without a bounds file, which lists the cells."""
         if not bounds:
-            raise InputError("bounds: none given, a bounds file expected, which tells which cells there are (--bounds)")
+            raise InputError("bounds: none given, a bounds file expected, which lists the cells (--bounds)")
 
     def planned_schema(self, given: Schema) -> Schema:
         """Return the bounds of what is described, as a codebook, and refuse what cannot be counted."""
