@@ -7,7 +7,7 @@ import math
 from typing import Any
 
 from dpmpc.app.render.facts import task_fields
-from dpmpc.app.render.screen import MOST_LINES, add, cut, height, in_brief
+from dpmpc.app.render.screen import MOST_LINES, height, in_brief, tables_within
 from dpmpc.app.render.servers import MEGABYTE
 from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.base.untrusted import harmless
@@ -42,11 +42,7 @@ def plan_screen(kind: str, forecast: Forecast, fields: dict[str, Any]) -> str:
     head = [*_head(kind, forecast, fields), in_brief(str(forecast.guarantee)), f"Assumed: {forecast.assumed}"]
     head.append("Noise, bytes, costs and the whole promise: --verbose.")
     room = MOST_LINES - height([*head, *last]) - 1
-    tables, left_out = cut(forecast.tables, room)
-    room -= height([line for lines in (*tables, left_out) if lines for line in ("", *lines)])
-    for lines, table in zip(tables, forecast.tables, strict=False):
-        room = add([note for note in table.notes if note not in lines], lines, room)
-    parts = [head, *tables, left_out, last]
+    parts = [head, *tables_within(forecast.tables, room)[0], last]
     return "\n".join(harmless(line) for lines in parts if lines for line in ("", *lines)).lstrip("\n")
 
 

@@ -203,14 +203,14 @@ def result_of(release: Release, options: ReadOptions) -> Result:
         return _survival(release, options)
     if target is None:
         return reading.result(release, options.level)
-    if options.model == "ridge":
-        return reading.regression(release, target, options.features, options.groups, options.level)
+    features = with_variables(release.task.schema, options.features)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # the result says it
+        if options.model == "ridge":
+            return reading.regression(release, target, features, options.groups, options.level)
         if options.model == "compare":
             comparison = GroupComparison(before=options.before or (), control=options.control)
             return comparison.fit_release(release, target).result(options.level)
-        features = with_variables(release.task.schema, options.features)
         return LogisticRegression(rounds=0).fit_release(release, target, features=features).result(options.level)
 
 

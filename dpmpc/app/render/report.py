@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
-from dpmpc.app.render.screen import MOST_LINES, add, cut, height, in_brief
+from dpmpc.app.render.screen import MOST_LINES, add, height, in_brief, tables_within
 from dpmpc.base.untrusted import harmless
 from dpmpc.release.results.number_tables import NumberTable
 from dpmpc.release.results.result import Plots, Result
@@ -89,15 +89,12 @@ class Report:
         head.append("The whole report: --verbose.")
         head += [] if result.verdict is None else [f"Verdict. {result.verdict}"]
         room = MOST_LINES - height(head)
-        tables, left_out = cut(result.tables, room)
-        room -= height([line for lines in (*tables, left_out) if lines for line in ("", *lines)])
-        for lines, table in zip(tables, result.tables, strict=False):
-            room = add([note for note in table.notes if note not in lines], lines, room)
+        tables, room = tables_within(result.tables, room)
         notes: list[str] = []
         room = add(result.notes, notes, room - 1)
         about: list[str] = []
         add([*self.released, *(f"{name}: {text}" for name, texts in self.about for text in texts)], about, room)
-        parts = [[*head[:-1], *about, head[-1]], *([notes] if notes else []), *tables, left_out]
+        parts = [[*head[:-1], *about, head[-1]], *([notes] if notes else []), *tables]
         return "\n".join(harmless(line) for lines in parts if lines for line in ("", *lines)).lstrip("\n")
 
     def to_csv(self) -> str:

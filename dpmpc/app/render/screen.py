@@ -37,7 +37,19 @@ def add(more: Sequence[str], lines: list[str], room: int) -> int:
     return room
 
 
-def cut(tables: Sequence[NumberTable], room: int) -> tuple[list[list[str]], list[str]]:
+def tables_within(tables: Sequence[NumberTable], room: int) -> tuple[list[list[str]], int]:
+    """Return the lines of tables, and of what is left out, with as many notes as there is room for; and the rest of it.
+
+    Each list of lines has an empty line before it.
+    """
+    shown, left_out = _cut(tables, room)
+    room -= height([line for lines in (*shown, left_out) if lines for line in ("", *lines)])
+    for lines, table in zip(shown, tables, strict=False):
+        room = add([note for note in table.notes if note not in lines], lines, room)
+    return [*shown, left_out], room
+
+
+def _cut(tables: Sequence[NumberTable], room: int) -> tuple[list[list[str]], list[str]]:
     """Return the lines of each table for which there is room, and what states that others are left out."""
     shown: list[list[str]] = []
     for number, table in enumerate(tables):

@@ -22,7 +22,7 @@ from dpmpc.release.results.number_tables import finite_or_none
 
 SECONDS_A_START = 1.5  # to start servers for one sum on one machine, and end them
 SECONDS_A_WORD = 1.2e-7  # to make a number that a client sends, share it, and add it up, on one core
-MEANS, EFFECT, MOST = {"logistic": 0.2, "poisson": 1.0, "ridge": 0.2}, 1.0, 100
+USUAL_COUNT = 1.0  # the mean count of a Poisson regression, where none is assumed
 _MEANS = {"logistic": "share of ones", "poisson": "mean count"}
 
 
@@ -52,13 +52,10 @@ def forecast_rounds(
     private_bounds : bool
         Whether a part of it goes into counts that narrow bounds.
     """
-    most = MOST if assumed.most is None else assumed.most
-    people = Assumed(
-        mean=min(MEANS[model], most / 2) if assumed.mean is None else assumed.mean,
-        effect=EFFECT if assumed.effect is None else assumed.effect,
-        most=most,
-        population=assumed.population,
-    )
+    given = {name: getattr(assumed, name) for name in ("mean", "effect", "most")}
+    people = Assumed(population=assumed.population, **{name: one for name, one in given.items() if one is not None})
+    if model == "poisson" and assumed.mean is None:
+        people = dataclasses.replace(people, mean=min(USUAL_COUNT, people.most / 2))
     found = outlook(model, spec, rounds, people, intervals=intervals, private_bounds=private_bounds)
     expected = [_expected_fields(found, one) for one in found.expected]
     sent = sum(byte_fields(one.task)["client_to_all_servers"] for one in found.sums)

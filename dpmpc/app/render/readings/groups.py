@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from dpmpc.app.render.readings.reading import Reading
-from dpmpc.base.errors import InputError, UtilityWarning
+from dpmpc.base.errors import InputError
 from dpmpc.models.common.inference import stands_out
-from dpmpc.models.common.release_parts import Blocks, with_variables
+from dpmpc.models.common.release_parts import Blocks
 from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
@@ -48,10 +47,7 @@ class ReadingOfGroups(Reading):
         """Return a regression for each group."""
         if groups:
             raise InputError("group: given, but regressions by group test no features together, --features expected")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UtilityWarning)  # the result says it
-            chosen = with_variables(release.task.schema, features)
-            return GroupedRidgeRegression().fit_release(release, target, features=chosen).result(level)
+        return GroupedRidgeRegression().fit_release(release, target, features=features).result(level)
 
 
 def _means_table(release: Release) -> NumberTable:

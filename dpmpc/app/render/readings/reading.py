@@ -7,17 +7,14 @@ it, and from how many people on it is of use.
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
 from dpmpc.app.render.plots import Signal
-from dpmpc.base.errors import UtilityWarning
 from dpmpc.data.data_checks import require_column
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models import RidgeRegression
-from dpmpc.models.common.release_parts import with_variables
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning.advice import verdict
 from dpmpc.release.release import Release
@@ -68,11 +65,8 @@ class Reading:
     ) -> Result:
         """Return the regression of a column on others, by default all; `groups` are features tested together."""
         require_column(release.task.schema, target)
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", UtilityWarning)  # the result says it
-            chosen = with_variables(release.task.schema, features)
-            model = RidgeRegression().fit_release(release, target, features=chosen)
-            return model.result(level, groups=groups)
+        model = RidgeRegression().fit_release(release, target, features=features)
+        return model.result(level, groups=groups)
 
     def sentences(self, release: Release) -> Iterator[tuple[str, str]]:
         """Yield what a page states of each question in words; intervals are of noise and of sampling."""
