@@ -125,7 +125,10 @@ def test_every_file_fits_the_draft_that_was_made_of_it(tmp_path_factory, cells):
     public = Schema.from_toml(folder / "bounds.toml")
     assert public.columns == found.schema.columns
     book = public.codebook if isinstance(public.codebook, Codebook) else Codebook.of_columns(public.columns)
-    table = book.encode(read_cells(path, book.sources, dialect=found.dialect))
+    coded = read_cells(path, book.sources, dialect=found.dialect)
+    counted = book.encode(coded, counted=True)  # as describe codes people
+    assert len(counted) == len(coded)
+    table = book.encode(coded)
     assert np.all(np.abs(public.normalise(table.values)) <= 1)
     assert not np.any(public.clipped_fraction(table.values))
 
