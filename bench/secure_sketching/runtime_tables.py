@@ -37,7 +37,6 @@ from bench.secure_sketching.one_pass import WAYS
 from bench.secure_sketching.plain_mpyc_runs import MPYC_CLIENTS, mp_spdz_rows, plain_mpyc, stored_mp_spdz
 from bench.secure_sketching.setting import CLIENTS, COLUMNS, ROWS, Setting, task_of
 from bench.system.ports import free_ports
-from dpmpc.release.planning.cost import byte_fields
 from dpmpc.base.errors import BenchFailed, InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.sharing.batch import SHARE_FILE, FileShare, open_share
@@ -46,6 +45,7 @@ from dpmpc.parties.mpyc.share_folders import TASK_FILE, write_task
 from dpmpc.parties.network.processes import ONE_THREAD
 from dpmpc.privacy.task import Task
 from dpmpc.release.client import share_batch
+from dpmpc.release.planning.cost import byte_fields
 from dpmpc.release.release import Release
 from dpmpc.release.server import sketch_share
 
