@@ -15,6 +15,7 @@ from support import collection_processes
 from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, ledger_of, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
 from support.report_stores import cluster_or_skip
+from support.waiting import wait_for
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
 postgres_store = importlib.import_module("dpmpc.collect.store.postgres_store")
@@ -34,14 +35,11 @@ def crashing():
     cluster.close()
 
 
-def heard(pipe):
-    """All that a process has told until it ended; the last message may have been cut short."""
-    told = []
-    while True:
-        try:
-            told.append(pipe.recv_bytes())
-        except (EOFError, OSError):
-            return told
+def hear(pipe, messages):
+    """Add what a process sends until it ends to a list; the last message may have been cut short."""
+    with contextlib.suppress(EOFError, OSError):
+        while True:
+            messages.append(pipe.recv_bytes())
 
 
 def acknowledged(told):
@@ -49,6 +47,12 @@ def acknowledged(told):
     sent = [message for message in told if message != b"stored"]
     done = sent[: told.count(b"stored")]
     return [{report for message in those for report in cut(message)} for those in (done, sent)]
+
+
+def wait_until_each_has_stored(told):
+    """Wait until each process has told that at least ten uploads are stored."""
+    for messages in told:
+        wait_for(lambda messages=messages: messages.count(b"stored") >= 10, "an upload")
 
 
 @pytest.mark.parametrize("rounds", [1, pytest.param(8, marks=pytest.mark.long("8 rounds of kills, not one"))])
@@ -62,21 +66,22 @@ def test_what_workers_acknowledged_survives_kills_of_them_and_of_the_database(cr
                 hears, tells = CONTEXT.Pipe(duplex=False)
                 process = begin(collection_processes.add_as_worker, place, number, WORKERS, turn, tells)
                 tells.close()
-                return process, listeners.submit(heard, hears)
+                messages = []
+                listeners.submit(hear, hears, messages)
+                return process, messages
 
             workers = [start(number) for number in range(WORKERS)]
-            time.sleep(1.0)
+            wait_until_each_has_stored(messages for _, messages in workers)
             workers[0][0].kill()
             workers[0][0].join()
             workers.append(start(0))
-            time.sleep(1.0)
+            wait_until_each_has_stored([workers[-1][1]])
             crashing.stop("immediate")
             for process, _ in workers:
                 process.join()
-            told = [listener.result() for _, listener in workers]
         crashing.start()
-        for one in told:
-            stored, tried = acknowledged(one)
+        for _, messages in workers:
+            stored, tried = acknowledged(messages)
             assert stored
             done |= stored
             sent |= tried

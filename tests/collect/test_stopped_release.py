@@ -1,18 +1,27 @@
 """A release that is stopped after it has announced its reports: nobody's withdrawal is refused for that."""
 
+import asyncio
 import contextlib
+import dataclasses
+import shutil
 import signal
 import subprocess
 import sys
 import time
+import types
 
+import msgspec
 import pytest
 
 from bench.system.collection_servers import Servers
+from dpmpc.collect.intake.serving import _clear_up
+from dpmpc.collect.store.ledger import State as Progress
 from dpmpc.collect.store.server_folder import ServerFolder
-from dpmpc.collect.store.state import CLOCK_SECONDS
+from dpmpc.collect.store.state import CLOCK_SECONDS, StateReader
+from dpmpc.collect.terms.certificate import load, save
 from dpmpc.collect.terms.endpoints import WITHDRAWALS
 from dpmpc.collect.upload.sealing import SECRET_BYTES, report_id
+from dpmpc.release.release import Release
 from support.release_processes import COUNT, assert_released, filled, run
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
 from support.waiting import PATIENCE
@@ -108,3 +117,68 @@ def take_back(servers, secret):
     url = servers.door(0) + WITHDRAWALS.format(digest=servers.collection.digest.hex())
     status, answer, *_ = exchange("POST", url, secret)
     return status, answer["reports"]
+
+
+def progress_of(deployment, server):
+    with ServerFolder(deployment.folder(server)).open_ledger() as ledger:
+        return ledger.latest(deployment.collection.digest).state
+
+
+def test_a_release_that_was_written_and_not_recorded_is_recorded_without_the_others(tmp_path):
+    """Server 1 is killed in between; the others have finished, and nobody repeats the release."""
+    deployment = filled(tmp_path / "trial")
+    ended = run(deployment, deeds={1: ("die", "after", "server", "save")})
+    assert {server: one.status for server, one in ended.items()} == {0: 3, 1: -signal.SIGKILL, 2: 3}
+    folder, written = ServerFolder(deployment.folder(1)), deployment.out(1).read_bytes()
+    released = folder.released(deployment.collection)
+    assert [progress_of(deployment, server) for server in range(3)] == [
+        Progress.OPENED,
+        Progress.OPENING,
+        Progress.OPENED,
+    ]
+
+    certificate = load(released)
+    others = {server: one for server, one in certificate.signatures.items() if server != "2"}
+    save(Release.load(released), msgspec.structs.replace(certificate, signatures=others), released)
+    assert not folder.finish_left_release(deployment.collection)  # a file without a signature proves nothing
+    released.write_bytes(written)
+    with folder.releasing(1):  # a release is running, and records itself what it writes
+        assert not folder.finish_left_release(deployment.collection)
+    assert progress_of(deployment, 1) is Progress.OPENING
+
+    assert folder.finish_left_release(deployment.collection)
+    assert progress_of(deployment, 1) is Progress.OPENED
+    assert not folder.finish_left_release(deployment.collection)  # there is none any more
+
+
+def test_a_release_of_another_manifest_is_not_recorded(tmp_path):
+    """The servers were put back from copies and have made the release again, with another toss."""
+    deployment = filled(tmp_path / "trial")
+    shutil.copytree(deployment.root, tmp_path / "other")
+    other = dataclasses.replace(deployment, root=tmp_path / "other")
+    run(deployment, deeds={1: ("die", "after", "server", "save")})
+    assert {one.status for one in run(other).values()} == {0}
+    folder = ServerFolder(deployment.folder(1))
+    shutil.copy(other.out(1), folder.released(deployment.collection))
+    assert not folder.finish_left_release(deployment.collection)
+    assert progress_of(deployment, 1) is Progress.OPENING
+
+
+def test_a_server_that_serves_records_a_release_that_was_written(tmp_path):
+    deployment = filled(tmp_path / "trial")
+    run(deployment, deeds={1: ("die", "after", "server", "save")})
+    collection, folder = deployment.collection, ServerFolder(deployment.folder(1))
+
+    async def served(reader, spool):
+        service = types.SimpleNamespace(collection=collection, state=reader.read())
+        assert service.state.state == "releasing"
+        clearing = asyncio.create_task(_clear_up(service, folder, spool))
+        until = time.monotonic() + PATIENCE
+        while reader.read().state == "releasing" and time.monotonic() < until:
+            await asyncio.sleep(0.05)
+        clearing.cancel()
+        return reader.state.state
+
+    with spool_of(deployment, 1) as spool, folder.open_ledger() as ledger:
+        reader = StateReader(collection, spool, ledger, folder.released(collection))
+        assert asyncio.run(served(reader, spool)) == "released"

@@ -22,9 +22,9 @@ def share_of(sharing, party):
 
 
 def prepare(settings):
-    """Let party 0 begin when a file is there."""
-    after = settings.arguments.get("after")
-    if settings.party == 0 and after is not None:
+    """Let some parties begin when a file of theirs is there."""
+    after = settings.arguments.get("after", {}).get(str(settings.party))
+    if after is not None:
         wait_for(Path(after).exists, "the sign to begin")
 
 

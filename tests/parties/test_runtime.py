@@ -3,6 +3,7 @@
 A failure has to be one typed error that names the party at fault, within seconds, with no process and no file left.
 """
 
+import contextlib
 import datetime
 import json
 import os
@@ -264,7 +265,7 @@ def test_mpyc_does_not_compute_without_a_server():
 
 def call_as(folder, number, claimed, address):
     """Call a party with the certificate of another; return what it answers: nothing, and the end."""
-    plain = socket.create_connection(address, timeout=20)
+    plain = socket.create_connection(address, timeout=PATIENCE)
     with dialling_context(folder).wrap_socket(plain, server_hostname=f"party-{number}") as link:
         link.sendall(claimed.to_bytes(2, "little"))
         try:
@@ -285,20 +286,52 @@ def test_a_server_that_is_left_out_is_turned_away_and_ends_nothing(tmp_path, cla
         answers.extend(call_as(left_out, party, claimed, tuple(settings.addresses[party])) for party in (1, 3))
         answered.touch()
 
-    def set_up(party, folder):
-        authority.issue(folder, party)
-        if party == 0:
-            threads.append(threading.Thread(target=call, args=(read_settings(folder),), daemon=True))
-            threads[0].start()
+    def meanwhile(folders):  # when the parties are there: no process is forked from one with two threads
+        threads.append(threading.Thread(target=call, args=(read_settings(folders[0]),), daemon=True))
+        threads[0].start()
 
     outcomes = here(
-        Agreement(ROBUST, 4, {"threshold": 1, "after": str(answered)}, analyst=False, connect_deadline=20),
+        Agreement(ROBUST, 4, {"threshold": 1, "after": {"0": str(answered)}}, analyst=False, connect_deadline=20),
         without=[2],
-        callbacks=Callbacks(set_up=set_up),
+        callbacks=Callbacks(set_up=lambda party, folder: authority.issue(folder, party), meanwhile=meanwhile),
         longest=40,
     )
     threads[0].join(10)
     assert answers == [b"", b""]
+    assert all(outcome.result["right"] for outcome in outcomes)
+
+
+@pytest.mark.parametrize(("waiting", "late"), [(2, 1), (1, 2)], ids=["for a caller", "for one that it calls"])
+def test_a_server_that_dials_again_is_not_accused(tmp_path, waiting, late):
+    """Seed 91 of the simulator: party 0 is linked to a party that waits for another, loses power, and starts again.
+
+    Its earlier link stays open at the other end: a machine without power sends nothing, not even that it closes a link.
+    """
+    linked, replaced, threads = tmp_path / "linked", tmp_path / "replaced", []
+
+    def lose_power(folder):
+        address = tuple(read_settings(folder).addresses[waiting])
+        plain = socket.create_connection(address, timeout=PATIENCE)
+        with dialling_context(folder).wrap_socket(plain, server_hostname=f"party-{waiting}") as half_open:
+            half_open.sendall((0).to_bytes(2, "little"))
+            time.sleep(0.5)  # until the number is read
+            linked.touch()
+            with contextlib.suppress(ConnectionResetError):
+                assert half_open.recv(1) == b""
+            replaced.touch()
+
+    def meanwhile(folders):
+        threads.append(threading.Thread(target=lose_power, args=(folders[0],), daemon=True))
+        threads[0].start()
+
+    after = {"0": str(linked), str(late): str(replaced)}
+    outcomes = here(
+        Agreement(ROBUST, 3, {"threshold": 1, "after": after}, analyst=False, connect_deadline=PATIENCE),
+        callbacks=Callbacks(meanwhile=meanwhile),
+        longest=2 * PATIENCE,
+    )
+    threads[0].join(10)
+    assert replaced.exists()
     assert all(outcome.result["right"] for outcome in outcomes)
 
 

@@ -201,6 +201,11 @@ class Service:
         except InputError as error:  # a file that is none: the keys before it stay
             self.log.log(logging.ERROR, "keys: %s", error)
 
+    @property
+    def state(self) -> CollectionState:
+        """The state, by what `tell_times` or a request has read last."""
+        return self._reader.state
+
     async def _state(self) -> CollectionState:
         """Return the state; uploads, status, page, health and log all go by it.
 

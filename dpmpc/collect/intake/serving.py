@@ -182,7 +182,7 @@ def serve(
                 released=folder.released(collection),
             )
             opened = listeners or await places.open()
-            watching = asyncio.create_task(_watch_announcement(folder, spool))
+            watching = asyncio.create_task(_clear_up(service, folder, spool))
             try:
                 async with _serving(service, opened, pinned, shown):
                     await _until_stopped(service, opened, door, tell)
@@ -220,14 +220,20 @@ def serve(
         listening.end()
 
 
-async def _watch_announcement(folder: ServerFolder, spool: ReportStore) -> None:
-    """Take back an announcement that a release which was killed has left, until cancelled."""
+async def _clear_up(service: Service, folder: ServerFolder, spool: ReportStore) -> None:
+    """Clear up what a release that was killed has left, until cancelled.
+
+    Its announcement is taken back, and a release whose file it had written is recorded.
+    """
     while True:
         try:
             if await asyncio.to_thread(folder.take_back_left_announcement, spool):
                 LOGGER.warning("a release ended without a batch, and left its announcement: reports can be withdrawn")
+            unrecorded = service.state.state != "released" and folder.released(service.collection).exists()
+            if unrecorded and await asyncio.to_thread(folder.finish_left_release, service.collection):
+                LOGGER.warning("a release ended before it recorded that its file is written; it is recorded now")
         except (SpoolError, OSError) as error:  # tried again a second later
-            LOGGER.log(logging.ERROR, "announcement: %s", error)
+            LOGGER.log(logging.ERROR, "release: %s", error)
         await asyncio.sleep(CLOCK_SECONDS)
 
 

@@ -91,6 +91,8 @@ def run_release(
     )
     pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
     with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
+        if own.finish_written_release(collection, ledger):
+            tell("the release was written by a run that ended before it could record that; it is recorded now")
         public = own.released(collection)
         server = ReleasingServer(collection, number, spool, ledger, own.identity, target, public, close, threads, tell)
         with _ending_noted(server, own):
@@ -127,11 +129,15 @@ def _ending_noted(server: ReleasingServer, folder: ServerFolder) -> Iterator[Non
             for path in folder.seals.delete(server.collection, server.number):
                 server.tell(f"{path}: deleted, as no more reports are opened with it")
 
+    def record_written() -> None:
+        if folder.finish_written_release(server.collection, server.ledger):
+            server.tell("the release is written and signed by all servers; it is recorded")
+
     try:
         yield
     except BaseException as error:
         failed = "SIGTERM" if isinstance(error, SystemExit) else type(error).__name__
-        for step in (server.spool.take_back_announcement, lambda: note(failed), delete_keys):
+        for step in (server.spool.take_back_announcement, record_written, lambda: note(failed), delete_keys):
             try:
                 step()
             except (DpmpcError, OSError) as second:  # the run's own error is what its operator has to know first

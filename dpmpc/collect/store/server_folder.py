@@ -26,16 +26,18 @@ from pathlib import Path
 from typing import IO, Any
 
 from dpmpc.base.arguments import require_whole
-from dpmpc.base.errors import InputError
+from dpmpc.base.errors import InputError, VerificationFailed
 from dpmpc.base.storage.database import private_folder
 from dpmpc.base.storage.files import require_private, write_private
 from dpmpc.base.untrusted import ReadError, printable, read_bytes
-from dpmpc.collect.store.ledger import ReleaseLedger
+from dpmpc.collect.store.ledger import ReleaseLedger, State
+from dpmpc.collect.store.openings import Openings
 from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.spool_index import INDEX_FILE
 from dpmpc.collect.store.sqlite_store import SqliteStore
 from dpmpc.collect.store.state import state_of
 from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.terms.verifying import verify
 from dpmpc.collect.upload.added_keys import AddedKey
 from dpmpc.collect.upload.reports import ReportFormat
 from dpmpc.collect.upload.seal_folder import SealFolder
@@ -181,6 +183,38 @@ class ServerFolder:
                 return False
             spool.take_back_announcement()
             return not spool.announced
+
+    def finish_left_release(self, collection: Collection) -> bool:
+        """Record in the ledger a release that a killed process had written; return whether there was one to record.
+
+        While a process takes part in a release it holds the lock of this folder, and records the release itself.
+        """
+        with self._release_lock() as file:
+            if _locked(file):
+                with self.open_ledger() as ledger:  # a connection of its own: the one that serves notices the change
+                    return self.finish_written_release(collection, ledger)
+        return False
+
+    def finish_written_release(self, collection: Collection, ledger: ReleaseLedger) -> bool:
+        """Do what `finish_left_release` does, in the process that holds the lock.
+
+        A server writes the release file when all servers have signed it, and records that afterwards
+        (`dpmpc.collect.opening.releasing.ReleasingServer`). If it dies in between, the others have finished, and the
+        ledger still says that the release is opening. The file proves that it is opened if it verifies, signatures of
+        all servers included, and holds the manifest that the ledger has bound.
+        """
+        path, entry = self.released(collection), ledger.latest(collection.digest)
+        if entry is None or entry.state is not State.OPENING or not path.exists():
+            return False
+        try:
+            manifest = verify(path, collection).certificate.statement.manifest
+        except VerificationFailed:  # of a damaged file: a repetition of the release replaces it
+            return False
+        if manifest.digest != entry.manifest_digest:
+            return False
+        Openings(self.ledger).forget_noise(collection.digest, manifest.digest)
+        ledger.finish(manifest.digest)
+        return True
 
     def _release_lock(self) -> IO[str]:
         return os.fdopen(os.open(self.path / "release.lock", os.O_RDWR | os.O_CREAT, 0o600), "r+")

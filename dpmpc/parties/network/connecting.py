@@ -55,11 +55,12 @@ class Connector:
         try:
             listener = await self._listener() if self._callers else None
             async with asyncio.timeout(self._settings.connect_deadline), asyncio.TaskGroup() as group:
-                for peer in self._runtime.peers:
-                    if peer > self._runtime.pid:
-                        group.create_task(self._dial(peer))
-                if listener is not None:
-                    accepting = group.create_task(self._accept(listener))
+                accepting = None if listener is None else group.create_task(self._accept(listener))
+                async with asyncio.TaskGroup() as dialling:
+                    for peer in self._runtime.peers:
+                        if peer > self._runtime.pid:
+                            dialling.create_task(self._dial(peer))
+                if accepting is not None:  # until the last link is there: a caller that has started again dials anew
                     await self._admitted.wait()
                     accepting.cancel()
         except TimeoutError:

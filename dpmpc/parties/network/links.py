@@ -165,9 +165,10 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
             super().close_connection()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """End the run because the link is gone, unless both sides had said farewell."""
+        """End the run because the link is gone, unless a newer one replaced it or both sides had said farewell."""
         self.closed.set_result(None)
-        if self.peer_pid is None or (self._finished and self._took_leave):
+        replaced = self.peer_pid is not None and self.runtime.links.get(self.peer_pid) is not self
+        if self.peer_pid is None or replaced or (self._finished and self._took_leave):
             return
         self.runtime.fail(PartyLost(f"lost party {self.peer_pid}: {error or 'it closed the link'}", self.peer_pid))
 
@@ -183,12 +184,17 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
             return
         if names != [party_name(claimed)]:
             raise PartyImpersonated(f"a peer with the certificate of {names} claimed to be party {claimed}", claimed)
-        if claimed >= self.runtime.pid or claimed in self.runtime.links:
-            raise PartyImpersonated(f"party {claimed} connected a second time, or out of turn", claimed)
+        if claimed >= self.runtime.pid:
+            raise PartyImpersonated(f"party {claimed} connected out of turn", claimed)
         del self.bytes[:_PARTY_NUMBER_BYTES]
         self.peer_pid = claimed
+        # A party that lost power and has started again dials anew, and its earlier link may never break on this side.
+        # Nothing was sent over that link yet: callers are accepted only until all parties are linked.
+        earlier = self.runtime.links.get(claimed)
         self.runtime.set_protocol(claimed, self)
         self.introduced.set_result(None)
+        if earlier is not None:
+            earlier.transport.abort()
 
     def _split_messages(self) -> None:
         limit = self.runtime.settings.frame_limit
