@@ -108,9 +108,10 @@ def demonstrate(
         noise_by=chosen.noise_by,
         simulation_seed=chosen.simulation_seed,
     )
-    network = Rounds(people.rows, stream=stream_for(chosen.simulation_seed))  # the clients, the servers and their links
-    rounds = AUTO if chosen.rounds is None else chosen.rounds
-    model = estimator(rounds).fit_rounds(Releases(spec, network))  # steps 1 to 4 of the analyst
+    model = estimator(AUTO if chosen.rounds is None else chosen.rounds)
+    # the clients, the servers and their links
+    with Rounds(people.rows, stream=stream_for(chosen.simulation_seed)) as network:
+        model.fit_rounds(Releases(spec, network))  # steps 1 to 4 of the analyst
     print_sums(model.releases_)
     for table in model.result().tables:
         print(with_truth(table, people), end="\n\n")

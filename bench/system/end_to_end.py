@@ -47,7 +47,7 @@ HOOKS = {
     "dpmpc.parties.networked:share_batch": "share",
     "dpmpc.linear.sharing.batch:FileShare.create": "store shares",
     "dpmpc.linear.sharing.batch:FileShare.__setitem__": "store shares",
-    "dpmpc.parties.networked:here": "parties",
+    "dpmpc.parties.network.programs:LocalParties.run": "parties",
     "dpmpc.models.regression.ridge_regression:RidgeRegression.compare_with": "compare with the data",
 }
 IMPORT, END, PARTIES, NOISE, TLS, STARTS = (

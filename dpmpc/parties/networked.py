@@ -16,13 +16,14 @@ checked once: a second run on a folder, or on a copy of it, is refused or would 
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any, Self, TypedDict, Unpack
 
 import numpy as np
 
@@ -33,7 +34,7 @@ from dpmpc.linear.proving.joint import ID_BYTES
 from dpmpc.linear.proving.prove import ProvedShares
 from dpmpc.linear.sharing.batch import SHARE_FILE, FileShare, Share, save_share
 from dpmpc.parties.network.meter import RunStatistics
-from dpmpc.parties.network.programs import Agreement, Callbacks, FolderCallback, here
+from dpmpc.parties.network.programs import Agreement, Callbacks, FolderCallback, LocalParties
 from dpmpc.parties.network.verified_task import KEYS, TASK
 from dpmpc.privacy.task import Task
 from dpmpc.release.client import Client, share_batch
@@ -134,7 +135,14 @@ class RunOptions(TypedDict, total=False):
     on_progress: Callable[[str, float], None] | None
 
 
-def run(task: Task, rows: Reals, *, program: str | None = None, **options: Unpack[RunOptions]) -> NetworkedRun:
+def run(
+    task: Task,
+    rows: Reals,
+    *,
+    program: str | None = None,
+    among: LocalParties | None = None,
+    **options: Unpack[RunOptions],
+) -> NetworkedRun:
     """Play all the clients, then run servers and analyst as processes of this machine.
 
     Parameters
@@ -145,6 +153,8 @@ def run(task: Task, rows: Reals, *, program: str | None = None, **options: Unpac
         One row per client, in the units of the schema.
     program : str, optional
         A module whose analyst goes on from the release; by default one that ends there.
+    among : LocalParties, optional
+        Those that take part in several runs; by default parties that live for this run.
     **options
         See `RunOptions`.
 
@@ -160,7 +170,7 @@ def run(task: Task, rows: Reals, *, program: str | None = None, **options: Unpac
         threads=options.get("threads", 1),
         on_progress=options.get("on_progress"),
     )
-    return run_servers(task, placed, program=program, **options)
+    return run_servers(task, placed, program=program, among=among, **options)
 
 
 def clients(
@@ -264,7 +274,12 @@ def stored_reports(
 
 
 def run_servers(
-    task: Task, shares: Sequence[Share] | Placement, *, program: str | None = None, **options: Unpack[RunOptions]
+    task: Task,
+    shares: Sequence[Share] | Placement,
+    *,
+    program: str | None = None,
+    among: LocalParties | None = None,
+    **options: Unpack[RunOptions],
 ) -> NetworkedRun:
     """Run servers and analyst on shares that clients have made; parameters and errors are those of `run`."""
     released: list[Release] = []
@@ -274,15 +289,16 @@ def run_servers(
             released.append(Release.load(folder / RELEASE_FILE, longest=math.inf))  # of a task that was verified
 
     usual = PROGRAM if task.proofs is None else PROGRAM_WITH_PROOFS
-    done = run_parties(program or usual, task, shares, collect=collect, **options)
+    done = run_parties(program or usual, task, shares, collect=collect, among=among, **options)
     return NetworkedRun(**vars(done), release=released[0])
 
 
 class Rounds:
-    """Answers one task after another about the same rows: each by clients, servers and an analyst of its own.
+    """Answers one task after another about the same rows: servers and an analyst that live for all of them.
 
-    For what takes several releases, as ``dpmpc.models.common.releases.Releases(spec, Rounds(rows))``. Every round draws
-    fresh noise and fresh shares.
+    For what takes several releases: ``with Rounds(rows) as network``, a model is fitted to the releases of
+    ``dpmpc.models.common.releases.Releases(spec, network)``. The servers start and link themselves to one another with
+    the first task, and end when the context is left. Every round draws fresh noise and fresh shares.
 
     Parameters
     ----------
@@ -300,14 +316,28 @@ class Rounds:
     def __init__(self, rows: Reals, **options: Unpack[RunOptions]):
         self._rows = rows
         self._options = options
+        self._parties: LocalParties | None = None
         self.runs: list[NetworkedRun] = []
 
+    def __enter__(self) -> Self:
+        self._parties = LocalParties().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        if self._parties is not None:
+            self._parties.__exit__(*error)
+            self._parties = None
+
     def __call__(self, task: Task) -> Release:
-        """Play all the clients of a task, run its servers and its analyst, and return what these opened."""
+        """Play all the clients of a task, run the servers and the analyst, and return what these opened."""
+        if self._parties is None:
+            raise InputError(
+                "rounds: a task given to servers that do not run, a call within `with Rounds(...)` expected"
+            )
         options, number = self._options.copy(), len(self.runs)
         if tell := self._options.get("on_progress"):
             options["on_progress"] = lambda stage, fraction: tell(f"sum {number}, {stage}", fraction)
-        self.runs.append(run(task, self._rows, **options))
+        self.runs.append(run(task, self._rows, among=self._parties, **options))
         return self.runs[-1].release
 
 
@@ -318,6 +348,7 @@ def run_parties(
     *,
     arguments: Mapping[str, Any] | None = None,
     collect: FolderCallback | None = None,
+    among: LocalParties | None = None,
     stream: Stream | None = None,
     threads: int = 1,
     deadline: float = 30.0,
@@ -331,6 +362,8 @@ def run_parties(
         One for each server; or what puts them into the parties' folders while these start, as `clients` does.
     collect : callable, optional
         ``collect(party, folder)`` may read what a party left in its folder.
+    among : LocalParties, optional
+        See `run`.
     """
     tell = on_progress or (lambda stage, fraction: None)
     place = shares if callable(shares) else stored(shares)
@@ -343,15 +376,16 @@ def run_parties(
         clients_s = time.perf_counter() - began
 
     began = time.perf_counter()
-    outcomes = here(
-        agreement_of(program, task, arguments=arguments, threads=threads, deadline=deadline),
-        simulation=_simulation(task, stream),
-        callbacks=Callbacks(
-            meanwhile=timed,
-            collect=collect,
-            on_progress=lambda party, done: tell(f"server {party}", float(done)),
-        ),
-    )
+    with contextlib.nullcontext(among) if among is not None else LocalParties(lasting=False) as parties:
+        outcomes = parties.run(
+            agreement_of(program, task, arguments=arguments, threads=threads, deadline=deadline),
+            simulation=_simulation(task, stream),
+            callbacks=Callbacks(
+                meanwhile=timed,
+                collect=collect,
+                on_progress=lambda party, done: tell(f"server {party}", float(done)),
+            ),
+        )
     spent = [outcome.statistics for outcome in outcomes if outcome.statistics is not None]
     return Run(
         answer=outcomes[-1].result,

@@ -207,7 +207,7 @@ def test_a_connection_that_the_parent_did_not_make_is_refused(folder):
     started = subprocess.Popen(
         [sys.executable, "-c", between], env=environment, pass_fds=[lifeline.descriptor], stderr=subprocess.PIPE
     )
-    lifeline.give_facts(Launched(str(folder)))
+    lifeline.send(Launched(str(folder)))
     _, log = started.communicate(timeout=SECONDS)
     lifeline.close()
     assert started.returncode == 2

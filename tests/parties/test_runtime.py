@@ -338,8 +338,8 @@ def test_a_server_that_dials_again_is_not_accused(tmp_path, waiting, late):
 def test_all_have_to_go_on_without_the_same_servers(monkeypatch):
     """Party 1 has not been told, and waits for party 2 in vain."""
 
-    def told(folder, listener, without, simulation):
-        return Launched(folder, listener, () if folder.endswith("party-1") else without, simulation)
+    def told(folder, listener, without, simulation, **more):
+        return Launched(folder, listener, () if folder.endswith("party-1") else without, simulation, **more)
 
     def set_up(party, folder):
         settings = json.loads((folder / "party.json").read_text())

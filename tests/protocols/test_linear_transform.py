@@ -132,7 +132,7 @@ def test_a_server_killed_in_the_middle_ends_typed(command, monkeypatch, capsys, 
 
 
 def test_a_server_that_never_comes_up_ends_typed(command, monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(networked, "here", functools.partial(networked.here, absent=[2]))
+    monkeypatch.setattr(networked, "LocalParties", functools.partial(networked.LocalParties, absent=[2]))
     monkeypatch.setattr(networked, "Agreement", functools.partial(networked.Agreement, connect_deadline=3.0))
     with pytest.raises(PartyMissing) as failure:
         networked.run(task_of(), rows())

@@ -147,7 +147,8 @@ def _fit_in_rounds(
         releases = Releases(spec, ask)
         if not getattr(options, "anyway", False):
             model.require_useful(releases)
-        model.fit_rounds(releases)
+        with network:
+            model.fit_rounds(releases)
     for warning in caught:  # printed when the display of the progress is gone
         warnings.warn(warning.message, warning.category, stacklevel=2)
     fit_s = time.perf_counter() - fitting

@@ -7,8 +7,10 @@ number on the command line. The process accepts it if the operating system says 
 parent of this process, under this user; or by a process of this user that has ended, since the party of a launcher that
 was killed at once has to clear up.
 
-After the facts comes `GO`, once everything that the party reads is in its folder. The end of the connection means that
-the launcher is gone: the party then removes the folder that the launcher made, and ends.
+After the facts comes `Go`, once everything that the party reads is in its folder. A party that takes part in several
+runs (`Launched.lasting`) is then given the facts of the next one, in which nothing but seeds may differ, and `Go`
+again, or `End`. The end of the connection means that the launcher is gone: the party then removes the folder that the
+launcher made, and ends.
 
 Promised: a process that a user, a shell, cron or a service manager has started is under no launcher, whatever its
 folder says and whatever its standard input is. Not promised: anything against whoever runs programs as the same user;
@@ -19,6 +21,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import queue
 import shutil
 import socket
 import threading
@@ -32,18 +35,29 @@ from dpmpc.base.system import maker_of
 from dpmpc.base.untrusted import ReadError, read_json
 
 OPTION = "--launched"
-GO = b"\n"
 LARGEST_FACTS = 1 << 26  # bytes
 _LENGTH_BYTES = 4
 
 
-class Launched(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class Launched(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="facts"):
     """What only a launcher knows of a party that it has started."""
 
     folder: str  # the party's folder, which the launcher has made and which goes with it
     listener: int | None = None  # file descriptor of a listening socket that the launcher hands over
     without: tuple[int, ...] = ()  # servers that all the others go on without
     simulation: dict[str, Any] = {}  # seeds and keys of a simulation, by name; empty where randomness is secret
+    lasting: bool = False  # whether the party lives on after its run, for the next one
+
+
+class Go(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="go"):
+    """Everything that the party reads in this run is in its folder."""
+
+
+class End(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="end"):
+    """There is no further run."""
+
+
+Message = Launched | Go | End
 
 
 class Lifeline:
@@ -57,17 +71,12 @@ class Lifeline:
         """The descriptor that the process of the party has to inherit."""
         return self._inherited.fileno()
 
-    def give_facts(self, facts: Launched) -> None:
-        """Send the facts; the process has been started and has inherited its end."""
+    def send(self, message: Message) -> None:
+        """Send a message; the process has been started and has inherited its end."""
         self._inherited.close()
-        content = msgspec.json.encode(facts)
+        content = msgspec.json.encode(message)
         with contextlib.suppress(BrokenPipeError):  # a process that has ended is noticed later
             self._own.sendall(len(content).to_bytes(_LENGTH_BYTES, "little") + content)
-
-    def go_on(self) -> None:
-        """Let the party link itself to the others."""
-        with contextlib.suppress(BrokenPipeError):  # as above
-            self._own.sendall(GO)
 
     def close(self) -> None:
         """End the connection, and with it the party."""
@@ -80,35 +89,37 @@ class Launcher:
 
     def __init__(self, descriptor: int):
         self._connection = _connection(descriptor)
+        self._messages: queue.SimpleQueue[Message] = queue.SimpleQueue()
         try:
-            length = int.from_bytes(self._receive(_LENGTH_BYTES), "little")
-            self.facts = read_json(self._receive(length), Launched, largest=LARGEST_FACTS)
+            self.facts = self._read(Launched)
         except (OSError, ReadError) as error:
             self._connection.close()
             raise InputError(
                 f"{OPTION}: descriptor {descriptor} given, facts of a launcher expected: {error}"
             ) from error
 
-    def follow(self) -> threading.Event:
-        """Watch the launcher from now on; return what is set when it says to go on."""
-        told = threading.Event()
-        threading.Thread(target=self._watch, args=(told,), daemon=True).start()
-        return told
+    def follow(self) -> None:
+        """Watch the launcher from now on."""
+        threading.Thread(target=self._watch, daemon=True).start()
 
-    def _watch(self, told: threading.Event) -> None:
-        while self._next():
-            told.set()
+    def wait(self) -> Message:
+        """Return the launcher's next message."""
+        return self._messages.get()
+
+    def _watch(self) -> None:
+        """Take messages until the launcher is gone, or sends something else; then remove the folder and end."""
+        with contextlib.suppress(OSError, ReadError):  # of a launcher that ended, or was killed
+            while True:
+                self._messages.put(self._read(Message))
         folder = Path(self.facts.folder)
         shutil.rmtree(folder, ignore_errors=True)
         with contextlib.suppress(OSError):  # the last party to leave removes the folder of the run
             folder.parent.rmdir()
         os._exit(ProtocolFailure.exit_status)
 
-    def _next(self) -> bytes:
-        try:
-            return self._connection.recv(len(GO))
-        except ConnectionError:  # a launcher that was killed
-            return b""
+    def _read(self, kind: Any) -> Any:
+        length = int.from_bytes(self._receive(_LENGTH_BYTES), "little")
+        return read_json(self._receive(length), kind, largest=LARGEST_FACTS)
 
     def _receive(self, count: int) -> bytes:
         if count > LARGEST_FACTS:

@@ -144,11 +144,20 @@ def _numbers(fields: dict[str, Any], where: str = "") -> Iterator[tuple[str, flo
 
 
 class Meter:
-    """Measures one party's run."""
+    """Measures one party's run.
+
+    Parameters
+    ----------
+    party : int
+        The party's number.
+    traffic : callable
+        Returns what has passed over the link to each peer since the links were made. What has passed by now belongs to
+        an earlier run.
+    """
 
     def __init__(self, party: int, traffic: Callable[[], dict[int, Traffic]]):
         self._party = party
-        self._traffic = traffic
+        self._passed, self._earlier = traffic, traffic()
         self._phases: dict[str, PhaseCost] = {}
         self._began = self._connected_at = time.perf_counter()
         self._cpu_at_connection = time.process_time()
@@ -196,6 +205,11 @@ class Meter:
             tcp_info=_total(kernel) if len(kernel) == len(peers) else None,
             peak_rss_mb=peak_rss_mb(),
         )
+
+    def _traffic(self) -> dict[int, Traffic]:
+        """Return what has passed over the link to each peer in this run."""
+        earlier = self._earlier
+        return {peer: one - earlier[peer] if peer in earlier else one for peer, one in self._passed().items()}
 
     def _bytes_sent(self) -> int:
         return sum(traffic.socket.sent for traffic in self._traffic().values())

@@ -5,7 +5,8 @@ of the run, where there is one (`dpmpc.parties.network.verified_task`), and impo
 a function ``prepare(settings)``. If it has a launcher, it then waits until everything that the program reads is there.
 It links itself to the other parties, runs the program, says goodbye to the others, and writes outcome.json: what the
 program returned and what the run cost, or a typed error. The exit status is 0, 2 for an `InputError`, 3 for anything
-else.
+else. A launcher may have the party live on after a run (`dpmpc.parties.network.launched`): it then keeps its links and
+runs the program again, on the task that party.json holds by then.
 
 A program is a module with a coroutine ``main(party)``, or one written for MPyC with a coroutine ``main()``. In both
 ``from mpyc.runtime import mpc`` gives the runtime of this party, which is linked already; ``mpc.party`` is the party.
@@ -29,7 +30,6 @@ import inspect
 import logging
 import os
 import sys
-import threading
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -37,7 +37,7 @@ import msgspec
 
 from dpmpc.base.errors import DpmpcError, InputError, ProtocolFailure
 from dpmpc.base.untrusted import printable
-from dpmpc.parties.network.launched import OPTION, Launcher
+from dpmpc.parties.network.launched import OPTION, End, Launched, Launcher
 from dpmpc.parties.network.meter import Meter
 from dpmpc.parties.network.runtime import PartyRuntime
 from dpmpc.parties.network.settings import (
@@ -117,12 +117,19 @@ class Party:
 
     def report_progress(self, progress: float | str) -> None:
         """Report to the launcher how far this party is: a fraction in [0, 1], or a few words."""
-        self._progress.write(msgspec.json.encode({"progress": progress}).decode() + "\n")
+        self._report({"progress": progress})
+
+    def report_end(self) -> None:
+        """Report to the launcher that a run has ended, and its outcome is written; the party waits for the next."""
+        self._report({"ended": True})
+
+    def _report(self, line: dict[str, Any]) -> None:
+        self._progress.write(msgspec.json.encode(line).decode() + "\n")
         self._progress.flush()
 
 
-def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched: threading.Event | None = None) -> int:
-    """Take part in a run; write the outcome and return the exit status.
+def run_party(settings: PartySettings, folder: Path, progress: TextIO, launcher: Launcher | None = None) -> int:
+    """Take part in a run, or in several; write the outcome of each and return the exit status.
 
     Parameters
     ----------
@@ -132,19 +139,15 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
         The party's private folder.
     progress : text file
         Where progress is reported.
-    launched : threading.Event, optional
-        What to wait for before anybody else is contacted.
+    launcher : Launcher, optional
+        What has started this process: the party waits for its message before it contacts any other.
     """
     try:
         runtime = PartyRuntime(settings, folder)  # first: a program that imports MPyC's `mpc` gets this runtime
-        task = verified_task(settings) if TASK in settings.arguments else None
-        if task is not None and task.sharing == "shamir":
-            runtime.threshold = task.trust.colluding_servers  # the degree of the clients' shares
-        runtime.party = Party(runtime, folder, progress, task)
-        program = _program(settings)
-        if launched is not None:
-            launched.wait()
-        write_outcome(folder, _run(program, runtime.party))
+        try:
+            _take_part(runtime, folder, progress, launcher)
+        finally:
+            runtime.end()
         return 0
     except DpmpcError as error:
         _logger.exception("the run failed")
@@ -159,6 +162,28 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launched:
     return failure.exit_status
 
 
+def _take_part(runtime: PartyRuntime, folder: Path, progress: TextIO, launcher: Launcher | None) -> None:
+    """Take part in all runs that there are; the first failure ends them."""
+    settings = runtime.settings
+    while True:
+        task = verified_task(settings) if TASK in settings.arguments else None
+        if task is not None and task.sharing == "shamir":
+            runtime.threshold = task.trust.colluding_servers  # the degree of the clients' shares
+        runtime.party = party = Party(runtime, folder, progress, task)
+        program = _program(settings)
+        if launcher is not None and isinstance(launcher.wait(), End):
+            return
+        write_outcome(folder, _run(program, party, settings))
+        if launcher is None or not launcher.facts.lasting:
+            return
+        party.report_end()
+        facts = launcher.wait()
+        if not isinstance(facts, Launched):
+            runtime.run_step(runtime.leave())
+            return
+        settings = read_settings(folder, facts)
+
+
 def _program(settings: PartySettings) -> Any:
     """Import the program and call its `prepare`, if it has one."""
     program = importlib.import_module(settings.program)
@@ -169,20 +194,20 @@ def _program(settings: PartySettings) -> Any:
     return program
 
 
-def _run(program: Any, party: Party) -> Outcome:
+def _run(program: Any, party: Party, settings: PartySettings) -> Outcome:
     runtime = party.runtime
     if hasattr(program, "run_script"):  # it runs a script, which drives the loop (`dpmpc.parties.mpyc.program_file`)
         result, statistics = runtime.run_script(lambda: program.run_script(party))
         return Outcome(party.pid, ok=True, result=result, statistics=statistics)
 
     async def take_part() -> Outcome:
-        await runtime.start()
+        await (runtime.start_again(settings) if runtime.links else runtime.start())
         arguments = (party,) if inspect.signature(program.main).parameters else ()
         result = await program.main(*arguments)
         await runtime.shutdown()
         return Outcome(party.pid, ok=True, result=result or {}, statistics=runtime.meter.statistics())
 
-    return runtime.run_program(take_part())
+    return runtime.run_step(take_part())
 
 
 def _progress_channel() -> TextIO:
@@ -198,11 +223,11 @@ def main() -> int:
     del sys.argv[1:]
     logging.basicConfig(format="%(asctime)s %(name)s %(message)s", force=True)
     logging.getLogger("dpmpc").setLevel(logging.DEBUG)
-    launched: threading.Event | None = None
+    launcher: Launcher | None = None
     try:
         if len(arguments) == 2 and arguments[0] == OPTION and arguments[1].isdecimal():
             launcher = Launcher(int(arguments[1]))
-            launched = launcher.follow()
+            launcher.follow()
             folder = Path(launcher.facts.folder)
             settings = read_settings(folder, launcher.facts)
         elif len(arguments) in (1, 2) and Path(arguments[0]).is_dir():
@@ -216,7 +241,7 @@ def main() -> int:
         print(error, file=sys.stderr)
         return error.exit_status
     with _progress_channel() as progress:
-        return run_party(settings, folder, progress, launched)
+        return run_party(settings, folder, progress, launcher)
 
 
 def require_by_hand(folder: Path, settings: PartySettings, program: str | None = None) -> None:

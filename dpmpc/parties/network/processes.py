@@ -33,7 +33,7 @@ import msgspec
 
 from dpmpc.base import errors
 from dpmpc.base.errors import DpmpcError, InputError, PartyLost, PartyMissing, ProtocolFailure
-from dpmpc.parties.network.launched import OPTION, Launched, Lifeline
+from dpmpc.parties.network.launched import OPTION, End, Go, Launched, Lifeline
 from dpmpc.parties.network.settings import LOG_FILE, ErrorRecord, Outcome, read_outcome
 
 _EVIDENCE = ("PartyImpersonated", "MalformedFrame", "BatchMismatch", "Equivocation", "InconsistentShares")
@@ -45,7 +45,7 @@ class Ending:
     """How the process of one party ended."""
 
     party: int
-    status: int | None  # exit status, negative for a signal; None if the process never ran
+    status: int | None  # exit status, negative for a signal, 0 if it waits for a run; None if the process never ran
     outcome: Outcome | None = None  # what it wrote down
     stopped: bool = False  # whether whoever started it ended it
     last_words: str = ""  # the last line of its log
@@ -124,6 +124,7 @@ class PartyProcess:
     def __init__(self, party: int, facts: Launched, listener: socket.socket, environment: dict[str, str]):
         self.party = party
         self.stopped = False
+        self.ended = False  # whether it has reported the end of its run, and waits for the next one
         self._folder = folder = Path(facts.folder)
         self._lifeline = Lifeline()
         self._unfinished_line = b""
@@ -139,7 +140,7 @@ class PartyProcess:
             )
         assert self._process.stdout is not None
         self.output = self._process.stdout
-        self._lifeline.give_facts(facts)
+        self._lifeline.send(facts)
 
     @property
     def status(self) -> int | None:
@@ -152,11 +153,23 @@ class PartyProcess:
         if not data:
             return None
         *lines, self._unfinished_line = (self._unfinished_line + data).split(b"\n")
-        return [msgspec.json.decode(line)["progress"] for line in lines]
+        reports = [msgspec.json.decode(line) for line in lines]
+        self.ended = self.ended or any("ended" in report for report in reports)
+        return [report["progress"] for report in reports if "progress" in report]
+
+    def give_facts(self, facts: Launched) -> None:
+        """Tell a party that lives on about its next run, whose settings are in its folder."""
+        self.ended = False
+        self._lifeline.send(facts)
 
     def go_on(self) -> None:
-        """Let the party link itself to the others; a process that has ended is noticed later."""
-        self._lifeline.go_on()
+        """Let the party take part: link itself to the others, where it is not; one that has ended is noticed later."""
+        self._lifeline.send(Go())
+
+    def dismiss(self) -> None:
+        """Tell a party that lives on that there is no further run."""
+        self.ended = False
+        self._lifeline.send(End())
 
     def end(self) -> None:
         """End the process, if it is still there."""
@@ -176,7 +189,9 @@ class PartyProcess:
         if log:
             _logger.debug("log of party %d:\n%s", self.party, log)
         last_words = log.rpartition("\n")[2]
-        return Ending(self.party, self.status, read_outcome(self._folder), self.stopped, last_words)
+        return Ending(
+            self.party, 0 if self.ended else self.status, read_outcome(self._folder), self.stopped, last_words
+        )
 
 
 @contextlib.contextmanager
@@ -197,20 +212,21 @@ def running(parties: Mapping[int, Launched], listeners: list[socket.socket]) -> 
 
 
 def watch(children: list[PartyProcess], longest: float, on_progress: ProgressCallback | None) -> None:
-    """Pass progress on until all parties have ended, one has failed and the others had their time, or time is up."""
+    """Pass progress on until all have ended the run, one has failed and the others had their time, or time is up."""
     end = time.monotonic() + longest
     with selectors.DefaultSelector() as selector:
         for child in children:
             selector.register(child.output, selectors.EVENT_READ, child)
-        while any(child.status is None for child in children) or selector.get_map():
+        while any(child.status is None and not child.ended for child in children) or selector.get_map():
             if time.monotonic() >= end:
                 return
             for key, _ in selector.select(timeout=0.05):
-                steps = key.data.read_progress()
-                if steps is None:
+                child = key.data
+                steps = child.read_progress()
+                if steps is None or child.ended:
                     selector.unregister(key.fileobj)
-                elif on_progress is not None:
-                    for progress in steps:
-                        on_progress(key.data.party, progress)
+                if on_progress is not None:
+                    for progress in steps or ():
+                        on_progress(child.party, progress)
             if any(child.status not in (None, 0) for child in children):
                 end = min(end, time.monotonic() + GRACE_SECONDS)

@@ -3,11 +3,11 @@
 Whatever is run, an `Agreement` says what all its parties agree on: their party.json says that, and nothing else.
 
 `here` runs all parties as processes of this machine, for trying out, testing and measuring: they share its operating
-system. Each gets a private folder and an identity; the listening sockets are bound before any party starts (no port is
-ever raced for); everything is removed again. Seeds of a simulation are handed over (`dpmpc.parties.network.launched`)
-and stand in no file. `prepare` writes such a folder for each party of a run between machines, all or none, and starts
-nobody. `join` takes part in a prepared run, with the rows that its own user names; before that, `require_prepared`
-refuses a folder that was prepared for anything else.
+system. `LocalParties` does so for several runs. Each party gets a private folder and an identity; the listening sockets
+are bound before any party starts (no port is ever raced for); everything is removed again. Seeds of a simulation are
+handed over (`dpmpc.parties.network.launched`) and stand in no file. `prepare` writes such a folder for each party of a
+run between machines, all or none, and starts nobody. `join` takes part in a prepared run, with the rows that its own
+user names; before that, `require_prepared` refuses a folder that was prepared for anything else.
 
 A server of a collection has a folder of its own, which nobody else has written: it makes its settings from the
 collection (`Agreement.settings`) and takes part in the process of its command.
@@ -28,7 +28,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import msgspec
 
@@ -37,7 +37,7 @@ from dpmpc.base.storage.files import whole_directory, write_private
 from dpmpc.base.untrusted import printable, read_bytes
 from dpmpc.parties.network.identity import CERTIFICATE_FILE, KEY_FILE, Authority, pin
 from dpmpc.parties.network.launched import Launched
-from dpmpc.parties.network.processes import Ending, ProgressCallback, root_cause, running, watch
+from dpmpc.parties.network.processes import Ending, PartyProcess, ProgressCallback, root_cause, running, watch
 from dpmpc.parties.network.settings import (
     LOG_FILE,
     OUTCOME_FILE,
@@ -54,6 +54,7 @@ from dpmpc.parties.network.settings import (
 LOOPBACK = "127.0.0.1"
 BY_HAND_SECONDS = 600.0  # from the start of the first party to that of the last, where people start them
 LONGEST_RUN = 3600.0  # seconds
+FAREWELL_SECONDS = 5.0  # that parties have to take leave when there is no further run
 
 Address = tuple[str, int]  # host, port
 FolderCallback = Callable[[int, Path], None]
@@ -97,7 +98,7 @@ class Agreement:
 class Callbacks:
     """What is done in the course of a run on this machine."""
 
-    # ``set_up(party, folder)`` may put files into a party's private folder before any party starts
+    # ``set_up(party, folder)`` may put files into a party's private folder before any party starts, for all its runs
     set_up: FolderCallback | None = None
     # ``meanwhile(folders)`` may put more files there while the parties start: they wait for its end before they link
     # themselves to one another. No deadline is running
@@ -106,6 +107,127 @@ class Callbacks:
     collect: FolderCallback | None = None
     # ``on_progress(party, progress)`` is called with the fractions or words that a party reports
     on_progress: ProgressCallback | None = None
+
+
+class LocalParties:
+    """The parties of this machine, each a process with a private folder: they live until the context is left.
+
+    They take part in one run after another, over the links that they made for the first one.
+
+    Parameters
+    ----------
+    lasting : bool
+        Whether there may be several runs. Otherwise the parties end with the first, as parties on other machines do.
+    without : collection of int
+        Servers that all the others know to go on without; nothing is done for them.
+    absent : collection of int
+        Parties that are not started, to see what the others make of it.
+    """
+
+    def __init__(self, *, lasting: bool = True, without: Collection[int] = (), absent: Collection[int] = ()):
+        self._lasting, self._without, self._absent = lasting, tuple(sorted(without)), absent
+        self._stack = contextlib.ExitStack()
+        self._first: Agreement | None = None
+        self._addresses: list[Address] = []
+        self._folders: list[Path] = []
+        self._members: dict[int, set[str]] = {}  # the names of the files that a party has for all its runs
+        self._processes: list[PartyProcess] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        with self._stack:  # ends the processes that are left, and removes their folders
+            if kind is None and all(process.ended for process in self._processes):
+                for process in self._processes:
+                    process.dismiss()
+                watch(self._processes, FAREWELL_SECONDS, None)
+
+    def run(
+        self,
+        agreement: Agreement,
+        *,
+        sources: Sequence[msgspec.Struct] | None = None,
+        simulation: Mapping[str, Any] | None = None,
+        callbacks: Callbacks = Callbacks(),
+        longest: float = LONGEST_RUN,
+    ) -> list[Outcome]:
+        """Run a program among the parties; parameters, result and errors are those of `here`.
+
+        The first call starts the parties and gives them their sources. Later ones have to be of the same program among
+        as many parties. After a failure there is no further run.
+        """
+        handed_over = dict(simulation or {})
+        if self._first is None:
+            self._start(agreement, sources, handed_over, callbacks.set_up)
+        else:
+            self._prepare_next(self._first, agreement, handed_over)
+        if callbacks.meanwhile is not None:
+            callbacks.meanwhile(self._folders)
+        for process in self._processes:
+            process.go_on()
+        watch(self._processes, longest, callbacks.on_progress)
+        if not self._lasting or not all(process.ended for process in self._processes):
+            for process in self._processes:
+                process.end()
+        endings = [process.ending() for process in self._processes]
+        error = root_cause([*endings, *(Ending(party, None) for party in self._absent)])
+        if error is not None:
+            raise error
+        for party in self._members:
+            if callbacks.collect is not None:
+                callbacks.collect(party, self._folders[party])
+        return [ending.outcome for ending in endings if ending.outcome is not None]
+
+    def _start(
+        self,
+        agreement: Agreement,
+        sources: Sequence[msgspec.Struct] | None,
+        simulation: dict[str, Any],
+        set_up: FolderCallback | None,
+    ) -> None:
+        """Bind the sockets, write the folders and start the processes, which wait until they are told to go on."""
+        if sources is not None and len(sources) != agreement.parties:
+            raise InputError(f"sources: {len(sources)} given, {agreement.parties} expected: one for each party")
+        enter = self._stack.enter_context
+        listeners = [enter(socket.create_server((LOOPBACK, 0))) for _ in range(agreement.parties)]
+        self._addresses = [listener.getsockname() for listener in listeners]
+        root = Path(enter(tempfile.TemporaryDirectory(prefix="dpmpc-", ignore_cleanup_errors=True)))
+        self._folders = [root / f"party-{party}" for party in range(agreement.parties)]
+        members = {party: folder for party, folder in enumerate(self._folders) if party not in self._without}
+        _write_folders(agreement, members, self._addresses, without=self._without)
+        for party, folder in members.items():
+            if sources is not None:
+                write_source(folder, sources[party])
+            if set_up is not None:
+                set_up(party, folder)
+            self._members[party] = {LOG_FILE, *(path.name for path in folder.iterdir())}
+        present = {
+            party: self._facts(party, simulation, listeners[party].fileno())
+            for party in members
+            if party not in self._absent
+        }
+        self._processes = enter(running(present, listeners))
+        self._first = agreement
+
+    def _prepare_next(self, first: Agreement, agreement: Agreement, simulation: dict[str, Any]) -> None:
+        """Clear the folders of what the last run has left, and give the parties the settings of the next one."""
+        kind = (agreement.program, agreement.servers, agreement.analyst)
+        if kind != (first.program, first.servers, first.analyst):
+            raise InputError(f"agreement: on {kind} given, {(first.program, first.servers, first.analyst)} expected")
+        if not all(process.ended for process in self._processes):
+            raise InputError("parties: those of a run that has failed given, parties that wait for a run expected")
+        for party, names in self._members.items():
+            folder = self._folders[party]
+            for path in folder.iterdir():
+                if path.name not in names:
+                    path.unlink()
+            write_settings(folder, agreement.settings(party, self._addresses, without=self._without))
+        for process in self._processes:
+            process.give_facts(self._facts(process.party, simulation))
+
+    def _facts(self, party: int, simulation: dict[str, Any], listener: int | None = None) -> Launched:
+        return Launched(str(self._folders[party]), listener, self._without, simulation, lasting=self._lasting)
 
 
 def here(
@@ -130,10 +252,8 @@ def here(
         Seeds and keys of a simulation, by name: handed over to the parties and written into no file.
     callbacks : Callbacks
         What is done with the parties' folders, and with what they report.
-    without : collection of int
-        Servers that all the others know to go on without; nothing is done for them.
-    absent : collection of int
-        Parties that are not started, to see what the others make of it.
+    without, absent : collection of int
+        See `LocalParties`.
     longest : float
         Seconds that the whole run may take.
 
@@ -149,39 +269,8 @@ def here(
     ProtocolFailure
         The cause of the failure, if any party failed; it names the party at fault.
     """
-    if sources is not None and len(sources) != agreement.parties:
-        raise InputError(f"sources: {len(sources)} given, {agreement.parties} expected: one for each party")
-    left_out = tuple(sorted(without))
-    with contextlib.ExitStack() as stack:
-        listeners = [stack.enter_context(socket.create_server((LOOPBACK, 0))) for _ in range(agreement.parties)]
-        root = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dpmpc-", ignore_cleanup_errors=True)))
-        folders = [root / f"party-{party}" for party in range(agreement.parties)]
-        members = {party: folder for party, folder in enumerate(folders) if party not in without}
-        _write_folders(agreement, members, [listener.getsockname() for listener in listeners], without=left_out)
-        for party, folder in members.items():
-            if sources is not None:
-                write_source(folder, sources[party])
-            if callbacks.set_up is not None:
-                callbacks.set_up(party, folder)
-        present = {
-            party: Launched(str(folder), listeners[party].fileno(), left_out, dict(simulation or {}))
-            for party, folder in members.items()
-            if party not in absent
-        }
-        with running(present, listeners) as processes:
-            if callbacks.meanwhile is not None:
-                callbacks.meanwhile(folders)
-            for process in processes:
-                process.go_on()
-            watch(processes, longest, callbacks.on_progress)
-        endings = [process.ending() for process in processes]
-        error = root_cause([*endings, *(Ending(party, None) for party in absent)])
-        if error is not None:
-            raise error
-        for party, folder in members.items():
-            if callbacks.collect is not None:
-                callbacks.collect(party, folder)
-        return [ending.outcome for ending in endings if ending.outcome is not None]
+    with LocalParties(lasting=False, without=without, absent=absent) as parties:
+        return parties.run(agreement, sources=sources, simulation=simulation, callbacks=callbacks, longest=longest)
 
 
 def prepare(

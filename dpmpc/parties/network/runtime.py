@@ -179,18 +179,39 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             return
         self.meter.begin()
         await self._connector.connect()
+        await self._begin()
+
+    async def start_again(self, settings: PartySettings) -> None:
+        """Begin another run over the links that there are; return when everybody works on its task.
+
+        Parameters
+        ----------
+        settings : PartySettings
+            Of this run: another task and other arguments among the same parties.
+        """
+        self.settings, self.conversation = settings, None
+        self.meter = Meter(self.pid, self.traffic)
+        await self._begin()
+
+    async def _begin(self) -> None:
         await self._meet(Kind.HELLO)
         self._patience = self.settings.deadline
         self.meter.connected()
 
     async def shutdown(self) -> None:
-        """Take leave of everybody and close the links; a second call does nothing.
+        """Take leave of everybody and close the links, unless the party lives on; a second call does nothing.
 
         A program that goes on computing after its last message calls this first, so that nobody waits for it.
         """
+        await self._end_coroutines()
+        launched = self.settings.launched
+        if launched is None or not launched.lasting:
+            await self.leave()
+
+    async def leave(self) -> None:
+        """Take leave of everybody and close the links; a second call does nothing."""
         if self.closing:
             return
-        await self._end_coroutines()
         self.closing = True
         await self._meet(Kind.GOODBYE)
         await self._close_links()
@@ -212,7 +233,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             self._drive(self._run_or_fail(self.shutdown()))
             return result, self.meter.statistics()
         finally:
-            self._end()
+            self.end()
 
     def take_options(self, options: Any) -> None:
         """Take over those of MPyC's options that a program chooses: threshold, bit length, security parameter."""
@@ -227,11 +248,16 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
     def run_program(self, program: Coroutine[Any, Any, Result]) -> Result:
         """Run a program to its end or to the first failure; the event loop is closed afterwards."""
         try:
-            return self._drive(self._run_or_fail(program))
+            return self.run_step(program)
         finally:
-            self._end()
+            self.end()
 
-    def _end(self) -> None:
+    def run_step(self, program: Coroutine[Any, Any, Result]) -> Result:
+        """Run one of several programs to its end or to the first failure; `end` is called after the last."""
+        return self._drive(self._run_or_fail(program))
+
+    def end(self) -> None:
+        """Close the links that are still open, and the event loop."""
         self._drive(self._wind_up())
         asyncio.set_event_loop(None)
         self.loop.close()

@@ -38,6 +38,9 @@ class ByteCount(msgspec.Struct, frozen=True):
     def __add__(self, other: ByteCount) -> ByteCount:
         return ByteCount(self.sent + other.sent, self.received + other.received)
 
+    def __sub__(self, other: ByteCount) -> ByteCount:
+        return ByteCount(self.sent - other.sent, self.received - other.received)
+
 
 class Traffic(msgspec.Struct, frozen=True):
     """What passed over the link to one peer."""
@@ -49,6 +52,10 @@ class Traffic(msgspec.Struct, frozen=True):
     def __add__(self, other: Traffic) -> Traffic:
         kernel = None if self.kernel is None or other.kernel is None else self.kernel + other.kernel
         return Traffic(self.payload + other.payload, self.socket + other.socket, kernel)
+
+    def __sub__(self, other: Traffic) -> Traffic:
+        kernel = None if self.kernel is None or other.kernel is None else self.kernel - other.kernel
+        return Traffic(self.payload - other.payload, self.socket - other.socket, kernel)
 
 
 class TrackedSocket(socket.socket):
