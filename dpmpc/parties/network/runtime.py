@@ -257,7 +257,9 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         return self._drive(self._run_or_fail(program))
 
     def end(self) -> None:
-        """Close the links that are still open, and the event loop."""
+        """Close the links that are still open, and the event loop; a second call does nothing."""
+        if self.loop.is_closed():
+            return
         self._drive(self._wind_up())
         asyncio.set_event_loop(None)
         self.loop.close()
