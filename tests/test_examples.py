@@ -186,14 +186,14 @@ def test_units_are_those_of_the_columns(net, people):
 
 def test_a_matrix_that_noise_has_made_indefinite_is_fitted(net, people):
     X, y = people
-    release = RidgeRegression(epsilon=0.05, delta=1e-6, rounds=0, simulation_seed=2).fit(X, y).release_
+    release = RidgeRegression(epsilon=0.05, delta=1e-6, sketch="sum", simulation_seed=2).fit(X, y).release_
     assert np.linalg.eigvalsh(release.gram().matrix)[0] < 0
     assert np.isfinite(net(0.01).fit_release(release).coef_).all()
 
 
 def test_it_is_a_linear_model_of_any_column_of_a_release(net, people):
     X, y = people
-    release = RidgeRegression(rounds=0, **NO_NOISE).fit(X, y).release_
+    release = RidgeRegression(sketch="sum", **NO_NOISE).fit(X, y).release_
     fitted = net(1e-4).fit_release(release, target="x0")
     assert isinstance(fitted, PrivateLinearModel)
     assert fitted.feature_names_in_.tolist() == ["x1", "x2", "x3", "y"]

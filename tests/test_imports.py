@@ -103,7 +103,7 @@ def released(tmp_path_factory):
     X, ward = rng.uniform(-1, 1, (4000, 2)), rng.choice(["north", "south"], 4000)
     y, died = X @ [0.5, -0.3], (X[:, 0] + rng.normal(0, 1, 4000) > 0).astype(int)
     choices = {"epsilon": 3.0, "bounds": (-1, 1), "simulation_seed": 1}
-    RidgeRegression(rounds=0, **choices).fit(X, y).release_.save(folder / "ridge")
+    RidgeRegression(sketch="sum", **choices).fit(X, y).release_.save(folder / "ridge")
     RidgeRegression(sketch="osnap", **choices).fit(X, y).release_.save(folder / "rows")
     GroupedRidgeRegression(["north", "south"], **choices).fit(X, y, groups=ward).release_.save(folder / "groups")
     LogisticRegression(rounds=0, classes=(0, 1), **choices).fit(X, died).releases_[0].save(folder / "outcomes")

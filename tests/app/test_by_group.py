@@ -212,7 +212,7 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
     assert 1 < fields["pooled"] < phi[0]
     assert 50 < fields["smallest"] < 1000
     assert fields["one_hot"] == pytest.approx(3 * (4 / 5) ** 2)
-    one = run(capsys, "plan", "--clients", "30000", "--columns", "3", *BUDGET, "--json").out
+    one = run(capsys, "plan", "--clients", "30000", "--columns", "3", "--sketch", "sum", *BUDGET, "--json").out
     assert fields["noise"]["released_sd"] == pytest.approx(json.loads(one)["noise"]["released_sd"], rel=1e-3)
     assert fields["bytes"]["client_to_last_server"] == 8 * 3 * 10
 

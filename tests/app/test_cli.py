@@ -42,7 +42,7 @@ def data(tmp_path):
 
 def test_fit_prints_one_json_object_and_writes_everything(data, tmp_path, capsys):
     out = tmp_path / "result"
-    one = ("--target", "score", "--rounds", "0", "--bounds", tmp_path / "bounds.toml")
+    one = ("--target", "score", "--sketch", "sum", "--bounds", tmp_path / "bounds.toml")
     status, printed, _ = run(capsys, "fit", data, *one, *BUDGET, "--json", "--out", out)
     assert status == 0
     fields = json.loads(printed)
@@ -250,7 +250,7 @@ def test_rows_that_were_left_out_are_counted(tmp_path, capsys):
     lines = ["a,b", *(f"{i % 7},{i % 5}" for i in range(200)), "1,", ",2"]
     data.write_text("\n".join(lines))
     bounds.write_text("[columns.a]\nlower = 0\nupper = 6\n[columns.b]\nlower = 0\nupper = 4\n")
-    fit = ("fit", data, "--target", "b", "--bounds", bounds, *BUDGET, "--out", out)
+    fit = ("fit", data, "--target", "b", "--bounds", bounds, *BUDGET, "--out", out, "--anyway")
     status, _, told = run(capsys, *fit)
     assert status == 2
     assert "--fill-missing" in told
@@ -312,7 +312,7 @@ BAD_INPUT = {
     "missing cell": (csv(GOOD + "0.5,,0\n"), [], "weight"),
     "nan cell": (csv(GOOD + "0.5,nan,0\n"), [], "weight"),
     "infinite cell": (csv(GOOD + "0.5,inf,0\n"), [], "weight"),
-    "out of [-1, 1] without bounds": (csv(GOOD + "7,0,0\n"), [], "7"),
+    "out of [-1, 1] without bounds": (csv(GOOD + "7,0,0\n"), ["--anyway"], "7"),
     "unknown target": (csv(GOOD), ["--target", "income"], "income"),
     "epsilon zero": (csv(GOOD), ["--epsilon", "0"], "epsilon: 0"),
     "epsilon negative": (csv(GOOD), ["--epsilon", "-1"], "epsilon: -1"),
@@ -535,7 +535,7 @@ def test_features_that_are_named_are_all_that_is_released(tmp_path, capsys):
     ):
         (tmp_path / "bounds.toml").write_text(bounds)
         words = ("--bounds", tmp_path / "bounds.toml", "--target", "stay", "--features", features, *BUDGET, "--json")
-        status, printed, told = run(capsys, "fit", tmp_path / "stays.csv", *words)
+        status, printed, told = run(capsys, "fit", tmp_path / "stays.csv", *words, "--anyway")
         assert status == 0, told
         fields = json.loads(printed)
         assert sorted(fields["columns"]) == sorted(columns)

@@ -40,7 +40,7 @@ def folder(tmp_path_factory):
             )
     (folder / "bounds.toml").write_text(BOUNDS)
     words = ("fit", folder / "rows.csv", "--bounds", folder / "bounds.toml", "--epsilon", "2", "--delta", "1e-6")
-    assert main([*map(str, words), "--target", "stay", "--rounds", "0", "--out", str(folder / "plain")]) == 0
+    assert main([*map(str, words), "--target", "stay", "--sketch", "sum", "--out", str(folder / "plain")]) == 0
     rounds = ("--target", "smoker", "--model", "logistic", "--rounds", "1", "--out", str(folder / "rounds"))
     assert main([*map(str, words), *rounds]) == 0
     return folder

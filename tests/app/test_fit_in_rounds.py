@@ -303,10 +303,13 @@ BAD = {
     "too many rounds": (["--model", "logistic", "--target", "ill", "--rounds", "65"], "rounds: 65 given"),
     "prediction of one release": (
         ["--target", "ill", "--alpha", "1", "--predict-only"],
-        "predict_only: given, but one",
+        "predict_only: given, but another option asks for one release",
     ),
-    "going on with one release": (["--target", "ill", "--anyway"], "anyway: given, but one"),
-    "private bounds of one release": (["--target", "ill", "--private-bounds"], "private_bounds: True given, False"),
+    "going on with one release": (["--target", "ill", "--sketch", "sum", "--anyway"], "anyway: given, but another"),
+    "private bounds of one release": (
+        ["--target", "ill", "--no-intercept", "--private-bounds"],
+        "private_bounds: True given, False",
+    ),
     "private bounds of a moment": (
         ["--model", "moment", "--column", "age", "--private-bounds"],
         "'--private-bounds' is not an option",
@@ -483,7 +486,7 @@ def test_zero_rounds_are_called_an_approximation_everywhere(place, tmp_path, cap
         assert "an approximation: scaled least squares from second moments, without a round of scores" in said
         assert "No interval covers that, and there is none" in said
         assert "noise moves the log odds of a typical row by about 0." in said
-    assert "No round of scores" in printed
+    assert "No steering round after the sum of second moments." in printed
     assert "Logistic regression of ill, approximate" in page.text
     fields = json.loads((out / "result.json").read_text())
     result = fields["result"]

@@ -66,7 +66,7 @@ OWNERS = ["owners", "--simulate", "owner0.csv", "owner1.csv", "--bounds", "bound
 #: The command, the class whose `result` reads its releases, and how many it opens.
 COMMANDS = {
     "describe": (["describe", "all.csv", "--bounds", "bounds.toml", *BUDGET], TableOne, 1),
-    "one fit": ([*FIT, "--rounds", "0"], RidgeRegression, 1),
+    "one fit": ([*FIT, "--sketch", "sum"], RidgeRegression, 1),
     "fit in rounds": ([*FIT, *ROUNDS], RegressionInRounds, 4),
     "survival": (["fit", "times.csv", "--bounds", "times.toml", *SURVIVAL], KaplanMeier, 1),
     "owners in rounds": ([*OWNERS, "--target", "ill", *ROUNDS], RegressionInRounds, 4),
@@ -118,7 +118,7 @@ def test_nothing_stays_of_a_command_that_has_opened_nothing(files, capsys, monke
     monkeypatch.chdir(files)
     monkeypatch.setattr("dpmpc.parties.networked.run", broken)
     with pytest.raises(RuntimeError):
-        main([*FIT, "--rounds", "0", "--out", "result"])
+        main([*FIT, "--sketch", "sum", "--out", "result"])
     assert not (files / "result").exists()
     assert "kept" not in capsys.readouterr().err
 

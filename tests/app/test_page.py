@@ -36,7 +36,7 @@ from support.html_page import Page
 HOSTILE = "<script>alert(1)</script>"
 NAMES = (HOSTILE, "a&b \"$x_1$\" 'c' \u7c73", "score")
 MODELS = {
-    "ridge": ["--target", "score", "--rounds", "0", "--simulation-seed", "5"],
+    "ridge": ["--target", "score", "--sketch", "sum", "--simulation-seed", "5"],
     "low-rank": ["--model", "low-rank", "--components", "2", "--noise-by", "servers"],
     "moment": ["--model", "moment", "--column", HOSTILE, "--order", "2"],
 }

@@ -10,7 +10,7 @@ from support.command_inputs import BOUNDS, BUDGET, run
 
 def test_plan_says_what_to_expect(capsys, tmp_path):
     arguments = ["plan", "--clients", "1000000", "--columns", "6", *BUDGET[:2], "--delta", "1e-7"]
-    status, printed, _ = run(capsys, *arguments, "--json")
+    status, printed, _ = run(capsys, *arguments, "--sketch", "sum", "--json")
     assert status == 0
     fields = json.loads(printed)
     assert fields["modulus"]["bits_needed"] <= fields["modulus"]["bits_available"] == 64
@@ -27,7 +27,8 @@ def test_plan_says_what_to_expect(capsys, tmp_path):
     for words in ("k = 60, s = 4", "Expected error", "Ways to release", "Recommended: sum", "the local model"):
         assert words in printed
     (tmp_path / "bounds.toml").write_text(BOUNDS.to_toml())
-    status, printed, _ = run(capsys, "plan", "--clients", "100", "--bounds", tmp_path / "bounds.toml", *BUDGET)
+    few = ("--clients", "100", "--bounds", tmp_path / "bounds.toml", *BUDGET, "--sketch", "sum")
+    status, printed, _ = run(capsys, "plan", *few)
     assert status == 0
     assert "Recommended: no release" in printed
 
@@ -77,7 +78,7 @@ def test_plan_says_what_the_servers_cost(capsys):
     assert own["storage"] == pytest.approx(2 * cost["uploaded_bytes"] / 1e9 / 2)
     assert own["transfer"] == pytest.approx(3 * cost["sent_bytes"] / 1e9)
     assert own["total"] == pytest.approx(own["compute"] + own["storage"] + own["transfer"])
-    arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, "--prices", "1", "2", "3"]
+    arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, *osnap, "--prices", "1", "2", "3"]
     printed = " ".join(run(capsys, *arguments, "--currency", "EUR", "--verbose")[1].split())
     assert "EUR together" in printed
     for bad, message in (
@@ -85,7 +86,7 @@ def test_plan_says_what_the_servers_cost(capsys):
         (["--prices", "1", "-2", "3"], "gigabyte_month: -2.0 given"),
         (["--days", "nan"], "days: nan given"),
     ):
-        status, _, told = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *bad)
+        status, _, told = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, *osnap, *bad)
         assert status == 2
         assert message in told
 
@@ -208,8 +209,9 @@ def test_a_plan_of_a_simulation_is_called_one(capsys):
 
 def test_plan_says_what_it_assumes(capsys):
     plan = ("plan", "--clients", 5000, "--columns", 3, *BUDGET)
-    assert "standard deviation of 0.4" in run(capsys, *plan)[1]
-    assert "standard deviation of 0.2" in run(capsys, *plan, "--spread", 0.2)[1]
+    assert "standard deviation of 0.4" in run(capsys, *plan, "--sketch", "sum")[1]
+    assert "standard deviation of 0.2" in run(capsys, *plan, "--sketch", "sum", "--spread", 0.2)[1]
+    assert "the features explain 0.5 of the variance" in run(capsys, *plan)[1]
 
 
 def test_plan_needs_columns_or_bounds(capsys):
@@ -266,15 +268,16 @@ def test_plan_of_a_model_in_rounds(capsys):
     assert [one["statistic"] for one in bounded["sums"]][:2] == ["cell-counts", "second-moments"]
     assert sum(one["share"] for one in bounded["sums"]) == pytest.approx(1)
     assert bounded["recommendation"]["fit"] == "--model ridge --rounds 2 --private-bounds --noise-by clients"
-    assert run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--private-bounds")[0] == 2
-    linear = plan(capsys, "--rounds", "auto", "--explained", "0.8")
+    one = [*BUDGET, "--sketch", "sum", "--private-bounds"]
+    assert run(capsys, "plan", "--clients", "200000", "--columns", "6", *one)[0] == 2
+    linear = plan(capsys, "--explained", "0.8")
     assert (linear["model"], linear["rounds"]) == ("ridge", 8)
     planned = next(one for one in linear["expected"] if one["rounds"] == 8)
     assert planned["intervals_shown"]
     assert 0 < planned["standard_error"] < 0.01
     wide, narrow = linear["slopes"][1:]
     assert linear["slopes"][0]["spread"] == 0.4
-    assert plan(capsys, "--rounds", "auto", "--spread", "0.2")["slopes"][1]["spread"] == 0.2
+    assert plan(capsys, "--spread", "0.2")["slopes"][1]["spread"] == 0.2
     assert (wide["spread"], narrow["spread"]) == (0.3, 0.1)
     assert wide["half_width"] < 0.02 < narrow["half_width"] < 0.25
     assert (wide["on_bounds"], narrow["on_bounds"]) == (False, False)
@@ -316,20 +319,33 @@ def test_plan_of_zero_rounds_says_that_it_is_an_approximation(capsys):
     assert "Without rounds this is an approximation" in printed
 
 
+def test_plan_of_zero_rounds_of_a_linear_model_has_two_sums(capsys):
+    fields = plan(capsys, "--rounds", "0")
+    names = [(one["statistic"], pytest.approx(one["share"], rel=1e-3)) for one in fields["sums"]]
+    assert names == [("second-moments", 0.9), ("residual-products", 0.1)]
+    assert fields["approximation"] is None
+    assert fields["recommendation"]["fit"] == "--model ridge --rounds 0 --noise-by clients"
+    (expected,) = fields["expected"]
+    assert expected["intervals_shown"]
+    steered = plan(capsys)["slopes"]
+    assert all(one["half_width"] < other["half_width"] for one, other in zip(fields["slopes"], steered, strict=True))
+
+
 def test_plan_says_why_fit_has_another_default(capsys):
-    status, printed, _ = run(capsys, "plan", "--clients", "9e5", "--columns", "6", *BUDGET)
+    status, printed, _ = run(capsys, "plan", "--clients", "9e5", "--columns", "6", *BUDGET, "--sketch", "sum")
     assert status == 0
-    assert "with --noise-by servers. By default clients add the noise: there is the least of it" in printed
+    assert "with --sketch sum --noise-by servers. By default clients add the noise: there is the least of it" in printed
 
 
 def test_plan_says_with_which_options_fit_does_what_it_recommends(capsys):
-    fields = plan(capsys)
-    advice = fields["recommendation"]
-    assert advice["fit_options"] == ("" if advice["noise_by"] == "clients" else "--noise-by servers")
-    status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET)
+    advice = plan(capsys, "--sketch", "sum")["recommendation"]
+    assert advice["fit_options"] == "--sketch sum" + ("" if advice["noise_by"] == "clients" else " --noise-by servers")
+    status, printed, _ = run(capsys, "plan", "--clients", "200000", "--columns", "6", *BUDGET, "--sketch", "sum")
     assert status == 0
-    assert "dpmpc fit --model ridge does that" in printed
-    assert "--rounds auto takes several sums, with much less noise for one model" in printed
+    assert "dpmpc fit --model ridge does that with --sketch sum" in printed
+    assert "Without --sketch it takes several sums, with much less noise for one model" in printed
+    low = plan(capsys, "--model", "low-rank")["recommendation"]
+    assert low["fit_options"] == ("" if low["noise_by"] == "clients" else "--noise-by servers")
 
 
 @pytest.mark.parametrize(

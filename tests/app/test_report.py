@@ -88,7 +88,8 @@ def test_a_screen_has_forty_lines_and_keeps_what_explains_flags(rows, notes, war
 def test_the_screen_of_a_fit_states_the_promise_in_a_line_and_ends_with_the_table():
     X = np.random.default_rng(0).uniform(-1, 1, (20_000, 12))
     fit = RidgeRegression(bounds=(-1, 1), simulation_seed=1).fit(X, X @ np.linspace(-0.1, 0.1, 12))
-    found = report_of([fit.release_], fit.result(), About.of_release(fit.release_))
+    about, promised = About.of_release(fit.releases_[0]), fit.guarantee_
+    found = report_of(fit.releases_, fit.result(), about, in_rounds=True, guarantee=promised)
     lines = found.brief().split("\n")
     assert len(lines) <= 40
     promised = next(line for line in lines if "differential privacy" in line)

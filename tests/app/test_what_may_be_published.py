@@ -296,14 +296,14 @@ def test_the_search_finds_what_is_printed():
     assert numbers_of("k = 1, 2.50 x3") == {"1", "2.50"}
 
 
-@pytest.mark.parametrize("rounds", [0, "auto"])
-def test_python_estimators_keep_no_comparison(people, rounds):
+@pytest.mark.parametrize("choice", [{"sketch": "sum"}, {"rounds": 0}, {}], ids=["one release", "two sums", "ten sums"])
+def test_python_estimators_keep_no_comparison(people, choice):
     """What an estimator holds after `fit` is a function of the releases, the parameters and public facts."""
     _, rows, ward = people
     bounds = {"x0": (18, 90), "x1": (0, 1), "x2": (0, 12), "y": (0, 40)}
-    model = RidgeRegression(bounds=bounds, rounds=rounds, simulation_seed=1).fit(rows[:, :3], rows[:, 3])
-    again = RidgeRegression(rounds=rounds)
-    if rounds == "auto":
+    model = RidgeRegression(bounds=bounds, simulation_seed=1, **choice).fit(rows[:, :3], rows[:, 3])
+    again = RidgeRegression(**choice)
+    if len(model.releases_) > 1:
         again.fit_rounds(SavedReleases(model.releases_, model.guarantee_.epsilon))
     else:
         again.fit_release(model.release_, target="y")

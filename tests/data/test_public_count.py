@@ -17,7 +17,7 @@ from dpmpc.owners.columns import RMGM
 from dpmpc.release.release import Release
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
-INCOME = ("--target", "income", "--rounds", "0")
+INCOME = ("--target", "income", "--sketch", "sum")
 BOUNDS = "".join(f"[columns.{name}]\nlower = 0\nupper = {upper}\n" for name, upper in (("hours", 80), ("income", 100)))
 ROWS = 400
 
@@ -132,7 +132,8 @@ def test_no_estimator_takes_a_table_that_rows_were_left_out_of(name):
 def test_a_table_whose_count_is_public_is_taken():
     stated = TABLE.with_public_count(300)
     assert (len(stated), stated.dropped) == (300, 0)
-    assert RidgeRegression(epsilon=1.0, delta=1e-6, rounds=0, simulation_seed=1).fit(stated, Y).release_.clients == 300
+    model = RidgeRegression(epsilon=1.0, delta=1e-6, sketch="sum", simulation_seed=1)
+    assert model.fit(stated, Y).release_.clients == 300
     with pytest.raises(InputError, match="public_count: 301 given, but 300 rows are complete"):
         TABLE.with_public_count(301)
     assert TABLE.select(["x0"]).dropped == 1

@@ -136,10 +136,11 @@ def test_a_fit_makes_the_sums_that_its_forecast_has(model, clients):
 
 def test_a_forecast_is_useful_where_something_is_learned():
     bounds = Schema.unit(["a", "b", "c", "d"])
-    for model in (RidgeRegression(), RidgeRegression(rounds=4), LogisticRegression(rounds=4)):
-        few, many = (model.forecast(ReleaseSpec.of(bounds, n, 1.0, 1e-7)) for n in (60, 1_000_000))
-        assert (few.useful, many.useful) == (False, True), model
-    spread = RidgeRegression().forecast(ReleaseSpec.of(bounds, 2000, 1.0, 1e-6), Assumptions(spread=0.1))
+    two, several = RidgeRegression(rounds=0), RidgeRegression(rounds=4)
+    for model, sketch in ((two, "sum"), (two, "auto"), (several, "auto"), (LogisticRegression(rounds=4), "auto")):
+        specs = [ReleaseSpec.of(bounds, n, 1.0, 1e-7, sketch=sketch) for n in (60, 1_000_000)]
+        assert [model.forecast(spec).useful for spec in specs] == [False, True], (model, sketch)
+    spread = two.forecast(ReleaseSpec.of(bounds, 2000, 1.0, 1e-6, sketch="sum"), Assumptions(spread=0.1))
     assert spread.data["expected_phi"]["this_release"] > 2
     with pytest.raises(InputError, match="spread: 0 given"):
         Assumptions(spread=0)

@@ -146,5 +146,6 @@ def test_a_slope_that_noise_hides_has_no_interval():
     y = 0.8 * np.sign(X[:, 0]) + 0.1 * rng.standard_normal(3000)
     bounds = {"x0": (-1, 1), "x1": (-1, 1), "y": (-1, 1)}
     for seed in range(1, 8):  # shown in .26 of whose fits held the slope
-        model = RidgeRegression(epsilon=1.0, delta=1e-6, bounds=bounds, simulation_seed=seed).fit(X, y)
+        choices = {"epsilon": 1.0, "delta": 1e-6, "bounds": bounds, "sketch": "sum"}
+        model = RidgeRegression(**choices, simulation_seed=seed).fit(X, y)
         assert not model.inference().identified[0]

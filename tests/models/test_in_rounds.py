@@ -18,6 +18,7 @@ from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
+from dpmpc.models.rounds import SavedReleases
 from dpmpc.models.rounds.start import Whitened, logistic_start, logistic_start_error
 from dpmpc.models.tables.coded_rows import predict_coded
 from dpmpc.privacy import BudgetLedger
@@ -419,10 +420,10 @@ def test_rounds_refuse_what_they_do_not_do(loosely_bounded, choice, message):
         RidgeRegression(bounds=LOOSE, **choice).fit(*loosely_bounded)
 
 
-def test_a_ridge_regression_takes_one_release_unless_rounds_are_asked_for(loosely_bounded):
+def test_a_ridge_regression_takes_rounds_unless_one_release_is_asked_for(loosely_bounded):
     """What an owner of rows spends is then that of all releases: the first of them is not handed out as the fit's."""
     X, y = loosely_bounded
-    rounds = RidgeRegression(bounds=LOOSE, rounds="auto", **EPSILON).fit(X, y)
+    rounds = RidgeRegression(bounds=LOOSE, **EPSILON).fit(X, y)
     assert (rounds.rounds_, len(rounds.releases_)) == (8, 10)
     assert rounds.guarantee_.achieved_epsilon > 0.99 > 0.8 > rounds.releases_[0].guarantee.achieved_epsilon
     with pytest.raises(AttributeError, match="release_: a fit in rounds has made 10 releases, `releases_`; what they"):
@@ -430,10 +431,28 @@ def test_a_ridge_regression_takes_one_release_unless_rounds_are_asked_for(loosel
     ledger = BudgetLedger(1.0, 1e-6)
     ledger.spend(rounds.guarantee_, "ten releases", reports="made anew for each")
     assert ledger.epsilon == pytest.approx(1.0, rel=1e-3)
-    one = RidgeRegression(bounds=LOOSE, **EPSILON).fit(X, y)
+    one = RidgeRegression(bounds=LOOSE, sketch="sum", **EPSILON).fit(X, y)
     assert one.releases_ == (one.release_,)
     assert one.guarantee_ == one.release_.guarantee
     assert not hasattr(one, "rounds_")
+
+
+def test_without_steering_the_first_sum_predicts_and_the_second_gives_intervals(loosely_bounded):
+    X, y = loosely_bounded
+    model = RidgeRegression(bounds=LOOSE, rounds=0, **EPSILON).fit(X, y)
+    first, second = model.releases_
+    assert (model.rounds_, second.task.statistic.name) == (0, "residual-products")
+    shares = [(release.guarantee.mu / model.guarantee_.mu) ** 2 for release in model.releases_]
+    assert shares == pytest.approx([0.9, 0.1], rel=1e-3)
+    assert model.guarantee_.achieved_epsilon <= EPSILON["epsilon"]
+    alone = RidgeRegression(alpha="auto").fit_release(first)
+    assert model.coef_ == pytest.approx(alone.coef_, rel=1e-9)
+    again = RidgeRegression(rounds=0).fit_rounds(SavedReleases(model.releases_, EPSILON["epsilon"]))
+    assert np.array_equal(again.coef_, model.coef_)
+    found = model.inference()
+    assert np.array_equal(again.inference().confidence_intervals, found.confidence_intervals)
+    assert np.isfinite(found.confidence_intervals).all()
+    assert "No steering round after the sum of second moments, and 1 sum for errors" in model.result().notes[1]
 
 
 @pytest.mark.parametrize(
@@ -451,20 +470,22 @@ def test_a_ridge_regression_takes_one_release_unless_rounds_are_asked_for(loosel
         {"noise": "discrete-laplace", "delta": 0.0},
         {"calibration": "paper"},
         {"coalition": "static"},
-        {"rounds": 0},
+        {"rounds": 0, "intervals": False},
     ],
     ids=str,
 )
 def test_what_only_one_release_knows_is_read_from_one(choice):
-    model, plain = RidgeRegression(**{"rounds": "auto", **choice}), RidgeRegression(rounds="auto")
+    model, plain = RidgeRegression(**choice), RidgeRegression()
     spec = model.specification(Schema.unit(["x", "y"]), 1000)
-    assert model.rounds_for(spec) == 0
+    assert model.rounds_for(spec) is None
+    assert not model.in_rounds(spec)
+    assert RidgeRegression(**{"rounds": 0, **choice}).rounds_for(spec) is None
     assert plain.rounds_for(plain.specification(Schema.unit(["x", "y"]), 1000)) == 8
 
 
 def test_rounds_are_taken_as_far_as_a_client_may_send_so_much():
     model, few = RidgeRegression(rounds="auto"), RidgeRegression(rounds="auto", intervals=False)
-    for columns, rounds in ((126, 8), (127, 0)):
+    for columns, rounds in ((126, 8), (127, None)):
         assert model.rounds_for(model.specification(Schema.unit([f"x{j}" for j in range(columns)]), 1000)) == rounds
     wide = Schema.unit([f"x{j}" for j in range(126)])
     assert few.rounds_for(few.specification(wide, 1000)) == 32
@@ -474,7 +495,7 @@ def test_rounds_are_taken_as_far_as_a_client_may_send_so_much():
 def test_weights_are_read_from_one_release():
     book = Codebook((Variable("x", 0, 1), Variable("y", 0, 1)), incomplete="zeros")
     model = RidgeRegression(rounds="auto")
-    assert not model.rounds_for(model.specification(Schema.of_codebook(book), 1000))
+    assert model.rounds_for(model.specification(Schema.of_codebook(book), 1000)) is None
 
 
 @pytest.mark.parametrize("rounds", ["auto", 0])

@@ -217,7 +217,7 @@ def test_estimators_have_them_and_print_them():
     logistic.fit(pandas.DataFrame(frame), (rows[:, 2] > 0).astype(int))
     assert [bound.column.name for bound in logistic.private_bounds_] == ["a", "b"], "a 0/1 target has its bounds"
     with pytest.raises(InputError, match="private_bounds: True given, False expected of a fit of one release"):
-        RidgeRegression(private_bounds=True, bounds=bounds).fit(pandas.DataFrame(frame), rows[:, 2])
+        RidgeRegression(private_bounds=True, bounds=bounds, sketch="sum").fit(pandas.DataFrame(frame), rows[:, 2])
 
 
 def test_the_table_lists_what_is_narrower():

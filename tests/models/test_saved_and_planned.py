@@ -198,7 +198,7 @@ def test_noise_by_servers_is_planned_with_its_variance():
     [
         ("probit", "auto", {}, "model: 'probit' given"),
         ("logistic", 65, {}, "rounds: 65 given"),
-        ("ridge", 0, {}, "rounds: 0 given, 'auto' or a whole number from 1 to 64 expected"),
+        ("poisson", 0, {}, "rounds: 0 given, 'auto' or a whole number from 1 to 64 expected"),
         ("logistic", "auto", {"mean": 1.5}, "mean: 1.5 given"),
         ("poisson", "auto", {"mean": 200.0}, "mean: 200 given, less than the largest count"),
         ("logistic", "auto", {"effect": 9.0}, "effect: 9.0 given"),

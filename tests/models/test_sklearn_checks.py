@@ -229,7 +229,7 @@ def test_an_estimator_that_is_no_copy_does_not_warn(population):
 
 def test_one_release_can_be_fitted_in_many_ways_without_a_warning(population):
     X, y = population
-    first = RidgeRegression(rounds=0, **NO_NOISE).fit(X, y)
+    first = RidgeRegression(sketch="sum", **NO_NOISE).fit(X, y)
     scores = [RidgeRegression(alpha).fit_release(first.release_).score(X, y) for alpha in (1e-3, 1e3)]
     assert scores[0] > scores[1]
 
@@ -292,13 +292,13 @@ def test_a_moment_of_a_frame_or_a_series(population, library):
 def test_names_come_from_the_release(population):
     X, y = population
     frame = pd.DataFrame(X, columns=COLUMNS)
-    release = RidgeRegression(rounds=0, **NO_NOISE).fit(frame, y).release_
+    release = RidgeRegression(sketch="sum", **NO_NOISE).fit(frame, y).release_
     fitted = RidgeRegression().fit_release(release, target="height")
     assert fitted.feature_names_in_.tolist() == ["age", "weight", "y"]
     with pytest.raises(InputError, match="feature names should match"):
         fitted.predict(frame)
     assert not hasattr(
-        fitted.fit_release(RidgeRegression(rounds=0, **NO_NOISE).fit(X, y).release_), "feature_names_in_"
+        fitted.fit_release(RidgeRegression(sketch="sum", **NO_NOISE).fit(X, y).release_), "feature_names_in_"
     )
 
 

@@ -244,7 +244,7 @@ def population():
     ],
 )
 def test_one_release_costs_what_its_guarantee_says(population, options):
-    release = RidgeRegression(rounds=0, simulation_seed=1, **{"delta": 1e-6, **options}).fit(*population).release_
+    release = RidgeRegression(simulation_seed=1, **{"delta": 1e-6, **options}).fit(*population).release_
     delta = options.get("delta", 1e-6)
     assert composed_epsilon([Cost.of(release)], delta) == pytest.approx(release.guarantee.achieved_epsilon, rel=1e-9)
     ledger = BudgetLedger(release.guarantee.epsilon, delta)
@@ -261,7 +261,7 @@ def test_a_guarantee_at_one_delta_says_nothing_at_a_smaller_one(population):
 
 def test_slack_and_static_coalitions_are_part_of_the_cost(population):
     static = {"sketch": "countsketch", "rows": 20, "copies": "each", "corrupt_clients": 5, "coalition": "static"}
-    guarantee = RidgeRegression(rounds=0, simulation_seed=1, **static).fit(*population).release_.guarantee
+    guarantee = RidgeRegression(simulation_seed=1, **static).fit(*population).release_.guarantee
     assert guarantee.slack > 0
     assert Cost.of(guarantee) == Cost(mu=guarantee.mu, slack=guarantee.slack, delta=2.0**-56)
 
@@ -324,7 +324,7 @@ def test_the_ledger_refuses_what_exceeds_its_limit_and_keeps_what_it_had():
 def test_the_ledger_is_kept_in_a_file(tmp_path, population):
     path = tmp_path / "ledger.json"
     ledger = BudgetLedger(3.0, 1e-5)
-    ledger.spend(RidgeRegression(rounds=0, simulation_seed=1).fit(*population).release_, "a <model>")
+    ledger.spend(RidgeRegression(sketch="sum", simulation_seed=1).fit(*population).release_, "a <model>")
     ledger.spend(Cost(rho=0.01, slack=0.001), "a mean")
     ledger.save(path)
     loaded = BudgetLedger.load(path)
@@ -375,7 +375,7 @@ def test_a_ledger_that_cannot_be_written_leaves_the_one_before(tmp_path, monkeyp
 def test_a_ledger_prints_what_each_release_costs(population):
     ledger = BudgetLedger(3.0, 1e-5)
     ledger.spend((0.25, 1e-8), "a mean\n")
-    ledger.spend(RidgeRegression(rounds=0, simulation_seed=1).fit(*population).release_, "a model")
+    ledger.spend(RidgeRegression(sketch="sum", simulation_seed=1).fit(*population).release_, "a model")
     total, first, second = str(ledger).splitlines()
     assert total.endswith("by 2 releases, SIMULATION")
     assert first == "  a mean\\n: epsilon = 0.25 alone"

@@ -61,8 +61,6 @@ def model_of(options: argparse.Namespace, kind: str) -> Any:
     for name, field in fields.items():
         if name not in given and (what := field.metadata.get("required")):
             raise InputError(f"{name}: none given, the column of {what} expected (--{name})")
-    if given.get("intervals") is False:  # predictions alone are made in rounds, unless one release is requested
-        given.setdefault("rounds", "auto")
     own = {name: getattr(options, name) for name in ("rows", "bounds", "simulation_seed") if name in fields}
     return model(**own, **given)
 

@@ -61,6 +61,15 @@ class NoisyGram:
             block = block - np.outer(self.matrix[features, 0], self.matrix[features, 0]) / self.matrix[0, 0]
         return float(np.linalg.eigvalsh(block)[0])
 
+    def safe_alpha(self, target: int, *, fit_intercept: bool = True, margin: float = 1.0) -> float:
+        """Return a penalty that lifts the smallest eigenvalue, which may be negative, above the noise of sums.
+
+        The idea of adaptive SSP (Wang 2018), at no cost of budget: the noisy matrix and its noise level are public.
+        """
+        if self.bias:
+            return 0.0
+        return max(0.0, margin * self.fluctuation - self.smallest_eigenvalue(target, fit_intercept=fit_intercept))
+
     def debiased(self, target: int, *, fit_intercept: bool) -> NoisyGram:
         """Take the noise's expectation off the diagonal where that is safe for predicting `target`; else return self.
 

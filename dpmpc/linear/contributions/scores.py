@@ -41,7 +41,7 @@ from dpmpc.linear.encoding.fixed_point import FixedPoint
 OUTER_WEIGHT = math.sqrt(0.5)  # Theorem 1: outer products of vectors of norm 1 are free at this weight
 _MOST_BITS = 40  # up to here, the errors of floats are below one unit, which the sensitivity counts
 _LARGEST_SCALE = 1e8
-_LARGEST_COEFFICIENT = 1e6
+LARGEST_COEFFICIENT = 1e6
 
 
 class ScoreSums(NamedTuple):
@@ -150,8 +150,8 @@ class Scores(Contribution):
 def require_theta(theta: ArrayLike, side: int) -> Reals:
     """Return public coefficients, or refuse them."""
     found = np.array(theta, dtype=np.float64)
-    if found.shape != (side,) or not np.all(np.abs(found) <= _LARGEST_COEFFICIENT):  # a NaN fails too
-        raise InputError(f"theta: {side} numbers of magnitude at most {_LARGEST_COEFFICIENT:g} expected")
+    if found.shape != (side,) or not np.all(np.abs(found) <= LARGEST_COEFFICIENT):  # a NaN fails too
+        raise InputError(f"theta: {side} numbers of magnitude at most {LARGEST_COEFFICIENT:g} expected")
     return found
 
 

@@ -127,8 +127,8 @@ def _why(advice: ReleaseAdvice) -> str:
                 "By default clients add the noise: there is the least of it, but it counts on clients to add their "
                 "parts, which few can rely on; the plan prefers servers where their noise costs next to nothing."
             )
-        if metric.purpose == "ridge" and "--sketch" not in options:
-            parts.append("--rounds auto takes several sums, with much less noise for one model: plan it with that.")
+        if metric.purpose == "ridge":
+            parts.append("Without --sketch it takes several sums, with much less noise for one model.")
     return " ".join(parts)
 
 
@@ -139,10 +139,13 @@ def _fields(option: ReleaseOption) -> dict[str, Any]:
 def _recommendation(advice: ReleaseAdvice) -> dict[str, Any]:
     option, task = advice.recommended, advice.task
     sparsity = task.sketch.sparsity if release_of(task) == "sketch" else 1
+    options = None if option is None else option.fit_options(len(task.schema), sparsity)
+    if options is not None and advice.metric.purpose == "ridge" and "--sketch" not in options:
+        options = f"--sketch sum {options}".rstrip()  # else a ridge regression takes rounds
     return {
         "release": None if option is None else option.release,
         "rows": None if option is None else option.rows,
         "noise_by": None if option is None else option.noise_by,
-        "fit_options": None if option is None else option.fit_options(len(task.schema), sparsity),
+        "fit_options": options,
         "why": advice.why,
     }

@@ -81,6 +81,7 @@ class Releases:
     def __init__(self, spec: ReleaseSpec, ask: Ask, *, present: Present | None = None):
         if (why := why_one_release(spec)) is not None:
             raise InputError(why)
+        require_whole("clients", spec.clients, 1)
         bits = msgspec.structs.replace(spec.mechanism, fractional_bits=FRACTIONAL_BITS)
         self._spec = msgspec.structs.replace(spec, mechanism=bits, sketch=Sketch(kind="sum"), contribution=None)
         self._ask, self._present = ask, present or (lambda number: spec.clients)

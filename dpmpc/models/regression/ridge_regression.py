@@ -51,7 +51,7 @@ from dpmpc.models.regression.usefulness import (
     why_not_useful,
     wide_bounds,
 )
-from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
+from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_suit, steps_of
 from dpmpc.models.rounds.forecast import require_useful_intervals
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.privacy.specification import ReleaseSpec
@@ -171,12 +171,12 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
         elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
     rounds : int or "auto"
-        With 0, the default, all of the budget goes into one release, from which any other column can be fitted too; its
-        intervals assume errors of an even spread. With 1 to 64 as many steering rounds follow the second moments, whose
-        coefficients predict, and a second sum, for errors and intervals that assume no spread (docs/mathematics.md,
-        section 12.4). "auto" takes 8, or 32 for at most 100,000 rows without intervals. It takes one release where only
-        that has what is required: a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares,
-        weights, other noise, or more columns than a round has room for.
+        With 1 to 64 as many steering rounds follow the second moments, whose coefficients predict, and a second sum,
+        for errors and intervals that assume no spread (docs/mathematics.md, section 12.4). "auto", the default, takes
+        8, or 32 for at most 100,000 rows without intervals. It takes one release where only that has what is required:
+        a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares, weights, other noise, or more
+        columns than a round has room for; with ``intervals=False`` so does 0. With 0 there is no steering: nine tenths
+        of the budget go into the second moments, which predict, and the rest into the second sum.
     intervals : bool
         Of a fit in rounds: whether there is the second sum. Without it most of the budget goes into prediction.
     private_bounds : bool
@@ -262,7 +262,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     _: dataclasses.KW_ONLY
     fit_intercept: bool = option(True, "fit without a constant", flag="--no-intercept", rare=True)
     debias: str = "guarded"
-    rounds: int | str = option(0, f"{ROUNDS} (default 0, or auto with --predict-only)", type=whole_or_auto, metavar="R")
+    rounds: int | str = option(AUTO, f"{ROUNDS} (default auto)", type=whole_or_auto, metavar="R")
     intervals: bool = option(True, PREDICT_ONLY, flag="--predict-only")
     private_bounds: bool = option(False, PRIVATE_BOUNDS)
 
@@ -293,7 +293,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         self.check_parameters()
         table = table_of(self, X, y, target_name(self.bounds, y))
         public = schema(self.bounds, table.names)
-        if not self.rounds_for(self.specification(public, len(table))):
+        if not self.in_rounds(self.specification(public, len(table))):
             self.fit_release(self.release(table), target=table.names[-1])
         else:
             check_table(table, public=public)
@@ -357,7 +357,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         if len(self.releases_) > 1:
             raise AttributeError(
                 f"release_: a fit in rounds has made {len(self.releases_)} releases, `releases_`; what they promise "
-                "together is `guarantee_`. With rounds=0 there is one, from which any column can be fitted"
+                "together is `guarantee_`. With sketch='sum' there is one, from which any column can be fitted"
             )
         only: Release | GramRelease = self.releases_[0]
         return only
@@ -591,21 +591,22 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         if given is not None and not (given == AUTO if isinstance(given, str) else number and 0 <= given < math.inf):
             raise InputError(f"alpha: {given} given, a finite number >= 0 or {AUTO!r} expected")
         require_choice("debias", self.debias, DEBIAS)
-        if rounds_of(self.rounds, 1, intervals=self.intervals, least=0) and self.rounds != AUTO:
+        if steps_of(LeastSquares(), self.rounds, 1, intervals=self.intervals) and self.rounds != AUTO:
             for argument, allowed in self._allowed_in_rounds:
                 if (given := getattr(self, argument)) not in allowed:
                     raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds={self.rounds}")
 
-    def rounds_for(self, spec: ReleaseSpec) -> int:
-        """Return the steering rounds of a fit of this specification: 0, one release, where a choice asks for that.
+    def rounds_for(self, spec: ReleaseSpec) -> int | None:
+        """Return the steering rounds of a fit of this specification, or None where a choice asks for one release.
 
         Rounds shrink by themselves, and are sums of moments and scores: a penalty, a sketch or a fit without an
-        intercept is read from one release. "auto" takes one then; a number of rounds beside such a choice is an error.
+        intercept is read from one release. "auto" and 0 take one then; more rounds beside such a choice are an error.
         """
         free = self.alpha is None and self.fit_intercept and rounds_suit(spec)
-        rounds = rounds_of(self.rounds, spec.clients, intervals=self.intervals, least=0)
-        rounds = rounds if free or self.rounds != AUTO else 0
-        if self.private_bounds and not rounds:
+        rounds: int | None = steps_of(LeastSquares(), self.rounds, spec.clients, intervals=self.intervals)
+        if (self.rounds in (AUTO, 0) and not free) or not (rounds or self.intervals):
+            rounds = None
+        if self.private_bounds and rounds is None:
             raise InputError(f"private_bounds: {self.private_bounds} given, False expected of a fit of one release")
         return rounds
 
@@ -616,12 +617,12 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
 
     def in_rounds(self, spec: ReleaseSpec) -> bool:
         """Return whether a fit of this specification makes several sums."""
-        return bool(self.rounds_for(spec))
+        return self.rounds_for(spec) is not None
 
     def require_useful(self, releases: Releases) -> None:
         """Refuse a fit whose intervals are all expected to rest on the bounds."""
         if self.intervals:
-            require_useful_intervals(releases, private_bounds=self.private_bounds)
+            require_useful_intervals(releases, self.rounds, private_bounds=self.private_bounds)
 
     def compare_with(self, table: Table) -> NotPrivate:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""
@@ -654,8 +655,6 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
             parameters of this estimator that name others are not used.
         """
         self.check_parameters()
-        if not self.rounds:
-            raise InputError(f"rounds: {self.rounds} given, 'auto' or 1 and more expected of a fit in rounds")
         return self._take_rounds(releases)
 
     def round_model(self, target: Column) -> LeastSquares:
@@ -693,25 +692,16 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         """Return the fit and its penalty: the one asked for, or a chosen or averaged one, and no less than is safe."""
         fit_intercept = self.fit_intercept
         if not isinstance(self.alpha, str):
-            alpha = max(self.cost_alpha, self._safe_alpha(gram, target))
+            alpha = max(self.cost_alpha, gram.safe_alpha(target, fit_intercept=fit_intercept))
         elif release.summed:
-            variance, safe_alpha = float(release.noise_variance[0]), max(1.0, self._safe_alpha(gram, target))
+            variance = float(release.noise_variance[0])
+            safe_alpha = max(1.0, gram.safe_alpha(target, fit_intercept=fit_intercept))
             return averaged_ridge(gram.matrix, target, variance, safe_alpha=safe_alpha, fit_intercept=fit_intercept)
         else:
-            least = self._safe_alpha(gram, target, margin=_CHOSEN_MARGIN)
+            least = gram.safe_alpha(target, fit_intercept=fit_intercept, margin=_CHOSEN_MARGIN)
             opened = _opened(release, "alpha='auto'")
             alpha = choose_alpha(opened, gram, target, fit_intercept=fit_intercept, least=least)
         return solve_ridge(gram.matrix, target, alpha, fit_intercept=fit_intercept), alpha
-
-    def _safe_alpha(self, gram: NoisyGram, target: int, margin: float = 1.0) -> float:
-        """Return a penalty that lifts the smallest eigenvalue of a noisy sum, which may be negative, above its noise.
-
-        The idea of adaptive SSP (Wang 2018), at no cost of budget: the noisy matrix and its noise level are public.
-        """
-        if gram.bias:
-            return 0.0
-        lowest = gram.smallest_eigenvalue(target, fit_intercept=self.fit_intercept)
-        return max(0.0, margin * gram.fluctuation - lowest)
 
 
 def _opened(release: GramSource, what: str) -> Release | SelectedColumns:

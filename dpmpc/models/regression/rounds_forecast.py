@@ -24,6 +24,7 @@ SECONDS_A_START = 1.5  # to start servers on one machine, and end them
 SECONDS_A_SUM = 0.05  # of servers that run, beside the work of clients
 SECONDS_A_WORD = 1.2e-7  # to make a number that a client sends, share it, and add it up, on one core
 USUAL_COUNT = 1.0  # the mean count of a Poisson regression, where none is assumed
+_WITHOUT_ROUNDS = f"Without rounds this is {APPROXIMATION}."
 _MEANS = {"logistic": "share of ones", "poisson": "mean count"}
 
 
@@ -68,7 +69,7 @@ def forecast_rounds(
         features=len(found.sums[-1].task.schema) - 1,
         useful=not found.hopeless and (not found.slopes or not all(one.on_bounds for one in found.slopes)),
         why=f"Recommended: {recommended}. {why[0].upper()}{why[1:]}.",
-        assumed=_assumed_text(model, people) + ("" if found.rounds else f" Without rounds this is {APPROXIMATION}."),
+        assumed=f"{_assumed_text(model, people)}{' ' + _WITHOUT_ROUNDS if found.approximate else ''}",
         tables=[_expected_table(expected, found), *([_slopes_table(found)] if found.slopes else [])],
         more=[_sums_table(found, sent)],
         data={
@@ -93,7 +94,7 @@ def forecast_rounds(
             "learns_from": found.learns_from,
             "slopes": [dataclasses.asdict(one) for one in found.slopes],
             "assumed": {"mean": people.mean, "effect": people.effect, "explained": people.population.explained},
-            "approximation": None if found.rounds else APPROXIMATION,
+            "approximation": APPROXIMATION if found.approximate else None,
             "recommendation": {"fit": None if found.hopeless else command, "why": why},
         },
     )

@@ -25,8 +25,9 @@ from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.residual_products import ResidualProducts
-from dpmpc.linear.contributions.scores import Scores
+from dpmpc.linear.contributions.scores import LARGEST_COEFFICIENT, Scores
 from dpmpc.models.common.estimates import Estimate
+from dpmpc.models.common.linear_algebra import averaged_ridge
 from dpmpc.models.common.releases import Releases, why_one_release
 from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds
 from dpmpc.models.rounds.linear_reading import read_linear
@@ -95,13 +96,20 @@ def rounds_suit(spec: ReleaseSpec) -> bool:
     return not one and _words(len(spec.schema)) <= MOST_WORDS
 
 
+def steps_of(model: RoundModel, rounds: int | str, clients: int, *, intervals: bool) -> int:
+    """Return the number of steering rounds of a model, some of which need at least one."""
+    return rounds_of(rounds, clients, intervals=intervals, least=0 if model.unsteered else 1)
+
+
 def shares_of(model: RoundModel, rounds: int, *, intervals: bool, private_bounds: bool = False) -> Shares:
-    """Return the shares of all sums, for a number of steering rounds; with 0 the first sum is all."""
-    if rounds:
+    """Return the shares of all sums, for a number of steering rounds."""
+    if not rounds:
+        assert model.unsteered is not None
+        first, _, last = model.unsteered
+        shares = Shares(first, (), last) if intervals else Shares(1.0, (), ())
+    else:
         first, steering, last = model.shares if intervals else (_FIRST_ALONE, 1 - _FIRST_ALONE, ())
         shares = Shares(first, (steering / rounds,) * rounds, last)
-    else:
-        shares = Shares(1.0, (), ())
     return shares.after_bounds() if private_bounds else shares
 
 
@@ -134,7 +142,7 @@ class RoundsFit:
     bounds : tuple of PrivateBound
         Of each column that was counted for private bounds.
 
-    Where there are no rounds the coefficients are those of the start, which are biased: see
+    Where a logistic model has no rounds the coefficients are those of the start, which are biased: see
     `dpmpc.models.rounds.start`.
     """
 
@@ -173,15 +181,15 @@ def fit_in_rounds(
     releases : Releases
         Within whose budget, and who answers.
     rounds : int or "auto"
-        Steering rounds after the first sum, 1 to 64; 0 for a logistic model too: one release, and an approximation.
+        Steering rounds after the first sum, 1 to 64. With 0 a logistic model takes one release, and is an
+        approximation; a linear one predicts from the first sum, and has a second one for intervals.
     intervals : bool
         Whether a part of the budget goes into sums for errors and intervals.
     private_bounds : bool
         Whether a part of the budget goes into counts that narrow the bounds of features, and of the target of a linear
         regression.
     """
-    least = 0 if isinstance(model, LogisticModel) else 1
-    steps = rounds_of(rounds, releases.clients, intervals=intervals, least=least)
+    steps = steps_of(model, rounds, releases.clients, intervals=intervals)
     shares = shares_of(model, steps, intervals=intervals, private_bounds=private_bounds)
     if steps:
         require_words(releases.columns, scores=model.curved and intervals)
@@ -193,22 +201,25 @@ def _fit_sums(model: RoundModel, releases: Releases, shares: Shares) -> RoundsFi
     """Make the second moments and all that follow, and fit them."""
     steps = len(shares.steering)
     first = releases.make(shares.first)
-    if not steps:
+    if not steps and model.curved:
         return dataclasses.replace(fit_start(first), guarantee=releases.guarantee, releases=tuple(releases.made))
     whitened = Whitened.of(first)
     if refused := model.refuse(whitened):
         return _nothing(whitened, releases, refused, 0)
-    state = Steering(first, model.response(whitened.mean), releases.mu_of(math.fsum(shares.steering)))
-    steered = 0
-    while steered < steps and releases.left:
-        state.observe(releases.make(shares.steering[steered], state.contribution()))
-        steered += 1
-    refused = state.why_nothing()
+    steered, noise_part = 0, None
+    if steps:
+        state = Steering(first, model.response(whitened.mean), releases.mu_of(math.fsum(shares.steering)))
+        while steered < steps and releases.left:
+            state.observe(releases.make(shares.steering[steered], state.contribution()))
+            steered += 1
+        refused, noise_part = state.why_nothing(), state.noise_part
+        predicting = state.coefficients
+    else:
+        predicting = _unsteered(first)
     if refused and (model.curved or not shares.last):
-        return _nothing(whitened, releases, refused, steered, state.noise_part)
+        return _nothing(whitened, releases, refused, steered, noise_part)
     stopped = steered < steps or releases.left < len(shares.last)
     made = len(releases.made) + releases.left
-    predicting = state.coefficients
     estimate: Estimate | None = None
     if shares.last and not stopped:
         if model.curved:
@@ -225,9 +236,18 @@ def _fit_sums(model: RoundModel, releases: Releases, shares: Shares) -> RoundsFi
         rounds=steered,
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
-        noise_part=state.noise_part,
+        noise_part=noise_part,
         stopped=f"the rounds ended after {made:.0f} of {len(shares.all)} sums" if stopped else None,
     )
+
+
+def _unsteered(first: Release) -> Reals:
+    """Return the coefficients (p,) that predict without steering: those of the first sum, with averaged penalties."""
+    gram, target = first.gram(), len(first.columns) - 1
+    safe_alpha = max(1.0, gram.safe_alpha(target))
+    fitted, _ = averaged_ridge(gram.matrix, target, float(first.noise_variance[0]), safe_alpha=safe_alpha)
+    found = np.append(fitted.intercept, fitted.weights)  # of any size where noise is all that there is
+    return np.asarray(np.clip(found, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 
 
 def _nearer_the_estimate(steered: Reals, estimate: LastRoundEstimate, whitened: Whitened) -> Reals:

@@ -84,10 +84,10 @@ class SumsNoise:
     private_bounds: bool = False
 
     @classmethod
-    def of(cls, releases: Releases, *, private_bounds: bool = False) -> SumsNoise:
-        """Read them from the tasks that a fit would ask for."""
+    def of(cls, releases: Releases, rounds: int | str = "auto", *, private_bounds: bool = False) -> SumsNoise:
+        """Read them from the tasks that a fit in so many steering rounds would ask for."""
         model, side, rest = LeastSquares(), releases.columns, 1 - SHARE * private_bounds
-        share, _, (last,) = model.shares
+        share, _, (last,) = model.shares if rounds else model.unsteered
         second = model.last(np.ones(side), np.zeros(side), 0.0)
         tasks = releases.task(rest * share), releases.task(rest * last, second)
         first, later = (math.sqrt(float(task.noise_variance[0])) for task in tasks)
@@ -150,7 +150,7 @@ def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float
     return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None
 
 
-def require_useful_intervals(releases: Releases, *, private_bounds: bool = False) -> None:
+def require_useful_intervals(releases: Releases, rounds: int | str = "auto", *, private_bounds: bool = False) -> None:
     """Refuse a linear fit in rounds whose intervals are all expected to rest on the bounds; nothing is spent.
 
     Raises
@@ -158,7 +158,7 @@ def require_useful_intervals(releases: Releases, *, private_bounds: bool = False
     InputError
         With what would give intervals.
     """
-    noise = SumsNoise.of(releases, private_bounds=private_bounds)
+    noise = SumsNoise.of(releases, rounds, private_bounds=private_bounds)
     features, spread = releases.columns - 1, max(SPREADS)
     laws = typical(releases.schema, spread)
     if noise.forecast(*(laws or alike(features, spread))).useful:

@@ -25,7 +25,7 @@ from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models.common.releases import Releases
-from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, rounds_of, shares_of
+from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, shares_of, steps_of
 from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, alike, people_for, typical
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.models.rounds.private_bounds import SHARE, counts_of, require_people
@@ -147,6 +147,11 @@ class Outlook:
         return next(one for one in self.expected if one.rounds == self.rounds)
 
     @property
+    def approximate(self) -> bool:
+        """Whether the fit reads a logistic model from the first sum alone."""
+        return self.model == "logistic" and not self.rounds
+
+    @property
     def hopeless(self) -> bool:
         """Whether the fit is expected to say that nothing can be learned."""
         return not self.planned.learned
@@ -180,7 +185,7 @@ def outlook(
     """
     given = assumed or Assumed()
     kind = _model_of(model, given)
-    steps = rounds_of(rounds, spec.clients, intervals=intervals, least=0 if model == "logistic" else 1)
+    steps = steps_of(kind, rounds, spec.clients, intervals=intervals)
     shares = shares_of(kind, steps, intervals=intervals, private_bounds=private_bounds)
     releases = Releases(spec, _nobody)
     if steps:
@@ -337,7 +342,7 @@ class _People:
             noise_part=float(np.median(parts)),
             clip=float(np.median(clips)) if clips else math.nan,
             learned=sum(fit.verdict is None for fit in fits) > most,
-            shown=len(errors) > most if intervals and rounds else None,
+            shown=len(errors) > most if intervals and (rounds or not self.model.curved) else None,
             standard_error=float(np.median(errors)) if len(errors) > most else None,
             start_error=fits[0].start_error,
         )
