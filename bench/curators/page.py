@@ -89,8 +89,9 @@ def _introduction(content: dict[str, Any]) -> list[str]:
         "least squares, 1 the trivial predictor, above 1 worse than no model. "
         f"δ = {content['delta']:g}; {_runs(content)}; {content['machine']['date']}.",
         "",
-        f"*{SUM}* is one release, `RidgeRegression(sketch='sum')`, on second moments that three servers open; clients add "
-        "the noise, and no one is trusted with rows. *" + f"{ROUNDS_8}* and *{ROUNDS_32}* go on from a fifth of the "
+        f"*{SUM}* is one release, `RidgeRegression(sketch='sum')`, on second moments that three servers open; clients "
+        "add the noise, and no one is trusted with rows. "
+        f"*{ROUNDS_8}* and *{ROUNDS_32}* go on from a fifth of the "
         "same budget with so many steering rounds, for predictions alone: nothing is spent on intervals, and their "
         "coefficients are measured also where a fit would say that nothing can be learned. What the servers open is "
         "drawn as the exact sum of the rows' integers, in the shipped encoding, plus the shipped noise of all clients "
