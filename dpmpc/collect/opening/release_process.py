@@ -72,6 +72,47 @@ def run_release(
         raise InputError(f"threads: {threads} given, a positive integer expected")
     if target.is_dir() or not target.absolute().parent.is_dir():
         raise InputError(f"out: {target} given, a file in a directory that exists expected")
+    with releasing(
+        collection,
+        number,
+        own,
+        target,
+        close=close,
+        without=without,
+        listen=listen,
+        connect_deadline=connect_deadline,
+        deadline=deadline,
+        threads=threads,
+        tell=tell,
+    ) as (server, settings):
+        party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
+        return party.runtime.run_program(release_protocol.take_part(party, server))
+
+
+@contextlib.contextmanager
+def releasing(
+    collection: Collection,
+    number: int,
+    own: ServerFolder,
+    out: Path,
+    *,
+    close: bool,
+    without: tuple[int, ...] = (),
+    listen: tuple[str, int] | None = None,
+    connect_deadline: float = CONNECT_SECONDS,
+    deadline: float | None = None,
+    threads: int = 1,
+    tell: Callable[[str], None] = lambda line: None,
+) -> Iterator[tuple[ReleasingServer, PartySettings]]:
+    """Hold what a server needs to take part in a release; how the body ends is recorded.
+
+    Yields
+    ------
+    server : ReleasingServer
+        What it does by itself.
+    settings : PartySettings
+        Whom it meets.
+    """
     agreement = Agreement(
         release_protocol.__name__,
         len(collection.servers),
@@ -94,11 +135,10 @@ def run_release(
         if own.finish_written_release(collection, ledger):
             tell("the release was written by a run that ended before it could record that; it is recorded now")
         public = own.released(collection)
-        server = ReleasingServer(collection, number, spool, ledger, own.identity, target, public, close, threads, tell)
+        server = ReleasingServer(collection, number, spool, ledger, own.identity, out, public, close, threads, tell)
         with _ending_noted(server, own):
             _begin(server, settings)
-            party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
-            return party.runtime.run_program(release_protocol.take_part(party, server))
+            yield server, settings
 
 
 def _begin(server: ReleasingServer, settings: PartySettings) -> None:

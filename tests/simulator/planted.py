@@ -1,0 +1,69 @@
+"""Faults to be found, each put into the code of this process by a function."""
+
+import os
+import sys
+
+from dpmpc.base.errors import PartyImpersonated
+from dpmpc.base.storage import database, files
+from dpmpc.collect.store.ledger import ReleaseLedger
+from dpmpc.collect.store.openings import SALT_BYTES, Openings
+from dpmpc.parties.network.links import PeerLink
+
+
+class _WithoutSync:
+    """The module `os`, with which nothing is synced."""
+
+    def __getattr__(self, name):
+        return getattr(os, name)
+
+    def fsync(self, descriptor):
+        pass
+
+
+def databases_are_not_synced():
+    connect = database.connect
+
+    def connected(*given, **options):
+        connection = connect(*given, **options)
+        connection.execute("PRAGMA synchronous = OFF")
+        return connection
+
+    for module in [module for name, module in sys.modules.items() if name.startswith("dpmpc.")]:
+        if getattr(module, "connect", None) is connect:
+            module.connect = connected
+
+
+def files_are_not_synced():
+    files.os = _WithoutSync()
+
+
+def each_run_has_a_salt_of_its_own():
+    Openings.salt = lambda self, manifest_digest, *, begun: os.urandom(SALT_BYTES)
+
+
+def a_share_leaves_before_it_is_bound():
+    ReleaseLedger.begin_opening = lambda self, manifest_digest, sums: sums
+
+
+def a_second_call_is_an_impersonation():
+    learn_peer = PeerLink._learn_peer
+
+    def learn(self):
+        claimed = int.from_bytes(self.bytes[:2], "little")
+        if len(self.bytes) >= 2 and claimed in self.runtime.links:
+            raise PartyImpersonated(f"party {claimed} connected a second time", claimed)
+        learn_peer(self)
+
+    PeerLink._learn_peer = learn
+
+
+FAULTS = {
+    fault.__name__: fault
+    for fault in (
+        databases_are_not_synced,
+        files_are_not_synced,
+        each_run_has_a_salt_of_its_own,
+        a_share_leaves_before_it_is_bound,
+        a_second_call_is_an_impersonation,
+    )
+}

@@ -1,0 +1,342 @@
+"""The world of releases: three servers whose spools are filled release them, through crashes and bad weather.
+
+Promised by the code, and checked: see `World.check`, and what `check_share` sees whenever a share leaves.
+"""
+
+import asyncio
+import collections
+import contextlib
+import contextvars
+import hashlib
+import os
+import random
+import sqlite3
+import ssl
+import traceback
+
+import numpy as np
+
+from bench.system import collection_servers
+from dpmpc.base.errors import DpmpcError
+from dpmpc.base.randomness import Stream
+from dpmpc.collect.store import sqlite_store
+from dpmpc.collect.store.ledger import ReleaseLedger, State
+from dpmpc.collect.terms.task_file import Collection
+from dpmpc.collect.terms.verifying import verify
+from dpmpc.collect.upload.reports import ReportFormat, make_reports
+from dpmpc.collect.upload.sealing import SECRET_BYTES, report_id
+from dpmpc.release.client import Client
+from simulator.disk import files_of
+from simulator.loop import NODE, SHIM, START, SimulatedLoop, Stuck, set_clock
+from simulator.net import Net
+from simulator.servers import Server
+from support.report_words import words_of
+
+SERVERS, REPORTS, MINIMUM = 3, 24, 8
+SEGMENT_BYTES = 1 << 13
+FAULTS_SECONDS = 60.0  # of faults
+LATE_CHANCE = 0.5  # that a server loses power once all have the release
+LIMIT_SECONDS = 2400.0  # after the last fault, within which all servers have the release
+ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatch", "InconsistentShares")
+
+
+class Base:
+    """What all seeds share: identities, the task, reports, and the folders of servers that hold them."""
+
+    def __init__(self, folder):
+        collection_servers.free_ports = lambda count: list(range(4000, 4000 + count))
+        set_clock(START - 600)
+        choices = {"rows": 8, "sparsity": 2, "copies": "each", "minimum_batch": MINIMUM, "largest_batch": 1000}
+        servers = collection_servers.Servers.make(folder, columns=("a", "y"), **choices)
+        self.collection = collection = servers.collection
+        self.certificates = [ssl.PEM_cert_to_DER_cert(entry.certificate) for entry in collection.servers]
+        rows = np.random.default_rng(5).uniform(0, 10, (REPORTS, 2))
+        self.ids = [report_id(collection.digest, os.urandom(SECRET_BYTES)) for _ in range(REPORTS)]
+        records = make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, self.ids)
+        forms = [ReportFormat(collection, server) for server in range(SERVERS)]
+        shares = [words_of(form, b"".join(own)) for form, own in zip(forms, records, strict=True)]
+        self._words = collection.plan.scheme.combine(shares)
+        self.images = []
+        for form, own in zip(forms, records, strict=True):
+            server = servers.server_folder(form.server)
+            with server.open_spool(collection, form.server, writer=True) as spool, server.open_ledger():
+                for record in own:
+                    spool.add(*form.decode(record))
+            self.images.append(files_of(server.path))
+
+    def sums(self, task, reports):
+        """Return what the servers have to open of these reports."""
+        words = self._words[sorted(reports, key=lambda report: self.ids[report])]
+        total = np.zeros((task.sketch.rows, task.width), np.uint64)
+        task.sketch.apply(np.ascontiguousarray(words), out=total, ring=task.encoding.ring)
+        return task.encoding.ring.lift(total)
+
+
+def make_quick():
+    """Have segments of spools be short, and servers share the task of a collection, a pure function that takes long."""
+    sqlite_store._SEGMENT_BYTES = SEGMENT_BYTES
+    compute, known = Collection.task, {}
+
+    def task(self, clients, toss, **more):
+        key = self.digest, clients, toss, tuple(sorted(more.items()))
+        if key not in known:
+            known.clear()
+            known[key] = compute(self, clients, toss, **more)
+        return known[key]
+
+    Collection.task = task
+
+
+class World:
+    """One simulation.
+
+    Parameters
+    ----------
+    base : Base
+        What all seeds share.
+    root : Path
+        The folder that the disks watch.
+    seed : int
+        From which all follows.
+    on_log : callable
+        Called with each line of the trace.
+    """
+
+    def __init__(self, base, root, seed, on_log=lambda line: None):
+        self.base, self.root, self.seed = base, root, seed
+        self.rng = random.Random(seed)
+        SHIM.simulator_random(1, seed)
+        self.loop = SimulatedLoop(self.rng)
+        self.net = Net(self.loop, self.rng)
+        self.problems, self.errors, self.crashes = [], collections.Counter(), collections.Counter()
+        self.servers, self._ended, self._shown = {}, [], {}
+        self._on_log = on_log
+        self._closing = [START + self.rng.uniform(0, 15) for _ in range(SERVERS)]
+        self._repetitions = [self.rng.choice((0, 0, 1)) for _ in range(SERVERS)]  # of runs that had succeeded
+
+    def log(self, line):
+        self._on_log(f"{self.loop.now - START:9.3f} {line}")
+
+    def problem(self, kind, text):
+        self.problems.append(f"{kind}: {text}")
+        self.log(f"PROBLEM {kind}: {text}")
+
+    def run(self):
+        """Run to the end; return what is wrong."""
+        asyncio.set_event_loop(self.loop)
+        try:
+            self.loop.run_until_complete(self._live())
+        except Stuck as error:
+            self.problem("deadlock", error)
+        except Exception:
+            self.problem("the simulation broke off", traceback.format_exc())
+        for error in self.loop.errors:
+            self.problem("an exception that no task takes", error)
+        self._end()
+        return self.problems
+
+    async def _live(self):
+        for number in range(SERVERS):
+            self._boot(number, self.base.images[number], 0)
+        await self._weather()
+        if not await self._wait_for_all():
+            return
+        if self.rng.random() < LATE_CHANCE:  # what a server has is on its disk, and not only in the system's memory
+            server = self.servers[self.rng.randrange(SERVERS)]
+            server.loses_power = server.disk.frozen = True
+            self.crash(server)
+            await asyncio.sleep(1)
+            if not await self._wait_for_all():
+                return
+        self.check()
+
+    async def _wait_for_all(self):
+        """Wait until all servers have the release, without which something is wrong."""
+        for _ in range(int(LIMIT_SECONDS / 5)):
+            if all(self.is_done(server) for server in self.servers.values()):
+                await asyncio.sleep(3)
+                return True
+            await asyncio.sleep(5)
+        self.problem("no release", f"{LIMIT_SECONDS:g} s after the last fault: {dict(self.errors)}")
+        return False
+
+    def _end(self):
+        for server in self.servers.values():
+            server.alive, server.disk.frozen = False, True
+        tasks = sorted(asyncio.all_tasks(self.loop), key=hash)
+        for task in tasks:
+            task.cancel()
+        with contextlib.suppress(Stuck):
+            self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
+        for server in [*self._ended, *self.servers.values()]:
+            server.disk.forget()
+        self.loop.close()
+        SHIM.simulator_random(0, 0)
+
+    # Lives of servers
+
+    def _boot(self, number, image, life, before=None):
+        if before is not None:
+            before.rebooted = True
+        server = self.servers[number] = Server(self, number, image, life)
+        rng = self.rng
+        if self.loop.now <= START + FAULTS_SECONDS:
+            server.loses_power = rng.random() < 0.5
+            kind = rng.random()
+            if kind < 0.45:
+                server.disk.crash_at = int(rng.uniform(1, rng.choice((120, 300))))
+            elif kind < 0.7:
+                self.loop.call_later(rng.uniform(0, FAULTS_SECONDS), self._kill_in_time, server)
+        context = contextvars.copy_context()
+        context.run(NODE.set, server)
+        context.run(self.loop.create_task, self._operate(server))
+
+    async def _operate(self, server):
+        """Do what the operator of a server does: repeat the release until all have it, and at times once more."""
+        rng = self.rng
+        await asyncio.sleep(max(0.0, self._closing[server.number] - self.loop.now))
+        while server.alive:
+            if all(map(self.is_done, self.servers.values())) and self._repetitions[server.number] <= 0:
+                await asyncio.sleep(5)
+                continue
+            if self.is_done(server):
+                self._repetitions[server.number] -= 1
+            try:
+                await server.release()
+                self.log(f"server {server.number}: released")
+                if rng.random() < 0.3:
+                    self.loop.call_later(rng.uniform(0, 0.05), self._kill_in_time, server, True)
+                await asyncio.sleep(rng.uniform(1, 20))
+            except (DpmpcError, OSError) as error:
+                self._judge(server, error)
+                await asyncio.sleep(rng.uniform(1, 40))
+            except Exception:
+                if server.alive and not server.disk.frozen:
+                    self.problem("crash of the code", traceback.format_exc())
+                return
+
+    def _judge(self, server, error):
+        """Count an error of a release; all servers are honest, so that none may be accused."""
+        disk, name = server.disk, type(error).__name__
+        if not server.alive or disk.frozen:
+            return
+        self.errors[name] += 1
+        self.log(f"server {server.number}: {name}: {error}")
+        if isinstance(error, OSError) and not isinstance(error, DpmpcError) and not (disk.full or disk.broken):
+            self.problem("an error that is none of dpmpc", f"{error!r}")
+        if name in ACCUSING:
+            self.problem("an honest server is accused", f"{name}: {error}")
+
+    def _kill_in_time(self, server, loses_power=None):
+        """Kill a server between two operations, if it is alive and faults are not over."""
+        if server.alive and self.loop.now <= START + FAULTS_SECONDS:
+            server.loses_power = server.loses_power if loses_power is None else loses_power
+            server.disk.frozen = True
+            self.crash(server)
+
+    def crash(self, server):
+        """Stop all of a server at this very moment: its process is killed, or its machine loses power."""
+        how = "power" if server.loses_power else "kill"
+        self.log(f"server {server.number} crashes ({how}) at operation {server.disk.count} of its disk")
+        self.crashes[how] += 1
+        server.alive = False
+        self.net.stop_listening(server)
+        self.loop.call_soon(self._bury, server)
+
+    def _bury(self, server):
+        image = server.disk.after_power_cut() if server.loses_power else server.disk.after_kill()
+        for task in list(server.tasks):
+            task.cancel()
+        for end in list(server.transports):
+            if not server.loses_power and not end.other.lost:  # the system of a killed process resets its links
+                self.loop.call_later(self.net.delay(), end.other.lose, ConnectionResetError(104, "reset"))
+            end.vanish()
+        self._ended.append(server)
+        later = self.rng.expovariate(1 / 15)
+        self.loop.call_later(later, self._boot, server.number, image, server.life + 1, server)
+
+    async def _weather(self):
+        """Let networks and disks misbehave for a while, then end all faults."""
+        rng, net = self.rng, self.net
+        while self.loop.now < START + FAULTS_SECONDS:
+            await asyncio.sleep(rng.expovariate(1 / 5))
+            kind = rng.random()
+            if kind < 0.25:
+                pair = frozenset(rng.sample(range(SERVERS), 2))
+                net.blocked[pair] = self.loop.now + rng.uniform(0, rng.choice((5, 90)))
+                self.log(f"partition of {sorted(pair)} until {net.blocked[pair] - START:.1f}")
+            elif kind < 0.4:
+                net.slow = rng.choice((1.0, 1.0, 10.0, 50.0))
+            elif kind < 0.55:
+                net.breaking = rng.choice((0.0, 0.0, 0.005, 0.03))
+            elif kind < 0.7 and net.links:
+                rng.choice(list(net.links)).break_off()
+            elif kind < 0.8:
+                disk = self.servers[rng.randrange(SERVERS)].disk
+                disk.full = True
+                self.loop.call_later(rng.uniform(0, 30), setattr, disk, "full", False)
+            elif kind < 0.86:
+                disk = self.servers[rng.randrange(SERVERS)].disk
+                disk.broken = 0.05
+                self.loop.call_later(rng.uniform(0, 10), setattr, disk, "broken", 0.0)
+        net.blocked.clear()
+        net.slow, net.breaking = 1.0, 0.0
+        for server in self.servers.values():
+            server.disk.full, server.disk.broken, server.disk.crash_at = False, 0.0, None
+        self.log("all faults have ended")
+
+    # What has to hold
+
+    def is_done(self, server):
+        """Return whether a server has the release, and its ledger says so."""
+        released = server.folder.released(self.base.collection) if server.alive else None
+        if released is None or not (server.out.exists() and released.exists()):
+            return False
+        return [state for _, state in _recorded(server)] == [State.OPENED]
+
+    def check_share(self, server, frame):
+        """Check that one release is bound on the disk whenever a share leaves, which is always the same."""
+        bound = [digest for digest, state in _recorded(server) if state != State.SEALED]
+        if len(bound) != 1:
+            self.problem("a share leaves, and one release is not bound", f"server {server.number}: {bound}")
+            return
+        share = hashlib.sha256(np.ascontiguousarray(frame.words)).hexdigest()
+        if self._shown.setdefault((server.number, bound[0]), share) != share:
+            self.problem("two shares of one server and manifest", f"server {server.number}")
+        if len({digest for _, digest in self._shown}) > 1:
+            self.problem("two manifests are opened", f"{sorted(self._shown)}")
+
+    def check(self):
+        """Check that all have the same release, of the batch in their ledgers, with the sums of these reports."""
+        base, servers = self.base, [*self.servers.values()]
+        files = {path.read_bytes() for one in servers for path in (one.out, one.folder.released(base.collection))}
+        if len(files) != 1:
+            self.problem("release files differ", f"{len(files)} different ones")
+        verified = verify(servers[0].out, base.collection)
+        manifest = verified.certificate.statement.manifest
+        place = {report: number for number, report in enumerate(base.ids)}
+        batches = []
+        for server in servers:
+            with ReleaseLedger(server.path / "ledger") as ledger:
+                ledger.scrub()
+                batches.append([place[row.tobytes()] for row in ledger.batch(manifest.digest)])
+        if any(batch != batches[0] for batch in batches):
+            self.problem("batches differ", f"{batches}")
+        if sorted(batches[0]) != list(range(REPORTS)) or manifest.clients != REPORTS:
+            self.problem("reports are lost or counted twice", f"{sorted(batches[0])}")
+        if not np.array_equal(verified.release.sums, base.sums(verified.release.task, batches[0])):
+            self.problem("the sums are not those of the batch", f"{manifest.digest.hex()}")
+        if {digest for _, digest in self._shown} != {manifest.digest}:
+            self.problem("another manifest was opened", f"{sorted(self._shown)}")
+
+
+def _recorded(server):
+    """Return digest and state of the releases that the ledger on a server's disk holds."""
+    with contextlib.closing(sqlite3.connect(f"file:{server.path}/ledger/ledger.sqlite?mode=ro", uri=True)) as database:
+        try:
+            return [
+                (bytes(digest), State(state))
+                for digest, state in database.execute("SELECT digest, state FROM releases")
+            ]
+        except sqlite3.OperationalError:  # in the middle of a change, or of a disk that is broken
+            return []

@@ -1,0 +1,70 @@
+"""Servers in a simulated world (`simulator`): seeds that replay, violate nothing, and find faults that are planted."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytestmark = [
+    pytest.mark.skipif(sys.platform != "linux", reason="no library is preloaded like this elsewhere"),
+    pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler compiles what is preloaded"),
+]
+TESTS = Path(__file__).parent
+#: A seed that finds each fault, and what it finds; another seed follows where code has changed what a seed does.
+FINDS = {
+    "databases_are_not_synced": (1, "no release"),
+    "files_are_not_synced": (25, "release files differ"),
+    "each_run_has_a_salt_of_its_own": (3, "an honest server is accused: InconsistentShares"),
+    "a_share_leaves_before_it_is_bound": (1, "a share leaves, and one release is not bound"),
+    "a_second_call_is_an_impersonation": (142, "an honest server is accused: PartyImpersonated"),
+}
+SEEDS = 100  # within which a fault has to be found
+
+
+def simulate(*words):
+    """Run the simulator; return its exit status and what it printed."""
+    path = os.pathsep.join([str(TESTS), str(TESTS.parent)])
+    done = subprocess.run(
+        [sys.executable, "-m", "simulator", *map(str, words)],
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr == ""
+    return done.returncode, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("first", "count"),
+    [(0, 60), pytest.param(10_000, 2000, marks=pytest.mark.long("2,000 seeds, not 60: 11 minutes"))],
+)
+def test_releases_violate_nothing(first, count):
+    status, printed = simulate("release", first, "--count", count)
+    assert status == 0, printed
+    assert re.fullmatch(rf"{count} seeds from {first}, \d+ lives of servers, 0 seeds with a violation\n", printed)
+
+
+def test_a_seed_replays_alone_and_after_others():
+    """Each event at the same virtual time; keys are drawn anew, and with them digests."""
+
+    def trace(first, count):
+        status, printed = simulate("release", first, "--count", count, "--verbose")
+        assert status == 0
+        return re.sub(r"[0-9a-f]{16,}|dpmpc-simulator-\w+|[0-9,]+ bytes are free", "...", printed).splitlines()[:-1]
+
+    alone = trace(34, 1)
+    assert len(alone) > 20
+    assert trace(33, 2)[-len(alone) :] == alone
+
+
+@pytest.mark.parametrize("fault", FINDS)
+def test_a_planted_fault_is_found(fault):
+    first, kind = FINDS[fault]
+    status, printed = simulate("release", first, "--count", SEEDS, "--plant", fault)
+    assert (status, printed.startswith("seed ")) == (1, True), printed
+    assert f"\n  {kind}" in printed, printed
