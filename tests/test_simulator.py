@@ -14,13 +14,14 @@ pytestmark = [
     pytest.mark.skipif(shutil.which("cc") is None, reason="a C compiler compiles what is preloaded"),
 ]
 TESTS = Path(__file__).parent
-#: A seed that finds each fault, and what it finds; another seed follows where code has changed what a seed does.
+#: A world and a seed that find each fault, and what they find; others follow where code has changed what a seed does.
 FINDS = {
-    "databases_are_not_synced": (1, "no release"),
-    "files_are_not_synced": (25, "release files differ"),
-    "each_run_has_a_salt_of_its_own": (3, "an honest server is accused: InconsistentShares"),
-    "a_share_leaves_before_it_is_bound": (1, "a share leaves, and one release is not bound"),
-    "a_second_call_is_an_impersonation": (142, "an honest server is accused: PartyImpersonated"),
+    "databases_are_not_synced": ("release", 1, "no release"),
+    "files_are_not_synced": ("release", 25, "release files differ"),
+    "each_run_has_a_salt_of_its_own": ("release", 3, "an honest server is accused: InconsistentShares"),
+    "a_share_leaves_before_it_is_bound": ("release", 1, "a share leaves, and one release is not bound"),
+    "a_second_call_is_an_impersonation": ("release", 142, "an honest server is accused: PartyImpersonated"),
+    "a_query_point_is_not_kept": ("proved", 2, "a server answers at two points"),
 }
 SEEDS = 100  # within which a fault has to be found
 
@@ -39,12 +40,22 @@ def simulate(*words):
     return done.returncode, done.stdout
 
 
+long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 35 CPU minutes")
+
+
 @pytest.mark.parametrize(
-    ("first", "count"),
-    [(0, 60), pytest.param(10_000, 2000, marks=pytest.mark.long("2,000 seeds, not 60: 11 minutes"))],
+    ("world", "first", "count"),
+    [
+        ("release", 0, 60),
+        ("proved", 0, 12),
+        ("shamir", 0, 12),
+        pytest.param("release", 10_000, 2000, marks=long),
+        pytest.param("proved", 10_000, 500, marks=long),
+        pytest.param("shamir", 10_000, 500, marks=long),
+    ],
 )
-def test_releases_violate_nothing(first, count):
-    status, printed = simulate("release", first, "--count", count)
+def test_nothing_is_violated(world, first, count):
+    status, printed = simulate(world, first, "--count", count)
     assert status == 0, printed
     assert re.fullmatch(rf"{count} seeds from {first}, \d+ lives of servers, 0 seeds with a violation\n", printed)
 
@@ -64,7 +75,7 @@ def test_a_seed_replays_alone_and_after_others():
 
 @pytest.mark.parametrize("fault", FINDS)
 def test_a_planted_fault_is_found(fault):
-    first, kind = FINDS[fault]
-    status, printed = simulate("release", first, "--count", SEEDS, "--plant", fault)
+    world, first, kind = FINDS[fault]
+    status, printed = simulate(world, first, "--count", SEEDS, "--plant", fault)
     assert (status, printed.startswith("seed ")) == (1, True), printed
     assert f"\n  {kind}" in printed, printed

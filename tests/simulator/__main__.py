@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-WORLDS = ("release",)
+WORLDS = ("release", "shamir", "proved")
 
 
 def main():
@@ -53,7 +53,8 @@ def _run(options):
         root.mkdir()
         loop.SHIM.simulator_random(1, 0)
         release.make_quick()
-        base = release.Base(base_folder)
+        release.watch_points()
+        base = release.Base(base_folder, options.world)
         disk.watch(root)
         if options.plant is not None:
             planted.FAULTS[options.plant]()

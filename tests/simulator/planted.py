@@ -7,6 +7,7 @@ from dpmpc.base.errors import PartyImpersonated
 from dpmpc.base.storage import database, files
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.openings import SALT_BYTES, Openings
+from dpmpc.collect.store.query_points import PointKeeper, PointStanding
 from dpmpc.parties.network.links import PeerLink
 
 
@@ -57,6 +58,11 @@ def a_second_call_is_an_impersonation():
     PeerLink._learn_peer = learn
 
 
+def a_query_point_is_not_kept():
+    PointKeeper.use = lambda self, toss: None
+    PointKeeper.standing = lambda self: PointStanding()
+
+
 FAULTS = {
     fault.__name__: fault
     for fault in (
@@ -65,5 +71,6 @@ FAULTS = {
         each_run_has_a_salt_of_its_own,
         a_share_leaves_before_it_is_bound,
         a_second_call_is_an_impersonation,
+        a_query_point_is_not_kept,
     )
 }

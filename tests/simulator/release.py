@@ -1,4 +1,4 @@
-"""The world of releases: three servers whose spools are filled release them, through crashes and bad weather.
+"""The worlds of releases: servers whose spools are filled release them, through crashes and bad weather.
 
 Promised by the code, and checked: see `World.check`, and what `check_share` sees whenever a share leaves.
 """
@@ -19,6 +19,7 @@ import numpy as np
 from bench.system import collection_servers
 from dpmpc.base.errors import DpmpcError
 from dpmpc.base.randomness import Stream
+from dpmpc.collect.opening import proof_checks
 from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.terms.task_file import Collection
@@ -32,7 +33,8 @@ from simulator.net import Net
 from simulator.servers import Server
 from support.report_words import words_of
 
-SERVERS, REPORTS, MINIMUM = 3, 24, 8
+REPORTS, MINIMUM = 24, 8
+NOISE = 12.0  # standard deviations of the noise, which sums never miss by
 SEGMENT_BYTES = 1 << 13
 FAULTS_SECONDS = 60.0  # of faults
 LATE_CHANCE = 0.5  # that a server loses power once all have the release
@@ -40,22 +42,37 @@ LIMIT_SECONDS = 2400.0  # after the last fault, within which all servers have th
 ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatch", "InconsistentShares")
 
 
-class Base:
-    """What all seeds share: identities, the task, reports, and the folders of servers that hold them."""
+_PROVED = {"proved": True, "sketch": "sum", "rows": None, "copies": "auto", "noise_by": "servers"}
+#: What the collections of the worlds have: a sketch with the noise of clients; proofs, which the servers check, and
+#: noise of their own; the same in Shamir shares among four servers, who deal the noise.
+WORLDS = {
+    "release": {"rows": 8, "sparsity": 2, "copies": "each"},
+    "proved": _PROVED,
+    "shamir": _PROVED | {"servers": 4, "sharing": "shamir"},
+}
 
-    def __init__(self, folder):
+
+class Base:
+    """What all seeds of a world share: identities, the task, reports, and the folders of servers that hold them."""
+
+    def __init__(self, folder, world):
         collection_servers.free_ports = lambda count: list(range(4000, 4000 + count))
         set_clock(START - 600)
-        choices = {"rows": 8, "sparsity": 2, "copies": "each", "minimum_batch": MINIMUM, "largest_batch": 1000}
+        choices = {"minimum_batch": MINIMUM, "largest_batch": 1000, **WORLDS[world]}
         servers = collection_servers.Servers.make(folder, columns=("a", "y"), **choices)
         self.collection = collection = servers.collection
         self.certificates = [ssl.PEM_cert_to_DER_cert(entry.certificate) for entry in collection.servers]
         rows = np.random.default_rng(5).uniform(0, 10, (REPORTS, 2))
         self.ids = [report_id(collection.digest, os.urandom(SECRET_BYTES)) for _ in range(REPORTS)]
-        records = make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, self.ids)
-        forms = [ReportFormat(collection, server) for server in range(SERVERS)]
-        shares = [words_of(form, b"".join(own)) for form, own in zip(forms, records, strict=True)]
-        self._words = collection.plan.scheme.combine(shares)
+        client = Client(collection.plan.verify(), Stream.from_os())
+        records = make_reports(client, collection, rows, self.ids)
+        forms = [ReportFormat(collection, server) for server in range(len(collection.servers))]
+        if collection.plan.noising.by == "servers":
+            self._words = None
+            self._integers = client.encode(rows)
+        else:
+            shares = [words_of(form, b"".join(own)) for form, own in zip(forms, records, strict=True)]
+            self._words = collection.plan.scheme.combine(shares)
         self.images = []
         for form, own in zip(forms, records, strict=True):
             server = servers.server_folder(form.server)
@@ -64,12 +81,16 @@ class Base:
                     spool.add(*form.decode(record))
             self.images.append(files_of(server.path))
 
-    def sums(self, task, reports):
-        """Return what the servers have to open of these reports."""
-        words = self._words[sorted(reports, key=lambda report: self.ids[report])]
+    def are_sums(self, release):
+        """Return whether a release holds the sums of all reports, with the noise that they have or that servers add."""
+        task, opened = release.task, release.sums
+        if self._words is None:
+            deviation = np.sqrt(task.noise_variance.max()) / task.unit
+            return bool((np.abs(opened[0] - self._integers.sum(axis=0)) <= NOISE * deviation).all())
+        words = self._words[sorted(range(REPORTS), key=lambda report: self.ids[report])]
         total = np.zeros((task.sketch.rows, task.width), np.uint64)
         task.sketch.apply(np.ascontiguousarray(words), out=total, ring=task.encoding.ring)
-        return task.encoding.ring.lift(total)
+        return np.array_equal(opened, task.encoding.ring.lift(total))
 
 
 def make_quick():
@@ -85,6 +106,17 @@ def make_quick():
         return known[key]
 
     Collection.task = task
+
+
+def watch_points():
+    """Have a world look at each query point that a server is about to answer at."""
+    check = proof_checks.check_at_point
+
+    async def check_at_point(party, verifier, tossed):
+        NODE.get().world.check_point(NODE.get(), tossed)
+        return await check(party, verifier, tossed)
+
+    proof_checks.check_at_point = check_at_point
 
 
 class World:
@@ -109,10 +141,10 @@ class World:
         self.loop = SimulatedLoop(self.rng)
         self.net = Net(self.loop, self.rng)
         self.problems, self.errors, self.crashes = [], collections.Counter(), collections.Counter()
-        self.servers, self._ended, self._shown = {}, [], {}
+        self.servers, self._ended, self._shown, self._points = {}, [], {}, {}
         self._on_log = on_log
-        self._closing = [START + self.rng.uniform(0, 15) for _ in range(SERVERS)]
-        self._repetitions = [self.rng.choice((0, 0, 1)) for _ in range(SERVERS)]  # of runs that had succeeded
+        self._closing = [START + self.rng.uniform(0, 15) for _ in base.images]
+        self._repetitions = [self.rng.choice((0, 0, 1)) for _ in base.images]  # of runs that had succeeded
 
     def log(self, line):
         self._on_log(f"{self.loop.now - START:9.3f} {line}")
@@ -136,13 +168,13 @@ class World:
         return self.problems
 
     async def _live(self):
-        for number in range(SERVERS):
+        for number in range(len(self.base.images)):
             self._boot(number, self.base.images[number], 0)
         await self._weather()
         if not await self._wait_for_all():
             return
         if self.rng.random() < LATE_CHANCE:  # what a server has is on its disk, and not only in the system's memory
-            server = self.servers[self.rng.randrange(SERVERS)]
+            server = self.servers[self.rng.randrange(len(self.servers))]
             server.loses_power = server.disk.frozen = True
             self.crash(server)
             await asyncio.sleep(1)
@@ -151,8 +183,10 @@ class World:
         self.check()
 
     async def _wait_for_all(self):
-        """Wait until all servers have the release, without which something is wrong."""
+        """Wait until all servers have the release, or something is wrong, as it is where they never have it."""
         for _ in range(int(LIMIT_SECONDS / 5)):
+            if self.problems:
+                return False
             if all(self.is_done(server) for server in self.servers.values()):
                 await asyncio.sleep(3)
                 return True
@@ -262,7 +296,7 @@ class World:
             await asyncio.sleep(rng.expovariate(1 / 5))
             kind = rng.random()
             if kind < 0.25:
-                pair = frozenset(rng.sample(range(SERVERS), 2))
+                pair = frozenset(rng.sample(range(len(self.servers)), 2))
                 net.blocked[pair] = self.loop.now + rng.uniform(0, rng.choice((5, 90)))
                 self.log(f"partition of {sorted(pair)} until {net.blocked[pair] - START:.1f}")
             elif kind < 0.4:
@@ -272,11 +306,11 @@ class World:
             elif kind < 0.7 and net.links:
                 rng.choice(list(net.links)).break_off()
             elif kind < 0.8:
-                disk = self.servers[rng.randrange(SERVERS)].disk
+                disk = self.servers[rng.randrange(len(self.servers))].disk
                 disk.full = True
                 self.loop.call_later(rng.uniform(0, 30), setattr, disk, "full", False)
             elif kind < 0.86:
-                disk = self.servers[rng.randrange(SERVERS)].disk
+                disk = self.servers[rng.randrange(len(self.servers))].disk
                 disk.broken = 0.05
                 self.loop.call_later(rng.uniform(0, 10), setattr, disk, "broken", 0.0)
         net.blocked.clear()
@@ -306,6 +340,11 @@ class World:
         if len({digest for _, digest in self._shown}) > 1:
             self.problem("two manifests are opened", f"{sorted(self._shown)}")
 
+    def check_point(self, server, tossed):
+        """Check that a server answers for the proofs of its reports at one point, ever."""
+        if self._points.setdefault(server.number, tossed) != tossed:
+            self.problem("a server answers at two points", f"server {server.number}")
+
     def check(self):
         """Check that all have the same release, of the batch in their ledgers, with the sums of these reports."""
         base, servers = self.base, [*self.servers.values()]
@@ -324,7 +363,7 @@ class World:
             self.problem("batches differ", f"{batches}")
         if sorted(batches[0]) != list(range(REPORTS)) or manifest.clients != REPORTS:
             self.problem("reports are lost or counted twice", f"{sorted(batches[0])}")
-        if not np.array_equal(verified.release.sums, base.sums(verified.release.task, batches[0])):
+        if not base.are_sums(verified.release):
             self.problem("the sums are not those of the batch", f"{manifest.digest.hex()}")
         if {digest for _, digest in self._shown} != {manifest.digest}:
             self.problem("another manifest was opened", f"{sorted(self._shown)}")
