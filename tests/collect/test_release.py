@@ -328,53 +328,6 @@ def test_the_same_collection_with_a_new_spool_is_refused(released, tmp_path):
     assert (after.manifest, after.sums) == (before.manifest, before.sums)
 
 
-STEPS = [
-    ("after", "server", "require_ready"),
-    ("after", "server", "standing"),
-    ("before", "server", "require_batch"),
-    ("before", "protocol", "toss_announced"),
-    ("before", "server", "seal"),
-    ("after", "server", "seal"),
-    ("before", "ledger", "begin_opening"),
-    ("after", "ledger", "begin_opening"),
-    ("before", "conversation", "exchange"),
-    ("after", "protocol", "reveal"),
-    ("after", "protocol", "compare_openings"),
-    ("before", "server", "save"),
-    ("after", "server", "save"),
-    ("before", "ledger", "finish"),
-    ("after", "ledger", "finish"),
-]
-# Before anything is sealed, after the seal, with the ledger bound, before shares are sent, and with a file.
-TELLING_STEPS = [STEPS[place] for place in (2, 5, 7, 8, 12)]
-every_step = pytest.mark.long("a crash at each of fifteen places; five of them are in the ordinary suite")
-
-
-@pytest.mark.parametrize(
-    ("moment", "holder", "step"),
-    [pytest.param(*step, id="-".join(step), marks=() if step in TELLING_STEPS else every_step) for step in STEPS],
-)
-def test_a_crash_between_any_two_steps_and_a_repetition(tmp_path, moment, holder, step):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={1: ("die", moment, holder, step)})
-    assert ended[1].status == -9
-    begun = manifests(deployment, State.OPENING, State.OPENED)
-    assert len(begun) <= 1
-    ended = run(deployment)
-    assert {one.status for one in ended.values()} == {0}, ended
-    assert_released(deployment)
-    assert not begun or manifests(deployment, State.OPENED) == begun
-
-
-def manifests(deployment, *wanted):
-    """The manifests that servers have in one of these states."""
-    found = set()
-    for server in range(3):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found |= {entry.manifest_digest for entry in ledger.releases() if entry.state in wanted}
-    return found
-
-
 def test_servers_that_began_different_releases_stop(tmp_path):
     """One server's folder comes from a backup that is older than what the others have begun."""
     deployment = filled(tmp_path / "trial")
