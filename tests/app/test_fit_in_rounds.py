@@ -145,6 +145,7 @@ def test_ridge_in_rounds(place, tmp_path, capsys):
     out = tmp_path / "result"
     status, printed, told = run(capsys, *place("ridge", (-6, 6)), "--rounds", "2", "--json", "--out", out)
     assert status == 0, told
+    assert "forecast: 95% intervals of ± " in told
     fields = json.loads(printed)
     alone = in_process(RidgeRegression(rounds=2), "ridge", (-6, 6))
     result, found = fields["result"], alone.inference()

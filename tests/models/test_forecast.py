@@ -189,6 +189,19 @@ def test_a_forecast_of_columns_that_are_as_typical():
         require_useful_intervals(Releases(hopeless, None))
 
 
+@pytest.mark.parametrize("rounds", [0, 8])
+def test_a_fit_states_the_intervals_that_its_plan_forecasts(rounds):
+    alike_columns = ReleaseSpec.of(Schema.unit(["a", "b", "y"]), 20_000, 1.0, 1e-6)
+    model = RidgeRegression(rounds=rounds)
+    width = next(one["half_width"] for one in model.forecast(alike_columns).data["slopes"] if one["spread"] == 0.3)
+    assert f"of ± {width:.2g} ranges" in model.require_useful(Releases(alike_columns, None))
+    columns = ReleaseSpec.of(described(narrow=(40, 60), wide=(30, 70)), 30_000, 1.0, 1e-6)
+    widths = [one["half_width"] for one in model.forecast(columns).data["slopes"]]
+    expected = f"of ± {min(widths):.2g} to ± {max(widths):.2g} ranges"
+    assert expected in model.require_useful(Releases(columns, None))
+    assert RidgeRegression(rounds=rounds or 1, intervals=False).require_useful(Releases(columns, None)) is None
+
+
 def test_what_is_typical_changes_no_result(tmp_path):
     """It is a guess of the plan alone: rows are coded as without it, and a file says it as it was given."""
     rows = np.random.default_rng(0).uniform(0, 100, (500, 2))

@@ -145,8 +145,8 @@ def _fit_in_rounds(
             return release
 
         releases = Releases(spec, ask)
-        if not getattr(options, "anyway", False):
-            model.require_useful(releases)
+        if not getattr(options, "anyway", False) and (expected := model.require_useful(releases)):
+            print(f"forecast: {expected}", file=sys.stderr)
         with network:
             model.fit_rounds(releases)
     for warning in caught:  # printed when the display of the progress is gone

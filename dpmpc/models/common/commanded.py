@@ -158,8 +158,15 @@ class CommandedInRounds(Commanded):
         """Return the target with its bounds, as the model has them."""
         return target
 
-    def require_useful(self, releases: Releases) -> None:
-        """Refuse a fit that public numbers forecast to be of no use, before anything is spent."""
+    def require_useful(self, releases: Releases) -> str | None:
+        """Refuse a fit that public numbers forecast to be of no use, before anything is spent.
+
+        Returns
+        -------
+        str or None
+            What to expect otherwise, in a line; None where nothing is known.
+        """
+        return None
 
     def fit_rounds(self, releases: Releases) -> Any:
         """Have all sums made, and fit them."""

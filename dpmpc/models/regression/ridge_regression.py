@@ -619,10 +619,11 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         """Return whether a fit of this specification makes several sums."""
         return self.rounds_for(spec) is not None
 
-    def require_useful(self, releases: Releases) -> None:
-        """Refuse a fit whose intervals are all expected to rest on the bounds."""
-        if self.intervals:
-            require_useful_intervals(releases, self.rounds, private_bounds=self.private_bounds)
+    def require_useful(self, releases: Releases) -> str | None:
+        """Refuse a fit whose intervals are all expected to rest on the bounds; else return how long they will be."""
+        if not self.intervals:
+            return None
+        return require_useful_intervals(releases, self.rounds, private_bounds=self.private_bounds)
 
     def compare_with(self, table: Table) -> NotPrivate:
         """Compare coefficients and phi with the optimum and with the trivial predictor."""

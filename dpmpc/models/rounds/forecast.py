@@ -150,8 +150,10 @@ def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float
     return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None
 
 
-def require_useful_intervals(releases: Releases, rounds: int | str = "auto", *, private_bounds: bool = False) -> None:
-    """Refuse a linear fit in rounds whose intervals are all expected to rest on the bounds; nothing is spent.
+def require_useful_intervals(releases: Releases, rounds: int | str = "auto", *, private_bounds: bool = False) -> str:
+    """Return what to expect of the intervals of a linear fit in rounds, in a line.
+
+    A fit whose intervals are all expected to rest on the bounds is refused; nothing is spent.
 
     Raises
     ------
@@ -160,14 +162,18 @@ def require_useful_intervals(releases: Releases, rounds: int | str = "auto", *, 
     """
     noise = SumsNoise.of(releases, rounds, private_bounds=private_bounds)
     features, spread = releases.columns - 1, max(SPREADS)
-    laws = typical(releases.schema, spread)
-    if noise.forecast(*(laws or alike(features, spread))).useful:
-        return
-    needed = people_for(noise, *(laws or alike(features, spread)))
-    assumed = f"even where columns are spread by {spread:g} of half their bounds" if laws is None else "as typical"
+    known = typical(releases.schema, spread)
+    laws = known or alike(features, spread)
+    found = noise.forecast(*laws)
+    assumed = "as typical" if known else f"spread by {spread:g} of half their bounds"
+    if found.useful:
+        least, most = float(found.half_widths.min()), float(found.half_widths.max())
+        reach = f"± {least:.2g}" if known is None else f"± {least:.2g} to ± {most:.2g}"
+        return f"95% intervals of {reach} ranges of the target are expected, where columns are {assumed}"
+    needed = people_for(noise, *laws)
     raise InputError(
         f"rows: {releases.clients:,} given, of whom every interval of {features} slopes is expected to rest on the "
-        f"bounds, {assumed}. Nothing was spent. "
+        f"bounds, {'' if known else 'even '}where columns are {assumed}. Nothing was spent. "
         f"{'More' if needed is None else f'About {needed:,}'} people, a larger epsilon, fewer features or narrower "
         "bounds would give intervals; --predict-only fits a prediction alone, --anyway all the same"
     )
