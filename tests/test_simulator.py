@@ -22,6 +22,7 @@ FINDS = {
     "a_share_leaves_before_it_is_bound": ("release", 1, "a share leaves, and one release is not bound"),
     "a_second_call_is_an_impersonation": ("release", 142, "an honest server is accused: PartyImpersonated"),
     "a_query_point_is_not_kept": ("proved", 2, "a server answers at two points"),
+    "a_dealing_seed_is_not_kept": ("dealing", 0, "a server answers at two points"),
 }
 SEEDS = 100  # within which a fault has to be found
 
@@ -40,16 +41,18 @@ def simulate(*words):
     return done.returncode, done.stdout
 
 
-long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 35 CPU minutes")
+long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 40 CPU minutes")
 
 
 @pytest.mark.parametrize(
     ("world", "first", "count"),
     [
         ("release", 0, 60),
+        ("dealing", 0, 12),
         ("proved", 0, 12),
         ("shamir", 0, 12),
         pytest.param("release", 10_000, 2000, marks=long),
+        pytest.param("dealing", 10_000, 500, marks=long),
         pytest.param("proved", 10_000, 500, marks=long),
         pytest.param("shamir", 10_000, 500, marks=long),
     ],

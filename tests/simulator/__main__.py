@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-WORLDS = ("release", "shamir", "proved")
+WORLDS = ("release", "dealing", "proved", "shamir")
 
 
 def main():

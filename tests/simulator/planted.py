@@ -63,6 +63,11 @@ def a_query_point_is_not_kept():
     PointKeeper.standing = lambda self: PointStanding()
 
 
+def a_dealing_seed_is_not_kept():
+    ReleaseLedger.keep_seed = lambda self, collection, content: content
+    ReleaseLedger.seed = lambda self, collection: None
+
+
 FAULTS = {
     fault.__name__: fault
     for fault in (
@@ -72,5 +77,6 @@ FAULTS = {
         a_share_leaves_before_it_is_bound,
         a_second_call_is_an_impersonation,
         a_query_point_is_not_kept,
+        a_dealing_seed_is_not_kept,
     )
 }

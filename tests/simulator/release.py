@@ -20,6 +20,7 @@ from bench.system import collection_servers
 from dpmpc.base.errors import DpmpcError
 from dpmpc.base.randomness import Stream
 from dpmpc.collect.opening import proof_checks
+from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.terms.task_file import Collection
@@ -42,11 +43,14 @@ LIMIT_SECONDS = 2400.0  # after the last fault, within which all servers have th
 ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatch", "InconsistentShares")
 
 
+_SKETCH = {"rows": 8, "sparsity": 2, "copies": "each"}
 _PROVED = {"proved": True, "sketch": "sum", "rows": None, "copies": "auto", "noise_by": "servers"}
-#: What the collections of the worlds have: a sketch with the noise of clients; proofs, which the servers check, and
-#: noise of their own; the same in Shamir shares among four servers, who deal the noise.
+#: What the collections of the worlds have: a sketch with the noise of clients; the same in Shamir shares of four
+#: servers, who check how they were dealt; proofs, which the servers check, and noise of their own; the same in Shamir
+#: shares of four servers, who deal the noise.
 WORLDS = {
-    "release": {"rows": 8, "sparsity": 2, "copies": "each"},
+    "release": _SKETCH,
+    "dealing": _SKETCH | {"servers": 4, "sharing": "shamir"},
     "proved": _PROVED,
     "shamir": _PROVED | {"servers": 4, "sharing": "shamir"},
 }
@@ -88,6 +92,8 @@ class Base:
             deviation = np.sqrt(task.noise_variance.max()) / task.unit
             return bool((np.abs(opened[0] - self._integers.sum(axis=0)) <= NOISE * deviation).all())
         words = self._words[sorted(range(REPORTS), key=lambda report: self.ids[report])]
+        if self.collection.checked_dealing:  # the last word of a report is a mask
+            words = words.reshape(REPORTS, -1)[:, :-1].reshape(task.share_shape)
         total = np.zeros((task.sketch.rows, task.width), np.uint64)
         task.sketch.apply(np.ascontiguousarray(words), out=total, ring=task.encoding.ring)
         return np.array_equal(opened, task.encoding.ring.lift(total))
@@ -109,14 +115,18 @@ def make_quick():
 
 
 def watch_points():
-    """Have a world look at each query point that a server is about to answer at."""
-    check = proof_checks.check_at_point
+    """Have a world look at each query point and each seed under which a server is about to answer for reports."""
+    check, answer = proof_checks.check_at_point, ReleasingServer.check_values
 
     async def check_at_point(party, verifier, tossed):
         NODE.get().world.check_point(NODE.get(), tossed)
         return await check(party, verifier, tossed)
 
-    proof_checks.check_at_point = check_at_point
+    def check_values(self, ids, seed):
+        NODE.get().world.check_point(NODE.get(), seed)
+        return answer(self, ids, seed)
+
+    proof_checks.check_at_point, ReleasingServer.check_values = check_at_point, check_values
 
 
 class World:
@@ -341,7 +351,7 @@ class World:
             self.problem("two manifests are opened", f"{sorted(self._shown)}")
 
     def check_point(self, server, tossed):
-        """Check that a server answers for the proofs of its reports at one point, ever."""
+        """Check that a server answers for its reports at one point, or under one seed, ever."""
         if self._points.setdefault(server.number, tossed) != tossed:
             self.problem("a server answers at two points", f"server {server.number}")
 
