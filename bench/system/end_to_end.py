@@ -33,7 +33,7 @@ from bench.harness import machine, markdown, summary, write
 CLIENTS, FEATURES, RUNS = 1_000_000, 10, 5
 COMMAND = ["--target", "y", "--rounds", "0", "--epsilon", "1", "--delta", "1e-7", "--json"]
 SETTINGS: dict[str, list[str]] = {
-    "sum": [],
+    "sum": ["--sketch", "sum"],
     "sketch": ["--sketch", "osnap", "--rows", "1000", "--sparsity", "4"],
 }
 PEER = "pyarrow and scikit-learn"

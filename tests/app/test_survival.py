@@ -136,7 +136,7 @@ def test_what_cannot_be_read_is_one_sentence(fitted, capsys, words, message):
     ("words", "message"),
     [
         (("--model", "survival", "--event", "died"), "time: none given, the column of times until the event expected"),
-        (("--model", "survival", "--time", "months"), "event: none given, the column of whether the event happened"),
+        (("--model", "survival", "--time", "months"), "event: none given, the column of events (yes or no)"),
         ((*WORDS, "--event", "dead"), "event: 'dead' given, a column of the bounds expected; there are months"),
         ((*WORDS, "--event", "stage"), "event: 'stage' given, a category, an answer expected"),
         ((*WORDS, "--by", "age"), "by: 'age' given, a number, a column with listed values expected"),
@@ -250,7 +250,7 @@ def test_a_plan_says_what_cells_that_are_too_wide_would_withhold(fitted, capsys,
     [
         (
             ("--model", "survival", "--time", "months"),
-            "event: none given, the column of whether the event happened expected",
+            "event: none given, the column of events (yes or no) expected",
         ),
         (("--model", "survival", *WORDS[2:], "--by", "age"), "by: 'age' given, a number, a column with listed values"),
         (("--model", "survival", *WORDS[2:], "--events", "1"), "events: 1.0 given, a number strictly between 0 and 1"),

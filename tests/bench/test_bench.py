@@ -467,7 +467,7 @@ def test_speed_is_told_over_the_peers():
 def test_stages_of_a_fit_add_up_to_its_wall_clock(tmp_path):
     data = tmp_path / "people.parquet"
     end_to_end.write_population(data, 3000)
-    found = end_to_end.in_process("fit", data, ["--simulation-seed", "1"])
+    found = end_to_end.in_process("fit", data, [*end_to_end.SETTINGS["sum"], "--simulation-seed", "1"])
     assert sum(seconds for stage, seconds in found.items() if stage != "wall") == pytest.approx(found["wall"], abs=0.01)
     assert min(found[stage] for stage in ("noise", "clip and encode", "TLS", "read the file")) > 0
     peer = end_to_end.in_process("peer", data, [])

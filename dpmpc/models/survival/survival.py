@@ -101,7 +101,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
         None,
         "whether the event happened then, yes or no; otherwise people were observed until then; required",
         metavar="COL",
-        required="whether the event happened",
+        required="events (yes or no)",
     )
 
     def check_options(self, column: str | None, *, bounds: bool) -> None:
