@@ -18,6 +18,7 @@ import os
 import re
 import reprlib
 import stat
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, Protocol, TypeVar
@@ -56,6 +57,22 @@ _KINDS = {  # msgspec's names
 }
 
 
+_prepared: set[Any] = set()
+_preparing = threading.Lock()
+
+
+def prepare(kind: Any) -> None:
+    """Have msgspec look at a type before the first value is read.
+
+    It does so once for each type and the types in it. Where two threads bring it there at the same time, msgspec 0.22
+    crashes the process, whoever has sent the content; so one thread at a time looks.
+    """
+    if kind not in _prepared:
+        with _preparing:
+            msgspec.json.Decoder(kind)
+            _prepared.add(kind)
+
+
 class ReadError(ValueError):
     """The content is not what was expected; the message says why and holds nothing unprintable.
 
@@ -82,6 +99,7 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
     ReadError
         If the content is anything else, or gives a key twice.
     """
+    prepare(kind)
     require_length(len(content), largest)
     _require_shallow(content, deepest)
     try:
@@ -119,6 +137,7 @@ def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | No
     ValueError
         As constructors and the hook raise it.
     """
+    prepare(kind)
     _require_unicode(content)
     try:
         return msgspec.convert(content, kind, dec_hook=hook)

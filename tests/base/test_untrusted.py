@@ -3,6 +3,8 @@
 import contextlib
 import json
 import os
+import subprocess
+import sys
 import time
 import tracemalloc
 import unicodedata
@@ -157,3 +159,49 @@ def test_plain_data_of_another_type_or_size_is_refused():
             converted(fields, dict[str, int])
     assert converted({"ä\U0001f600": 1}, dict[str, int]) == {"ä\U0001f600": 1}
     assert is_unicode("ä\U0001f600")
+
+
+FRESH_TYPES = """
+from __future__ import annotations
+import msgspec
+
+class Inner(msgspec.Struct, frozen=True):
+    a: int = 0
+    b: dict[str, tuple[int, ...]] | None = None
+
+class Outer(msgspec.Struct, frozen=True):
+    inner: Inner
+    others: tuple[Inner, ...] = ()
+"""
+RACE = """
+import sys, threading, types
+from dpmpc.base.untrusted import converted, read_json
+
+sys.setswitchinterval(1e-6)
+for number in range(60):
+    module = types.ModuleType(f"fresh{{number}}")
+    sys.modules[module.__name__] = module
+    exec({source!r}, module.__dict__)
+    together = threading.Barrier(8)
+
+    def read(reader):
+        together.wait()
+        if reader % 2:
+            converted({{"inner": {{"a": 1}}}}, module.Outer)
+        else:
+            read_json(b'{{"inner": {{"a": 1}}}}', module.Outer)
+
+    threads = [threading.Thread(target=read, args=(reader,)) for reader in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+print("all read")
+"""
+
+
+def test_threads_may_read_a_type_for_the_first_time_together():
+    """msgspec 0.22 alone crashes the process, within the first types of this program."""
+    program = RACE.format(source=FRESH_TYPES)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False, timeout=100)
+    assert (done.returncode, done.stdout) == (0, "all read\n"), done.stderr

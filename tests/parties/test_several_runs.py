@@ -37,6 +37,7 @@ def test_the_same_processes_take_part_in_every_run():
                 folders[:] = own
                 for folder in own:
                     (folder / f"given-{number}.run").touch()
+                    (folder / "deep").mkdir()
 
             outcomes.append(
                 parties.run(agreement(length), simulation={"seed": 100 + number}, callbacks=Callbacks(meanwhile=place))

@@ -151,6 +151,9 @@ class _Parts(msgspec.Struct, frozen=True):
     epoch: Epoch | None = None
 
 
+_PARTS = msgspec.json.Decoder(_Parts)
+
+
 def begun_epochs(series: str, releases: Iterable[Recorded]) -> dict[str, str]:
     """Return the digests of the manifests that were begun, by epoch."""
     found = {}
@@ -206,4 +209,4 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
 def _epoch_in(manifest: str) -> _Parts:
     if '"epoch"' not in manifest:  # in no series
         return _Parts()
-    return msgspec.json.decode(manifest, type=_Parts)
+    return _PARTS.decode(manifest)

@@ -21,6 +21,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shutil
 import signal
 import socket
 import subprocess
@@ -221,7 +222,7 @@ class LocalParties:
             folder = self._folders[party]
             for path in folder.iterdir():
                 if path.name not in names:
-                    path.unlink()
+                    shutil.rmtree(path) if path.is_dir() else path.unlink()
             write_settings(folder, agreement.settings(party, self._addresses, without=self._without))
         for process in self._processes:
             process.give_facts(self._facts(process.party, simulation))
