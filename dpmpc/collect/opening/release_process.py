@@ -132,8 +132,9 @@ def releasing(
     )
     pin(own.identity, [entry.certificate.encode() for entry in collection.servers])
     with own.releasing(number), _opened(collection, number, own) as (spool, ledger):
-        if own.finish_written_release(collection, ledger):
-            tell("the release was written by a run that ended before it could record that; it is recorded now")
+        with contextlib.suppress(SpoolError):  # of what is damaged the others are told when they are there
+            if own.finish_written_release(collection, ledger):
+                tell("the release was written by a run that ended before it could record that; it is recorded now")
         public = own.released(collection)
         server = ReleasingServer(collection, number, spool, ledger, own.identity, out, public, close, threads, tell)
         with _ending_noted(server, own):
