@@ -61,7 +61,7 @@ _prepared: set[Any] = set()
 _preparing = threading.Lock()
 
 
-def prepare(kind: Any) -> None:
+def _prepare(kind: Any) -> None:
     """Have msgspec look at a type before the first value is read.
 
     It does so once for each type and the types in it. Where two threads bring it there at the same time, msgspec 0.22
@@ -99,7 +99,7 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
     ReadError
         If the content is anything else, or gives a key twice.
     """
-    prepare(kind)
+    _prepare(kind)
     require_length(len(content), largest)
     _require_shallow(content, deepest)
     try:
@@ -137,7 +137,7 @@ def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | No
     ValueError
         As constructors and the hook raise it.
     """
-    prepare(kind)
+    _prepare(kind)
     _require_unicode(content)
     try:
         return msgspec.convert(content, kind, dec_hook=hook)

@@ -81,7 +81,7 @@ class SimulatedRuntime(PartyRuntime):
         self.loop = asyncio.get_running_loop()
         servers = [backend.mpyc_runtime.Party(number, *place) for number, place in enumerate(settings.addresses)]
         backend.mpyc_runtime.Runtime.__init__(self, settings.party, servers, _options(settings.servers))
-        self.settings, self.links, self.meter = settings, {}, None
+        self.settings, self.links = settings, {}
         self.meter = Meter(settings.party, self.traffic)
         self.closing, self.conversation, self.party = False, None, None
         self._foreseen, self._patience = None, settings.connect_deadline

@@ -172,7 +172,7 @@ def _ending_noted(server: ReleasingServer, folder: ServerFolder) -> Iterator[Non
 
     def record_written() -> None:
         if folder.finish_written_release(server.collection, server.ledger):
-            server.tell("the release is written and signed by all servers; it is recorded")
+            server.tell("the release is written, and signed by all servers that took part; it is recorded")
 
     try:
         yield

@@ -198,13 +198,16 @@ class ServerFolder:
     def finish_written_release(self, collection: Collection, ledger: ReleaseLedger) -> bool:
         """Do what `finish_left_release` does, in the process that holds the lock.
 
-        A server writes the release file when all servers have signed it, and records that afterwards
-        (`dpmpc.collect.opening.releasing.ReleasingServer`). If it dies in between, the others have finished, and the
-        ledger still says that the release is opening. The file proves that it is opened if it verifies, signatures of
-        all servers included, and holds the manifest that the ledger has bound.
+        A server writes the release file when all servers that take part have signed it, and records that afterwards
+        (`dpmpc.collect.opening.releasing.ReleasingServer`). If it dies in between, the ledger still says that the
+        release is opening. The file proves that it is opened if it verifies, signatures included, and holds the
+        manifest that the ledger has bound.
         """
-        path, entry = self.released(collection), ledger.latest(collection.digest)
-        if entry is None or entry.state is not State.OPENING or not path.exists():
+        path = self.released(collection)
+        if not path.exists():
+            return False
+        entry = ledger.latest(collection.digest)
+        if entry is None or entry.state is not State.OPENING:
             return False
         try:
             manifest = verify(path, collection).certificate.statement.manifest

@@ -22,6 +22,7 @@ import numpy as np
 
 from dpmpc.base.arguments import require_whole
 from dpmpc.base.arrays import Reals
+from dpmpc.linear.contributions.noisy_gram import NoisyGram
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,6 +84,14 @@ def exact_gram(Z: Reals, weights: Reals | None = None) -> Reals:
 EXPONENTS = (0.0, 0.5, 1.0)  # g
 SCALES = np.exp(np.linspace(-16.0, 6.0, 45))  # t, in units of the weights squared
 _REPEATS = 2  # the noise's variance depends on the weights, which are computed so often
+
+
+def ridge_of_sums(
+    gram: NoisyGram, target: int, variance: float, *, fit_intercept: bool = True
+) -> tuple[LinearModel, float]:
+    """Do what `averaged_ridge` does, with a safe penalty of at least 1; parameters and result are those."""
+    safe_alpha = max(1.0, gram.safe_alpha(target, fit_intercept=fit_intercept))
+    return averaged_ridge(gram.matrix, target, variance, safe_alpha=safe_alpha, fit_intercept=fit_intercept)
 
 
 def averaged_ridge(

@@ -35,7 +35,7 @@ from dpmpc.data.schemas import schema
 from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.models.common.commanded import CommandedInRounds, NotPrivate, option
 from dpmpc.models.common.inference import Inference, Observed, infer
-from dpmpc.models.common.linear_algebra import LinearModel, averaged_ridge, exact_gram, solve_ridge
+from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, ridge_of_sums, solve_ridge
 from dpmpc.models.common.private_estimator import LinearPredictor, PrivateLinearModel, table_of, target_name
 from dpmpc.models.common.release_forecast import forecast_release
 from dpmpc.models.common.release_parts import chosen_columns, column_index, in_units, selection, source_of, unit_map
@@ -695,9 +695,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         if not isinstance(self.alpha, str):
             alpha = max(self.cost_alpha, gram.safe_alpha(target, fit_intercept=fit_intercept))
         elif release.summed:
-            variance = float(release.noise_variance[0])
-            safe_alpha = max(1.0, gram.safe_alpha(target, fit_intercept=fit_intercept))
-            return averaged_ridge(gram.matrix, target, variance, safe_alpha=safe_alpha, fit_intercept=fit_intercept)
+            return ridge_of_sums(gram, target, float(release.noise_variance[0]), fit_intercept=fit_intercept)
         else:
             least = gram.safe_alpha(target, fit_intercept=fit_intercept, margin=_CHOSEN_MARGIN)
             opened = _opened(release, "alpha='auto'")

@@ -27,7 +27,7 @@ from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.linear.contributions.scores import LARGEST_COEFFICIENT, Scores
 from dpmpc.models.common.estimates import Estimate
-from dpmpc.models.common.linear_algebra import averaged_ridge
+from dpmpc.models.common.linear_algebra import ridge_of_sums
 from dpmpc.models.common.releases import Releases, why_one_release
 from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds
 from dpmpc.models.rounds.linear_reading import read_linear
@@ -243,9 +243,7 @@ def _fit_sums(model: RoundModel, releases: Releases, shares: Shares) -> RoundsFi
 
 def _unsteered(first: Release) -> Reals:
     """Return the coefficients (p,) that predict without steering: those of the first sum, with averaged penalties."""
-    gram, target = first.gram(), len(first.columns) - 1
-    safe_alpha = max(1.0, gram.safe_alpha(target))
-    fitted, _ = averaged_ridge(gram.matrix, target, float(first.noise_variance[0]), safe_alpha=safe_alpha)
+    fitted, _ = ridge_of_sums(first.gram(), len(first.columns) - 1, float(first.noise_variance[0]))
     found = np.append(fitted.intercept, fitted.weights)  # of any size where noise is all that there is
     return np.asarray(np.clip(found, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 

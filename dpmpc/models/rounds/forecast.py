@@ -31,8 +31,9 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.models.common.inference import normal_quantile
 from dpmpc.models.common.releases import Releases
+from dpmpc.models.rounds.fit import AUTO, shares_of, steps_of
 from dpmpc.models.rounds.models import LeastSquares
-from dpmpc.models.rounds.private_bounds import SHARE, within_private_bounds
+from dpmpc.models.rounds.private_bounds import within_private_bounds
 from dpmpc.release.planning.prediction import smallest
 
 SPREADS = (0.3, 0.1)  # of columns, in half-ranges, where nothing better is known
@@ -84,12 +85,13 @@ class SumsNoise:
     private_bounds: bool = False
 
     @classmethod
-    def of(cls, releases: Releases, rounds: int | str = "auto", *, private_bounds: bool = False) -> SumsNoise:
+    def of(cls, releases: Releases, rounds: int | str = AUTO, *, private_bounds: bool = False) -> SumsNoise:
         """Read them from the tasks that a fit in so many steering rounds would ask for."""
-        model, side, rest = LeastSquares(), releases.columns, 1 - SHARE * private_bounds
-        share, _, (last,) = model.shares if rounds else model.unsteered
+        model, side = LeastSquares(), releases.columns
+        steps = steps_of(model, rounds, releases.clients, intervals=True)
+        shares = shares_of(model, steps, intervals=True, private_bounds=private_bounds)
         second = model.last(np.ones(side), np.zeros(side), 0.0)
-        tasks = releases.task(rest * share), releases.task(rest * last, second)
+        tasks = releases.task(shares.first), releases.task(shares.last[0], second)
         first, later = (math.sqrt(float(task.noise_variance[0])) for task in tasks)
         return cls(releases.clients, first, later, private_bounds)
 
@@ -150,7 +152,7 @@ def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float
     return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None
 
 
-def require_useful_intervals(releases: Releases, rounds: int | str = "auto", *, private_bounds: bool = False) -> str:
+def require_useful_intervals(releases: Releases, rounds: int | str = AUTO, *, private_bounds: bool = False) -> str:
     """Return what to expect of the intervals of a linear fit in rounds, in a line.
 
     A fit whose intervals are all expected to rest on the bounds is refused; nothing is spent.

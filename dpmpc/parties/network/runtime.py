@@ -203,15 +203,15 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
 
         A program that goes on computing after its last message calls this first, so that nobody waits for it.
         """
+        if self.closing:
+            return
         await self._end_coroutines()
         launched = self.settings.launched
         if launched is None or not launched.lasting:
             await self.leave()
 
     async def leave(self) -> None:
-        """Take leave of everybody and close the links; a second call does nothing."""
-        if self.closing:
-            return
+        """Take leave of everybody and close the links."""
         self.closing = True
         await self._meet(Kind.GOODBYE)
         await self._close_links()
