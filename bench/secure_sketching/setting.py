@@ -25,13 +25,16 @@ class Setting:
 
 
 def task_of(setting: Setting, **choices: Any) -> Task:
-    """Design the job of one row, under (1, 1e-7)-differential privacy; `choices` are others of `ReleaseSpec.of`."""
+    """Design the job of one row, under (1, 1e-7)-differential privacy; `choices` are others of `ReleaseSpec.of`.
+
+    Delta has to be less than 1/n, and is a tenth of that from a million clients on.
+    """
     return design(
         ReleaseSpec.of(
             Schema.unit([f"x{column}" for column in range(COLUMNS)]),
             setting.clients,
             1.0,
-            1e-7,
+            min(1e-7, 0.1 / setting.clients),
             sketch="osnap",
             rows=ROWS,
             sparsity=setting.sparsity,

@@ -67,6 +67,7 @@ def test_a_row_has_what_processes_of_the_program_spent(measured):
 
 def test_all_servers_read_words(tmp_path):
     """They add up to the noisy rows, and a run has a folder that no other run has used."""
+    assert task_of(Setting(10_000_000, 1, 3)).guarantee.delta < 1e-7  # less than 1/n is demanded
     task = task_of(Setting(1200, 4, 3))
     runtime_tables.write_words(task, tmp_path / "shares")
     folders = [tmp_path / "shares" / f"party-{server}" for server in range(3)]

@@ -9,7 +9,7 @@ from mpyc.runtime import mpc
 
 from dpmpc.linear.encoding.ring import ring_named
 from dpmpc.linear.sharing import AdditiveSharing, ShamirSharing
-from dpmpc.linear.sharing.batch import ArrayShare, save_share
+from dpmpc.linear.sharing.batch import ArrayShare, open_share, save_share
 from dpmpc.linear.sketching import OSNAP, CountSketch
 from dpmpc.linear.sketching.dense import Rademacher
 from dpmpc.linear.sketching.sparse import Sum
@@ -76,8 +76,14 @@ async def answers(sharing, ring):
         whole = await exchange(b"" if shares is None else b"".join(share.tobytes() for share in shares))
         own = np.frombuffer(whole[0], np.uint64).reshape(parties, *words.shape)[mpc.pid]
         save_share(path, ArrayShare(own.copy(), ring))
-        loaded = S.apply(secret.load(path, words.shape))
+        share, counts = open_share(path, ring), []
+        share.chunk_bytes, rows = 8 * WIDTH * CLIENTS // 4, share.rows
+        share.rows = lambda first, count: (counts.append(count), rows(first, count))[1]
+        loaded = S.apply(secret.load(share, words.shape))
         found["loaded"] = bool((await mpc.output(loaded) == dense(S, signed)).all())
+        found["in chunks"] = counts == [CLIENTS // 4] * 4
+        twice = secret.load(path, words.shape)
+        found["loaded and added"] = bool((await mpc.output(twice + twice) == 2 * signed).all())
     return found
 
 

@@ -11,6 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
+from bench.secure_sketching.unopened import ROUNDS
 from bench.system.ports import free_ports
 from dpmpc.base.errors import BatchMismatch, GuaranteeError, InputError, MalformedFrame, PartyLost
 from dpmpc.base.randomness import Stream
@@ -151,6 +152,18 @@ def test_programs_on_the_transform_print_their_analysis(program):
     assert done.returncode == 0, done.stderr
     for words in ("links: ", "opened: ", "schooling_years", "differential privacy", "CPU, s"):
         assert words in done.stdout
+
+
+def test_rounds_of_mpyc_are_counted_beside_those_of_each_phase(tmp_path):
+    """MPyC's product is one; a coin is tossed in three here, with the digest of its purpose, and in two with us."""
+    options = ("--clients", 20_001, "--rows", 16, "--costs", tmp_path / "costs", "--no-log")
+    done = by_launcher(PROTOCOLS / "unopened_moment.py", *options)
+    assert done.returncode == 0, done.stderr
+    for cost in json.loads((tmp_path / "costs").read_text()):
+        rounds = cost["rounds"]
+        assert rounds == {"agree": 4 + 3, "input": 1 + 1, "multiply": 2, "mpyc": 1, "open": 1}
+        rounds = rounds | {"agree": 2, "input": 1}  # of clients who are no parties, and a task that is known
+        assert sum(rounds.values()) == ROUNDS["unopened"]
 
 
 def test_parties_are_started_by_hand():

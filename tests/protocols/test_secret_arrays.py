@@ -28,7 +28,7 @@ def test_what_is_opened_is_what_numpy_computes(sharing, ring, parties, options):
     found = json.loads(done.stdout)
     assert len(found["answers"]) == parties
     for answers in found["answers"]:
-        assert len(answers) == 11 + (sharing == "shamir")
+        assert len(answers) == 13 + (sharing == "shamir")
         assert all(answers.values()), [name for name, right in answers.items() if not right]
     for party, cost in enumerate(found["costs"]):
         assert cost["party"] == party

@@ -31,6 +31,25 @@ def pair(field, words):
     return word_array(field, words), field.array(words.astype(object))
 
 
+def test_a_share_is_read_when_its_words_are_needed(field, words):
+    from dpmpc.linear.sharing.batch import ArrayShare
+    from dpmpc.parties.mpyc.word_arrays import holds_words, share_of, word_array, words_of
+
+    share, reads = ArrayShare(words, "mersenne61"), []
+    read = share.rows
+    share.rows = lambda first, count: (reads.append((first, count)), read(first, count))[1]
+    array = word_array(field, share)
+    assert (array.shape, array.ndim, array.size, len(array)) == (words.shape, 2, words.size, len(words))
+    assert holds_words(array)
+    assert (share_of(array), reads) == (share, [])
+    assert (words_of(array) == words).all()
+    assert (words_of(array[1:]) == words[1:]).all()
+    assert (share_of(array), reads) == (None, [(0, len(words))])
+    assert (array.value == words.astype(object)).all()
+    assert not holds_words(array)
+    assert words_of(array) is None
+
+
 @pytest.mark.parametrize(
     "move",
     [

@@ -2,7 +2,8 @@
 
 CPU seconds are of the process, so that parties that share a processor are told apart; where phases overlap they share
 them. Bytes are those of MPyC's messages, 12 bytes and the content each. A round is a wait of this party for messages
-of a phase; those of MPyC's own protocols, such as products, are not counted.
+of a phase. Those of MPyC's own protocols, such as products, are counted as "mpyc": one for each of MPyC's program
+counters under which a message was awaited, so that exchanges that MPyC makes at the same time are counted singly.
 Parties of `dpmpc.parties.network` have a meter of their own, to which these phases go, too.
 """
 
@@ -12,13 +13,14 @@ import contextlib
 import threading
 import time
 from collections.abc import Iterator
+from typing import Any
 
 import msgspec
 
 from dpmpc.base.errors import MalformedFrame
 from dpmpc.base.system import peak_rss_mb
 from dpmpc.base.untrusted import ReadError, read_json
-from dpmpc.parties.mpyc.current_runtime import current_runtime, exchange
+from dpmpc.parties.mpyc.current_runtime import current_runtime, exchange, receive
 
 LARGEST_REPORT = 1 << 12  # bytes
 
@@ -52,6 +54,13 @@ class Costs:
     def start(self) -> None:
         """Begin to count, when all parties are connected."""
         self._begin(_bytes_sent())
+        mpc, exchanges = current_runtime(), self._exchanges
+
+        def counted(sender: int) -> Any:
+            exchanges.add(mpc._program_counter[0])
+            return receive(sender)
+
+        mpc._receive_message = counted
 
     @contextlib.contextmanager
     def phase(self, name: str) -> Iterator[None]:
@@ -78,7 +87,7 @@ class Costs:
             wall_s=time.perf_counter() - self._wall,
             cpu_s=time.process_time() - self._cpu,
             bytes_sent=_bytes_sent() - self._sent,
-            rounds=dict(self._rounds),
+            rounds=self._rounds | ({"mpyc": len(self._exchanges)} if self._exchanges else {}),
             phases=dict(self._phases),
             peak_rss_mb=peak_rss_mb(),
         )
@@ -92,6 +101,7 @@ class Costs:
     def _begin(self, sent: int) -> None:
         self._wall, self._cpu, self._sent = time.perf_counter(), time.process_time(), sent
         self._rounds: dict[str, int] = {}
+        self._exchanges: set[int] = set()
         self._phases: dict[str, PhaseSeconds] = {}
         self._active: list[PhaseSeconds] = []
         self._settled = self._cpu

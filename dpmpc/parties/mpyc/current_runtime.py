@@ -17,6 +17,12 @@ def current_runtime() -> Any:
     return module.mpc
 
 
+def receive(sender: int) -> Any:
+    """Return the next message of a party under the current program counter, for protocols that count their rounds."""
+    mpc = current_runtime()
+    return type(mpc)._receive_message(mpc, sender)  # an instance's counts exchanges of MPyC's own (`costs`)
+
+
 def exchange(data: bytes) -> Any:
     """Send bytes to all parties; return, to be awaited, what each has sent, in their order.
 
@@ -30,7 +36,7 @@ def exchange(data: bytes) -> Any:
         peers = [party.pid for party in mpc.parties if is_party and party.pid != mpc.pid]
         for peer in peers:
             mpc._send_message(peer, data)
-        arrived = dict(zip(peers, await mpc.gather([mpc._receive_message(peer) for peer in peers]), strict=True))
+        arrived = dict(zip(peers, await mpc.gather([receive(peer) for peer in peers]), strict=True))
         return [arrived.get(party.pid, data) for party in mpc.parties]  # type: ignore[return-value]
 
     return meet()

@@ -42,7 +42,8 @@ from dpmpc.linear.sharing import AdditiveSharing, ShamirSharing
 from dpmpc.linear.sharing.batch import ArrayShare, SeededShare, Share, open_share
 from dpmpc.linear.sketching import PublicMatrix
 from dpmpc.parties.mpyc.costs import costs
-from dpmpc.parties.mpyc.word_arrays import as_words, word_array, words_of
+from dpmpc.parties.mpyc.current_runtime import receive
+from dpmpc.parties.mpyc.word_arrays import as_words, holds_words, share_of, word_array
 from dpmpc.release.server import sketch_share
 
 SHARINGS = ("additive", "shamir")
@@ -170,7 +171,7 @@ def _peers() -> list[int]:
 
 def _messages(senders: list[int]) -> Any:
     """Return the next message of each of these parties; gathered, as one may have arrived already."""
-    return mpc.gather([mpc._receive_message(sender) for sender in senders])
+    return mpc.gather([receive(sender) for sender in senders])
 
 
 def as_words_of(share: Any) -> Words:
@@ -225,7 +226,7 @@ async def _sketched(kind: Any, S: PublicMatrix, x: Any, threads: int):  # type: 
     await mpc.returnType((kind, (S.rows, x.shape[-1])))
     share = await mpc.gather(x)
     if not isinstance(share, Share):
-        share = ArrayShare(as_words_of(share), kind.ring)
+        share = share_of(share) or ArrayShare(as_words_of(share), kind.ring)
     party = getattr(mpc, "party", None)  # of `dpmpc.parties.network`, whose launcher shows how far it is
     progress = party and party.report_progress
 
@@ -352,9 +353,11 @@ def _shamir() -> Any:
         dealt = True  # sums of single parties' words are dealt among all
 
         def __init__(self, value: Any = None, shape: tuple[int, ...] | None = None):
-            if isinstance(value, np.ndarray) and value.dtype == np.uint64:
+            if isinstance(value, Share):
+                value = word_array(field, value)
+            elif isinstance(value, np.ndarray) and value.dtype == np.uint64:
                 value = word_array(field, FIELD.require_canonical(value, "value"))
-            if shape is None and words_of(value) is not None:  # MPyC's constructor would box every word
+            if shape is None and holds_words(value):  # MPyC's constructor would box every word
                 self.shape = value.shape
                 mpc.SecureObject.__init__(self, value)
             else:
@@ -384,11 +387,7 @@ def _shamir() -> Any:
         @classmethod
         def load(cls, source: Source, shape: tuple[int, ...]) -> Any:
             """Return the array of which this party's share lies in a file, as `sharing.batch.save_share` writes it."""
-            if not is_server():
-                return cls(None, shape)
-            share = _loaded(source, shape, FIELD)
-            with costs.phase("read"):
-                return cls(share.rows(0, shape[0]))
+            return cls(_loaded(source, shape, FIELD)) if is_server() else cls(None, shape)
 
         @classmethod
         def summed(cls, words: Words) -> Any:

@@ -2,11 +2,13 @@
 
 MPyC holds a field array as a NumPy array of Python integers. To box a word costs 80 ns and to unbox it 55 ns, where our
 kernel takes 4 ns. A word array is an array of MPyC's own kind whose `value`, the array of Python integers, is made when
-it is first used. Until then stacking, slicing, reshaping and transposing act on the words.
+it is first used. Until then stacking, slicing, reshaping and transposing act on the words. The words of a share that
+lies in a file stay there until then, so that a sketch reads them chunk by chunk.
 
-Invariant: an array has its words or its value, never both, so that neither can differ from the other. Whoever takes
-`value` may write to it; the words are gone then, and are read from the value again if a sketch asks for them. Every
-operation that is not defined here is MPyC's, on the value, and gives MPyC's own array; so does unpickling.
+Invariant: an array has its words, a share that gives them, or its value, and only one of these, so that they cannot
+differ. A caller that takes `value` may write to it; the words are gone then, and are read from the value again if a
+sketch asks for them. Every operation that is not defined here is MPyC's, on the value, and gives MPyC's own array; so
+does unpickling.
 
 In one thing they differ: a slice, a transpose or another shape of words is an array of its own. Where MPyC's would be a
 view, what is written to it here does not appear in the array that it was taken from.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import math
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -23,14 +26,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dpmpc.base.arrays import Words
+from dpmpc.linear.sharing.batch import Share
 
 JOINING = frozenset({np.concatenate, np.vstack, np.hstack, np.stack})
 """Functions of NumPy that put arrays together and change no element."""
 
 
-def word_array(field: Any, words: Words) -> Any:
+def word_array(field: Any, words: Words | Share) -> Any:
     """Return words, canonical elements of a prime field of at most 64 bits, as a field array of MPyC's."""
     return _class_for(field.array)._of(words)
+
+
+def holds_words(array: Any) -> bool:
+    """Return whether the elements of a field array are words, or a share that gives them, and nothing is boxed."""
+    return isinstance(array, _WordMethods) and array._source is not None
+
+
+def share_of(array: Any) -> Share | None:
+    """Return the share that the words of a field array are still to be read from, or None."""
+    return array._source if isinstance(array, _WordMethods) and isinstance(array._source, Share) else None
 
 
 def words_of(array: Any) -> Words | None:
@@ -60,7 +74,7 @@ def _class_for(array: type) -> Any:
 class _WordMethods:
     """What a word array does in its own way; mixed into MPyC's class of arrays of a field."""
 
-    _words: Words | None
+    _source: Words | Share | None  # None once the value was taken
     _value: Any
     field: Any
 
@@ -70,10 +84,17 @@ class _WordMethods:
         return array(value.value if isinstance(value, array) else value, check=check, copy=copy)
 
     @classmethod
-    def _of(cls, words: Words) -> Any:
+    def _of(cls, source: Words | Share) -> Any:
         made = object.__new__(cls)
-        made._words, made._value = words, None
+        made._source, made._value = source, None
         return made
+
+    @property
+    def _words(self) -> Words | None:
+        """The words, which are read if a share has them, or None if there are Python integers in their place."""
+        if isinstance(self._source, Share):
+            self._source = self._source.rows(0, self._source.shape[0])
+        return self._source
 
     @classmethod
     def _coerce(cls, other: Any) -> Any:
@@ -87,13 +108,13 @@ class _WordMethods:
     def value(self) -> NDArray[np.object_]:
         """The elements as Python integers, which the caller may write to."""
         if self._words is not None:
-            self._value, self._words = self._words.astype(object), None
+            self._value, self._source = self._words.astype(object), None
         value: NDArray[np.object_] = self._value
         return value
 
     @value.setter
     def value(self, value: NDArray[np.object_]) -> None:
-        self._value, self._words = value, None
+        self._value, self._source = value, None
 
     @property
     def _held(self) -> NDArray[Any]:
@@ -102,21 +123,22 @@ class _WordMethods:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape, as NumPy's."""
-        return self._held.shape
+        """Shape, as NumPy's; nothing is read for it."""
+        shape: tuple[int, ...] = (self._value if self._source is None else self._source).shape
+        return shape
 
     @property
     def ndim(self) -> int:
         """Number of axes."""
-        return self._held.ndim
+        return len(self.shape)
 
     @property
     def size(self) -> int:
         """Number of elements."""
-        return self._held.size
+        return math.prod(self.shape)
 
     def __len__(self) -> int:
-        return len(self._held)
+        return self.shape[0]
 
     def _moved(self, move: Callable[[NDArray[Any]], Any]) -> Any:
         """Return the elements in other places, in the form in which they are held."""
