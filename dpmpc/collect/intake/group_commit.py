@@ -26,6 +26,7 @@ import math
 import threading
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import NamedTuple
 
 from dpmpc.base.errors import ReportRejected, SpoolError
@@ -57,7 +58,7 @@ class _Request(NamedTuple):
 
 
 class GroupCommit:
-    """The writer of one spool, for one event loop."""
+    """The writer of one spool, for the event loop that runs."""
 
     def __init__(
         self,
@@ -75,25 +76,23 @@ class GroupCommit:
         self.failing = False  # whether the last group found the disk full or failing
         self._row_bytes = 8 * math.prod(form.stored_shape)
         self._waiting: collections.deque[_Request] = collections.deque()
-        self._wake = threading.Condition()
+        self._wake = asyncio.Event()
         self._ending = False
-        self._loop = asyncio.get_running_loop()
-        self._thread = threading.Thread(target=self._run, name="group commit")
-        self._thread.start()
+        self._thread = ThreadPoolExecutor(1, "group commit")  # of its own: the others may be busy for long
+        self._writing = asyncio.create_task(self._write())
 
     @property
     def alive(self) -> bool:
         """Whether uploads are still stored."""
-        return self._thread.is_alive()
+        return not self._writing.done()
 
     async def commit(self, body: bytes, address: str | None = "", door: int | None = None) -> Added:
         """Store the reports of a body durably before returning."""
-        future: asyncio.Future[Added] = self._loop.create_future()
-        with self._wake:
-            if self._ending:
-                raise SpoolError("commit: the server is stopping, nothing was stored")
-            self._waiting.append(_Request(body, Sender(address, door), future))
-            self._wake.notify()
+        if self._ending:
+            raise SpoolError("commit: the server is stopping, nothing was stored")
+        future: asyncio.Future[Added] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Request(body, Sender(address, door), future))
+        self._wake.set()
         return await future
 
     def count_anew(self) -> None:
@@ -103,36 +102,45 @@ class GroupCommit:
 
     async def close(self) -> None:
         """Store the uploads that wait, then stop."""
-        with self._wake:
-            self._ending = True
-            self._wake.notify()
-        await asyncio.to_thread(self._thread.join)
+        self._ending = True
+        self._wake.set()
+        await asyncio.wait([self._writing])  # which goes on if this is cancelled
+        self._thread.shutdown()
 
-    def _run(self) -> None:
-        while group := self._next_group():
-            start = time.perf_counter()
-            outcomes: Sequence[Outcome]
-            try:
-                outcomes = self._store(group)
-                self.failing = False
-            except Exception as error:  # any failure has to reach the requests that wait
-                outcomes = [error] * len(group)
-                self.failing = isinstance(error, SpoolError)
-            self._on_group(len(group), time.perf_counter() - start)
-            self._loop.call_soon_threadsafe(_deliver, group, outcomes)
+    async def _write(self) -> None:
+        """Store one group after another, until the end."""
+        loop = asyncio.get_running_loop()
+        while self._waiting or not self._ending:
+            if not self._waiting:
+                self._wake.clear()
+                await self._wake.wait()
+                continue
+            group = self._next_group()
+            _deliver(group, await loop.run_in_executor(self._thread, self._outcomes, group))
 
     def _next_group(self) -> list[_Request]:
-        """Wait for requests and return a group of them, or an empty list once no more will come."""
+        """Take requests that wait: at least one."""
         group: list[_Request] = []
         expanded = 0
-        with self._wake:
-            self._wake.wait_for(lambda: self._waiting or self._ending)
-            while self._waiting and len(group) < GROUP_REQUESTS:
-                expanded += len(self._waiting[0].body) // self._form.record_bytes * self._row_bytes
-                if group and expanded > GROUP_BYTES:
-                    break
-                group.append(self._waiting.popleft())
+        while self._waiting and len(group) < GROUP_REQUESTS:
+            expanded += len(self._waiting[0].body) // self._form.record_bytes * self._row_bytes
+            if group and expanded > GROUP_BYTES:
+                break
+            group.append(self._waiting.popleft())
         return group
+
+    def _outcomes(self, group: Sequence[_Request]) -> Sequence[Outcome]:
+        """Store a group, and return the outcome of each request."""
+        start = time.perf_counter()
+        outcomes: Sequence[Outcome]
+        try:
+            outcomes = self._store(group)
+            self.failing = False
+        except Exception as error:  # any failure has to reach the requests that wait
+            outcomes = [error] * len(group)
+            self.failing = isinstance(error, SpoolError)
+        self._on_group(len(group), time.perf_counter() - start)
+        return outcomes
 
     def _store(self, group: Sequence[_Request]) -> list[Outcome]:
         """Store the reports of a group of requests and return the outcome of each request."""
