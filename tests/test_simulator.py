@@ -23,6 +23,9 @@ FINDS = {
     "a_second_call_is_an_impersonation": ("release", 142, "an honest server is accused: PartyImpersonated"),
     "a_query_point_is_not_kept": ("proved", 2, "a server answers at two points"),
     "a_dealing_seed_is_not_kept": ("dealing", 0, "a server answers at two points"),
+    "a_withdrawal_that_comes_first_is_forgotten": ("doors", 0, "withdrawn reports are released"),
+    "a_withdrawal_ends_with_its_report": ("doors", 0, "a withdrawal is lost"),
+    "withdrawals_are_taken_after_the_announcement": ("doors", 5, "no release"),
 }
 SEEDS = 100  # within which a fault has to be found
 
@@ -51,10 +54,12 @@ long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 40
         ("dealing", 0, 12),
         ("proved", 0, 12),
         ("shamir", 0, 12),
+        ("doors", 0, 12),
         pytest.param("release", 10_000, 2000, marks=long),
         pytest.param("dealing", 10_000, 500, marks=long),
         pytest.param("proved", 10_000, 500, marks=long),
         pytest.param("shamir", 10_000, 500, marks=long),
+        pytest.param("doors", 10_000, 500, marks=long),
     ],
 )
 def test_nothing_is_violated(world, first, count):
@@ -63,17 +68,18 @@ def test_nothing_is_violated(world, first, count):
     assert re.fullmatch(rf"{count} seeds from {first}, \d+ lives of servers, 0 seeds with a violation\n", printed)
 
 
-def test_a_seed_replays_alone_and_after_others():
+@pytest.mark.parametrize(("world", "seed"), [("release", 34), ("doors", 4)])
+def test_a_seed_replays_alone_and_after_others(world, seed):
     """Each event at the same virtual time; keys are drawn anew, and with them digests."""
 
     def trace(first, count):
-        status, printed = simulate("release", first, "--count", count, "--verbose")
+        status, printed = simulate(world, first, "--count", count, "--verbose")
         assert status == 0
         return re.sub(r"[0-9a-f]{16,}|dpmpc-simulator-\w+|[0-9,]+ bytes are free", "...", printed).splitlines()[:-1]
 
-    alone = trace(34, 1)
+    alone = trace(seed, 1)
     assert len(alone) > 20
-    assert trace(33, 2)[-len(alone) :] == alone
+    assert trace(seed - 1, 2)[-len(alone) :] == alone
 
 
 @pytest.mark.parametrize("fault", FINDS)

@@ -8,16 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-import types
 
 import msgspec
 import pytest
 
 from bench.system.collection_servers import Servers
-from dpmpc.collect.intake.serving import _clear_up
+from dpmpc.collect.intake.serving import at_work
 from dpmpc.collect.store.ledger import State as Progress
 from dpmpc.collect.store.server_folder import ServerFolder
-from dpmpc.collect.store.state import CLOCK_SECONDS, StateReader
+from dpmpc.collect.store.state import CLOCK_SECONDS
 from dpmpc.collect.terms.certificate import load, save
 from dpmpc.collect.terms.endpoints import WITHDRAWALS
 from dpmpc.collect.upload.sealing import SECRET_BYTES, report_id
@@ -169,16 +168,13 @@ def test_a_server_that_serves_records_a_release_that_was_written(tmp_path):
     run(deployment, deeds={1: ("die", "after", "server", "save")})
     collection, folder = deployment.collection, ServerFolder(deployment.folder(1))
 
-    async def served(reader, spool):
-        service = types.SimpleNamespace(collection=collection, state=reader.read())
-        assert service.state.state == "releasing"
-        clearing = asyncio.create_task(_clear_up(service, folder, spool))
-        until = time.monotonic() + PATIENCE
-        while reader.read().state == "releasing" and time.monotonic() < until:
-            await asyncio.sleep(0.05)
-        clearing.cancel()
-        return reader.state.state
+    async def served(spool, ledger):
+        async with at_work(collection, 1, folder, spool, ledger) as (service, _):
+            assert service.state.state == "releasing"
+            until = time.monotonic() + PATIENCE
+            while service.state.state == "releasing" and time.monotonic() < until:
+                await asyncio.sleep(0.05)
+            return service.state.state
 
-    with spool_of(deployment, 1) as spool, folder.open_ledger() as ledger:
-        reader = StateReader(collection, spool, ledger, folder.released(collection))
-        assert asyncio.run(served(reader, spool)) == "released"
+    with folder.open_spool(collection, 1, writer=True) as spool, folder.open_ledger() as ledger:
+        assert asyncio.run(served(spool, ledger)) == "released"

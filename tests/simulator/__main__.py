@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-WORLDS = ("release", "dealing", "proved", "shamir")
+WORLDS = ("release", "dealing", "proved", "shamir", "doors")
 
 
 def main():
@@ -42,25 +42,28 @@ def _in_simulated_process():
 
 
 def _run(options):
-    from simulator import disk, loop, planted, release  # they need the library
+    from simulator import disk, doors, loop, planted, release  # they need the library
 
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
-    place = "/dev/shm" if os.path.isdir("/dev/shm") else None
-    with tempfile.TemporaryDirectory(prefix="dpmpc-simulator-", dir=place) as folder:
+    memory = "/dev/shm" if os.path.isdir("/dev/shm") else None
+    with tempfile.TemporaryDirectory(prefix="dpmpc-simulator-", dir=memory) as folder:
         base_folder, root = Path(folder) / "base", Path(folder) / "run"
         base_folder.mkdir()
         root.mkdir()
         loop.SHIM.simulator_random(1, 0)
         release.make_quick()
         release.watch_points()
-        base = release.Base(base_folder, options.world)
+        place = doors if options.world == "doors" else release
+        if place is doors:
+            doors.make_ready()
+        base = place.Base(base_folder, release.WORLDS[options.world])
         disk.watch(root)
         if options.plant is not None:
             planted.FAULTS[options.plant]()
         failed, lives = 0, 0
         for seed in range(options.seed, options.seed + options.count):
-            world = release.World(base, root, seed, print if options.verbose else lambda line: None)
+            world = place.World(base, root, seed, print if options.verbose else lambda line: None)
             problems = world.run()
             lives += sum(server.life + 1 for server in world.servers.values())
             if problems:

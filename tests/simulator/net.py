@@ -55,10 +55,12 @@ class Net:
         """Have a node answer callers of a service by protocols that this function makes."""
         self._listeners[name, service] = node, make_protocol
 
-    def stop_listening(self, node):
-        """End all services of a node."""
-        for place in [place for place, (owner, _) in self._listeners.items() if owner is node]:
-            del self._listeners[place]
+    def stop_listening(self, node, *services):
+        """End services of a node: these, or all."""
+        own = [place for place, (owner, _) in self._listeners.items() if owner is node]
+        for place in own:
+            if not services or place[1] in services:
+                del self._listeners[place]
 
     async def dial(self, caller, name, service, make_protocol):
         """Link a caller to a service; return the protocol of the caller."""
@@ -70,8 +72,7 @@ class Net:
         if (name, service) not in self._listeners:
             raise ConnectionRefusedError(errno.ECONNREFUSED, "the connection was refused")
         node, make_other = self._listeners[name, service]
-        near = Transport(self, caller, node.certificate)
-        far = Transport(self, node, caller.certificate)
+        near, far = Transport(self, caller, node), Transport(self, node, caller)
         near.other, far.other = far, near
         far.context.run(far.begin, make_other)
         near.begin(make_protocol)
@@ -91,10 +92,13 @@ class _Session:
 class Transport(asyncio.Transport):
     """One end of a link."""
 
-    def __init__(self, net, node, certificate):
-        number, der = certificate
-        names = {"subjectAltName": (("DNS", f"party-{number}"),)}
-        super().__init__({"peercert": names, "ssl_object": _Session(der)})
+    def __init__(self, net, node, other):
+        extra = {"peername": (other.address, 0)}
+        if other.certificate is not None:
+            number, der = other.certificate
+            names = {"subjectAltName": (("DNS", f"party-{number}"),)}
+            extra |= {"peercert": names, "ssl_object": _Session(der)}
+        super().__init__(extra)
         self.net, self.node, self.protocol, self.other = net, node, None, None
         self.context = contextvars.copy_context()
         self.context.run(NODE.set, node)

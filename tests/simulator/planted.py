@@ -5,9 +5,11 @@ import sys
 
 from dpmpc.base.errors import PartyImpersonated
 from dpmpc.base.storage import database, files
+from dpmpc.collect.intake.doors import Outbox
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.openings import SALT_BYTES, Openings
 from dpmpc.collect.store.query_points import PointKeeper, PointStanding
+from dpmpc.collect.store.tombstones import Tombstones
 from dpmpc.parties.network.links import PeerLink
 
 
@@ -68,6 +70,27 @@ def a_dealing_seed_is_not_kept():
     ReleaseLedger.seed = lambda self, collection: None
 
 
+def a_withdrawal_that_comes_first_is_forgotten():
+    bury = Tombstones.bury
+    Tombstones.bury = lambda self, ids, here, allowance=0: bury(self, ids, here)
+
+
+def a_withdrawal_ends_with_its_report():
+    """What waits for a server under an id ends, where a withdrawal has taken the place of the report meanwhile."""
+    end = Outbox.end
+
+    def end_all(self, server, entries):
+        with self._turns:
+            now = dict(self._database.execute("SELECT id, body FROM reports"))
+        end(self, server, [entry._replace(body=now.get(entry.name, entry.body)) for entry in entries])
+
+    Outbox.end = end_all
+
+
+def withdrawals_are_taken_after_the_announcement():
+    Tombstones.announce = lambda self: None
+
+
 FAULTS = {
     fault.__name__: fault
     for fault in (
@@ -78,5 +101,8 @@ FAULTS = {
         a_second_call_is_an_impersonation,
         a_query_point_is_not_kept,
         a_dealing_seed_is_not_kept,
+        a_withdrawal_that_comes_first_is_forgotten,
+        a_withdrawal_ends_with_its_report,
+        withdrawals_are_taken_after_the_announcement,
     )
 }

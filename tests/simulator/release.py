@@ -53,47 +53,55 @@ WORLDS = {
     "dealing": _SKETCH | {"servers": 4, "sharing": "shamir"},
     "proved": _PROVED,
     "shamir": _PROVED | {"servers": 4, "sharing": "shamir"},
+    "doors": _SKETCH,
 }
 
 
 class Base:
     """What all seeds of a world share: identities, the task, reports, and the folders of servers that hold them."""
 
-    def __init__(self, folder, world):
+    count = REPORTS
+
+    def __init__(self, folder, choices):
         collection_servers.free_ports = lambda count: list(range(4000, 4000 + count))
         set_clock(START - 600)
-        choices = {"minimum_batch": MINIMUM, "largest_batch": 1000, **WORLDS[world]}
+        choices = {"minimum_batch": MINIMUM, "largest_batch": 1000, **choices}
         servers = collection_servers.Servers.make(folder, columns=("a", "y"), **choices)
         self.collection = collection = servers.collection
         self.certificates = [ssl.PEM_cert_to_DER_cert(entry.certificate) for entry in collection.servers]
-        rows = np.random.default_rng(5).uniform(0, 10, (REPORTS, 2))
-        self.ids = [report_id(collection.digest, os.urandom(SECRET_BYTES)) for _ in range(REPORTS)]
+        rows = np.random.default_rng(5).uniform(0, 10, (self.count, 2))
+        self.secrets = [os.urandom(SECRET_BYTES) for _ in range(self.count)]
+        self.ids = [report_id(collection.digest, secret) for secret in self.secrets]
         client = Client(collection.plan.verify(), Stream.from_os())
-        records = make_reports(client, collection, rows, self.ids)
+        self.records = make_reports(client, collection, rows, self.ids)
         forms = [ReportFormat(collection, server) for server in range(len(collection.servers))]
         if collection.plan.noising.by == "servers":
             self._words = None
             self._integers = client.encode(rows)
         else:
-            shares = [words_of(form, b"".join(own)) for form, own in zip(forms, records, strict=True)]
+            shares = [words_of(form, b"".join(own)) for form, own in zip(forms, self.records, strict=True)]
             self._words = collection.plan.scheme.combine(shares)
         self.images = []
-        for form, own in zip(forms, records, strict=True):
+        for form, own in zip(forms, self.records, strict=True):
             server = servers.server_folder(form.server)
-            with server.open_spool(collection, form.server, writer=True) as spool, server.open_ledger():
-                for record in own:
-                    spool.add(*form.decode(record))
+            self._fill(server, form, own)
             self.images.append(files_of(server.path))
 
-    def are_sums(self, release):
-        """Return whether a release holds the sums of all reports, with the noise that they have or that servers add."""
+    def _fill(self, server, form, records):
+        """Put into the folder of a server what it holds in the beginning: all reports."""
+        with server.open_spool(self.collection, form.server, writer=True) as spool, server.open_ledger():
+            for record in records:
+                spool.add(*form.decode(record))
+
+    def are_sums(self, release, batch):
+        """Return whether a release holds the sums of these reports, with the noise that they have or servers add."""
         task, opened = release.task, release.sums
         if self._words is None:
             deviation = np.sqrt(task.noise_variance.max()) / task.unit
-            return bool((np.abs(opened[0] - self._integers.sum(axis=0)) <= NOISE * deviation).all())
-        words = self._words[sorted(range(REPORTS), key=lambda report: self.ids[report])]
+            return bool((np.abs(opened[0] - self._integers[batch].sum(axis=0)) <= NOISE * deviation).all())
+        words = self._words[sorted(batch, key=lambda report: self.ids[report])]
         if self.collection.checked_dealing:  # the last word of a report is a mask
-            words = words.reshape(REPORTS, -1)[:, :-1].reshape(task.share_shape)
+            words = words.reshape(len(batch), -1)[:, :-1].reshape(task.share_shape)
         total = np.zeros((task.sketch.rows, task.width), np.uint64)
         task.sketch.apply(np.ascontiguousarray(words), out=total, ring=task.encoding.ring)
         return np.array_equal(opened, task.encoding.ring.lift(total))
@@ -144,6 +152,9 @@ class World:
         Called with each line of the trace.
     """
 
+    faults_seconds = FAULTS_SECONDS
+    operations = (120, 300)  # of its disk, before one of which a server crashes
+
     def __init__(self, base, root, seed, on_log=lambda line: None):
         self.base, self.root, self.seed = base, root, seed
         self.rng = random.Random(seed)
@@ -153,8 +164,12 @@ class World:
         self.problems, self.errors, self.crashes = [], collections.Counter(), collections.Counter()
         self.servers, self._ended, self._shown, self._points = {}, [], {}, {}
         self._on_log = on_log
-        self._closing = [START + self.rng.uniform(0, 15) for _ in base.images]
+        self._closing = self._closing_times(len(base.images))
         self._repetitions = [self.rng.choice((0, 0, 1)) for _ in base.images]  # of runs that had succeeded
+
+    def _closing_times(self, servers):
+        """Draw when the operator of each server begins the release."""
+        return [START + self.rng.uniform(0, 15) for _ in range(servers)]
 
     def log(self, line):
         self._on_log(f"{self.loop.now - START:9.3f} {line}")
@@ -180,6 +195,7 @@ class World:
     async def _live(self):
         for number in range(len(self.base.images)):
             self._boot(number, self.base.images[number], 0)
+        self._start_clients()
         await self._weather()
         if not await self._wait_for_all():
             return
@@ -192,6 +208,9 @@ class World:
                 return
         self.check()
 
+    def _start_clients(self):
+        """Start who else takes part."""
+
     async def _wait_for_all(self):
         """Wait until all servers have the release, or something is wrong, as it is where they never have it."""
         for _ in range(int(LIMIT_SECONDS / 5)):
@@ -201,7 +220,12 @@ class World:
                 await asyncio.sleep(3)
                 return True
             await asyncio.sleep(5)
-        self.problem("no release", f"{LIMIT_SECONDS:g} s after the last fault: {dict(self.errors)}")
+        if not self._may_lack_a_release():
+            self.problem("no release", f"{LIMIT_SECONDS:g} s after the last fault: {dict(self.errors)}")
+        return False
+
+    def _may_lack_a_release(self):
+        """Return whether too few have contributed for a release."""
         return False
 
     def _end(self):
@@ -224,16 +248,21 @@ class World:
             before.rebooted = True
         server = self.servers[number] = Server(self, number, image, life)
         rng = self.rng
-        if self.loop.now <= START + FAULTS_SECONDS:
+        if self.loop.now <= START + self.faults_seconds:
             server.loses_power = rng.random() < 0.5
             kind = rng.random()
             if kind < 0.45:
-                server.disk.crash_at = int(rng.uniform(1, rng.choice((120, 300))))
+                server.disk.crash_at = int(rng.uniform(1, rng.choice(self.operations)))
             elif kind < 0.7:
-                self.loop.call_later(rng.uniform(0, FAULTS_SECONDS), self._kill_in_time, server)
+                self.loop.call_later(rng.uniform(0, self.faults_seconds), self._kill_in_time, server)
         context = contextvars.copy_context()
         context.run(NODE.set, server)
-        context.run(self.loop.create_task, self._operate(server))
+        for work in self._lives_of(server):
+            context.run(self.loop.create_task, work)
+
+    def _lives_of(self, server):
+        """Return what goes on at a server."""
+        return [self._operate(server)]
 
     async def _operate(self, server):
         """Do what the operator of a server does: repeat the release until all have it, and at times once more."""
@@ -273,7 +302,7 @@ class World:
 
     def _kill_in_time(self, server, loses_power=None):
         """Kill a server between two operations, if it is alive and faults are not over."""
-        if server.alive and self.loop.now <= START + FAULTS_SECONDS:
+        if server.alive and self.loop.now <= START + self.faults_seconds:
             server.loses_power = server.loses_power if loses_power is None else loses_power
             server.disk.frozen = True
             self.crash(server)
@@ -302,7 +331,7 @@ class World:
     async def _weather(self):
         """Let networks and disks misbehave for a while, then end all faults."""
         rng, net = self.rng, self.net
-        while self.loop.now < START + FAULTS_SECONDS:
+        while self.loop.now < START + self.faults_seconds:
             await asyncio.sleep(rng.expovariate(1 / 5))
             kind = rng.random()
             if kind < 0.25:
@@ -371,12 +400,18 @@ class World:
                 batches.append([place[row.tobytes()] for row in ledger.batch(manifest.digest)])
         if any(batch != batches[0] for batch in batches):
             self.problem("batches differ", f"{batches}")
-        if sorted(batches[0]) != list(range(REPORTS)) or manifest.clients != REPORTS:
-            self.problem("reports are lost or counted twice", f"{sorted(batches[0])}")
-        if not base.are_sums(verified.release):
+        if len(set(batches[0])) < len(batches[0]) or manifest.clients != len(batches[0]):
+            self.problem("reports are counted twice", f"{sorted(batches[0])}")
+        self._check_batch(set(batches[0]))
+        if not base.are_sums(verified.release, batches[0]):
             self.problem("the sums are not those of the batch", f"{manifest.digest.hex()}")
         if {digest for _, digest in self._shown} != {manifest.digest}:
             self.problem("another manifest was opened", f"{sorted(self._shown)}")
+
+    def _check_batch(self, batch):
+        """Check that all reports are in the batch."""
+        if batch != set(range(self.base.count)):
+            self.problem("reports are lost", f"{sorted(batch)}")
 
 
 def _recorded(server):

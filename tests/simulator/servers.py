@@ -60,7 +60,7 @@ class SimulatedConnector(Connector):
                 while True:
                     group.create_task(self._introduce(await callers.get()))
         finally:
-            self._net.stop_listening(self._node)
+            self._net.stop_listening(self._node, RELEASE)
 
     async def _introduce(self, link):
         ends = [link.introduced, link.closed]

@@ -169,35 +169,20 @@ def serve(
     async def run(
         spool: ReportStore, ledger: ReleaseLedger, listeners: _Listeners | None, tell: Callable[[int], None]
     ) -> None:
-        with keys_and_door(collection, server, folder, spool) as (opener, door):
-            service = Service(
-                collection,
-                server,
-                spool,
-                roster=roster,
-                limits=(limits or Limits()).for_one_of(workers),
-                opener=opener,
-                door=door,
-                ledger=ledger,
-                released=folder.released(collection),
-            )
+        limited = (limits or Limits()).for_one_of(workers)
+        async with at_work(collection, server, folder, spool, ledger, roster, limited) as (service, tasks):
             opened = listeners or await places.open()
-            watching = asyncio.create_task(_clear_up(service, folder, spool))
             try:
                 async with _serving(service, opened, pinned, shown):
-                    await _until_stopped(service, opened, door, tell)
+                    await _until_stopped(tasks, opened, tell)
             finally:
-                watching.cancel()
                 opened.close() if listeners else opened.end()
-                await service.close()
 
     def work(worker: int, listeners: _Listeners | None, tell: Callable[[int], None]) -> None:
         with (
             folder.open_spool(collection, server, writer=True, worker=worker, workers=workers) as spool,
             folder.open_ledger() as ledger,
         ):
-            if collection.proved:  # one store that was put back learns from the other
-                PointKeeper(collection.digest, spool, ledger).heal()
             of_several = f", worker {worker} of {workers}" if workers > 1 else ""
             count = len(spool)
             told = "server %d of collection %s%s, %d reports stored"
@@ -218,6 +203,49 @@ def serve(
         )
     finally:
         listening.end()
+
+
+@contextlib.asynccontextmanager
+async def at_work(
+    collection: Collection,
+    server: int,
+    folder: ServerFolder,
+    spool: ReportStore,
+    ledger: ReleaseLedger,
+    roster: Roster | None = None,
+    limits: Limits | None = None,
+) -> AsyncIterator[tuple[Service, list[asyncio.Task[None]]]]:
+    """Have what answers the requests of a server at work, and yield it with the tasks that have to go on meanwhile.
+
+    They hand on what comes, log changes, and clear up what a killed release has left. Parameters are those of
+    `Service`.
+    """
+    if collection.proved:  # one store that was put back learns from the other
+        PointKeeper(collection.digest, spool, ledger).heal()
+    with keys_and_door(collection, server, folder, spool) as (opener, door):
+        service = Service(
+            collection,
+            server,
+            spool,
+            roster=roster,
+            limits=limits,
+            opener=opener,
+            door=door,
+            ledger=ledger,
+            released=folder.released(collection),
+        )
+        work = (service.tell_times(), door.run(), _clear_up(service, folder, spool))
+        tasks = [asyncio.create_task(each) for each in work]
+        try:
+            yield service, tasks
+        finally:
+            for task in tasks:
+                task.cancel()
+            ended = await asyncio.gather(*tasks, return_exceptions=True)
+            await service.close()
+    for error in ended:
+        if isinstance(error, Exception):
+            raise error
 
 
 async def _clear_up(service: Service, folder: ServerFolder, spool: ReportStore) -> None:
@@ -275,24 +303,22 @@ async def _serving(
 
 
 async def _until_stopped(
-    service: Service, listeners: _Listeners, door: Door, on_listening: Callable[[int], None]
+    tasks: list[asyncio.Task[None]], listeners: _Listeners, on_listening: Callable[[int], None]
 ) -> None:
-    """Hand on what comes, and log changes, until a signal arrives."""
+    """Wait until a signal arrives, or one of the tasks ends, which none does but by an error."""
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
-    tasks = [asyncio.create_task(each) for each in (service.tell_times(), door.run(), stop.wait())]
     for listener in listeners.all:
         LOGGER.info("listening on %s", _place_of(listener))
     on_listening(listeners.port)
-    await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait([*tasks, stopped], return_when=asyncio.FIRST_COMPLETED)
+    finally:
+        stopped.cancel()
     LOGGER.info("stopping")
-    for task in tasks:
-        task.cancel()
-    for ended in await asyncio.gather(*tasks, return_exceptions=True):
-        if isinstance(ended, Exception):
-            raise ended
 
 
 def _place_of(listener: socket) -> str:
