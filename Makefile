@@ -6,14 +6,15 @@ WORKERS = $(shell expr 2 \* $$(nproc))  # many tests wait for servers, so two sh
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 CORE := dpmpc/privacy/*,dpmpc/linear/noise/*,dpmpc/linear/sharing/*,dpmpc/linear/encoding/*
 WASM := dpmpc/collect/intake/web/report.wasm
+TESTS = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit long coverage mutations bench docs notebooks vectors wasm wheel clean
+.PHONY: demo test doctor lint format types unit slow long durations coverage mutations bench docs notebooks vectors wasm wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
 
-test: lint types unit  ## lint, types and every test
+test: lint types unit  ## lint, types and the tests, but for those that take long: `make slow` and `make long` run these
 
 doctor: .venv/installed  ## what this machine has and lacks
 	$(BIN)/dpmpc doctor --network
@@ -30,14 +31,19 @@ types: .venv/tested
 	$(BIN)/mypy
 
 # Tests start hundreds of processes, which would each compile the package again where the environment forbids to keep it.
-unit long coverage: export PYTHONDONTWRITEBYTECODE =
+unit slow long durations coverage: export PYTHONDONTWRITEBYTECODE =
 
 unit: .venv/tested  ## two workers a core; the tests of a file stay together, in the order of tests/conftest.py
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+	$(TESTS) -m 'not long and not slow'
 
-long: .venv/tested  ## what takes longer than `make test`: the studies among the tests, then every fault
-	$(BIN)/python -m pytest --numprocesses auto --dist load --timeout 1800 -m long
-	$(MAKE) mutations
+slow: .venv/tested  ## the tests that take more than a second; with SLICE=I/N one of N parts
+	$(TESTS) -m 'slow and not long' $(if $(SLICE),--slice $(SLICE))
+
+long: .venv/tested  ## studies among the tests; with SLICE=I/N one of N parts
+	$(BIN)/python -m pytest --numprocesses auto --dist load --timeout 1800 -m long $(if $(SLICE),--slice $(SLICE))
+
+durations: .venv/tested  ## measure which tests are slow, on an idle machine: write tests/slow.json
+	$(TESTS) --write-durations
 
 coverage: .venv/tested  ## tests with the processes they start; under 95 %, or a branch of CORE left out, is a failure
 	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --timeout 600 --cov --cov-report=

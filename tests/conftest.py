@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support import forks, processes
+from support import forks, processes, tiers
 
 settings.register_profile("dpmpc", deadline=None)
 settings.load_profile("dpmpc")
@@ -13,6 +13,7 @@ settings.load_profile("dpmpc")
 
 #: Files that take longest, in this order: a worker that began one of them last would keep all others waiting.
 FIRST = (
+    "test_simulator.py",
     "collect/test_release.py",
     "test_docs.py",
     "bench/test_bench.py",
@@ -64,12 +65,31 @@ def nobody_waits(monkeypatch):
     monkeypatch.setattr("dpmpc.app.cli.waiting.FIRST_SECONDS", 3600.0)
 
 
-def pytest_collection_modifyitems(items):
-    """Put the longest files first, and refuse a `long` mark that does not say what takes long."""
+def pytest_addoption(parser):
+    """Add what the Makefile uses."""
+    parser.addoption("--slice", metavar="I/N", help="one of N parts of the tests, whatever number I is")
+    parser.addoption("--write-durations", action="store_true", help="write the list of slow tests, tests/slow.json")
+
+
+def pytest_configure(config):
+    """Have the process that hears of all tests write how long they took."""
+    if config.getoption("write_durations") and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(tiers.Durations())
+
+
+@pytest.hookimpl(tryfirst=True)  # before marks decide
+def pytest_collection_modifyitems(config, items):
+    """Put the longest files first, mark what is slow, and refuse a `long` mark that does not say what takes long."""
     here = Path(__file__).parent
+    if which := config.getoption("slice"):
+        config.hook.pytest_deselected(items=[item for item in items if not tiers.in_slice(item.nodeid, which)])
+        items[:] = [item for item in items if tiers.in_slice(item.nodeid, which)]
+    slow = tiers.slow_names()
     places = {here / name: place for place, name in enumerate(FIRST)}
     items.sort(key=lambda item: places.get(item.path, len(FIRST)))  # stable: within a file nothing moves
     for item in items:
+        if tiers.name_of(item.nodeid) in slow:
+            item.add_marker("slow")
         for mark in item.iter_markers("long"):
             if len(mark.args) != 1 or not isinstance(mark.args[0], str):
                 raise pytest.UsageError(f"{item.nodeid}: long{mark.args} given, a reason expected")

@@ -1,5 +1,6 @@
 """What is named by its path, or by the name of a module, exists: a move that forgets a guard would switch it off."""
 
+import json
 import re
 import subprocess
 import tomllib
@@ -8,6 +9,7 @@ from pathlib import Path
 import pytest
 from setuptools import find_packages
 
+from support import tiers
 from support.lints import check_each, path_in_checkout
 
 ROOT = Path(__file__).parents[1]
@@ -80,3 +82,13 @@ def test_packages_that_have_data_exist():
     files = {(package, pattern) for package, patterns in settings.items() for pattern in patterns}
     empty = [(package, one) for package, one in files if not any((ROOT / package.replace(".", "/")).glob(one))]
     assert empty == []
+
+
+def test_the_list_of_slow_tests_names_tests():
+    """A test that was renamed leaves the list; a run of each kind stays in `make test`."""
+
+    def check(name):
+        file, *_, function = name.split("::")
+        assert re.search(rf"^ *(async )?def {function}\(", (ROOT / "tests" / file).read_text(), re.MULTILINE)
+
+    check_each(check, [*json.loads(tiers.LIST.read_text()), *tiers.TRUE_RUNS], str)
