@@ -8,13 +8,17 @@
 # process; `dpmpc demo` runs the same with processes and TLS.
 
 # %%
+import warnings
+
 import matplotlib.pyplot as plt
 import numpy as np
 
+from dpmpc import UtilityWarning
 from dpmpc.data import DEMO_BOUNDS, DEMO_FEATURES, demo_population
 from dpmpc.models import RidgeRegression
 from dpmpc.models.papers import SSP, LocalGaussian
 
+warnings.simplefilter("ignore", UtilityWarning)  # fits of few people are shown on purpose
 EPSILON, DELTA = 1.0, 1e-6
 table, truth, _ = demo_population(50_000)
 people, income = table.values[:, :-1], table.values[:, -1]

@@ -144,7 +144,7 @@ def test_a_table_1_is_collected_released_and_read(tmp_path, capsys, options, by_
         exact = np.count_nonzero(rows[:, released.task.schema.index(f"ward={ward}")] == 1)
         found = people_of[f"ward = {ward}"]
         assert abs(found["people"] - exact) <= 5 * found["std. error"], ward
-    assert main(["read", path]) == 0
+    assert main(["read", path, "--verbose"]) == 0
     shown = capsys.readouterr().out
     for words in ("ward = north", "ward = missing", "median", "smokes", "admitted"):
         assert words in shown, words

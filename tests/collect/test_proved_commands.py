@@ -130,11 +130,11 @@ def test_all_commands_together_with_liars(tmp_path):
     serving = []
     try:
         for server, entry in enumerate(collection.servers):
-            listen = f"127.0.0.1:{entry.upload_address[1]}"
+            places = ("--listen", entry.peers, "--web", entry.url.removeprefix("https://"))
             folder = tmp_path / f"server-{server}"
-            serving.append(dpmpc("serve", task, "--server", server, "--folder", folder, "--listen", listen))
+            serving.append(dpmpc("serve", task, "--server", server, "--folder", folder, *places))
         for entry in collection.servers:
-            wait_for(lambda port=entry.upload_address[1]: listens(port), f"a listener for {entry.url}")
+            wait_for(lambda port=entry.web_address[1]: listens(port), f"a listener for {entry.url}")
         state = tmp_path / "people.state"
         status, _, told = finish(dpmpc("submit", task, tmp_path / "people.csv", "--batch", 50, "--state", state))
         assert status == 0, told
