@@ -1,4 +1,4 @@
-"""Collections whose clients prove what they share: liars of every kind, servers that lie, crashes at every step."""
+"""Collections whose clients prove what they share: liars of every kind, servers that lie, a crash between two marks."""
 
 import asyncio
 import dataclasses
@@ -345,26 +345,6 @@ def test_nothing_is_stored_once_a_server_has_closed(deployment):
 # Crashes
 
 
-class Dies(ReleasingServer):
-    """A server whose process ends before or after it marks."""
-
-    step = ("use", "after")
-
-    @property
-    def points(self):
-        keeper = super().points
-        name, moment = self.step
-        original = getattr(keeper, name)
-
-        def deadly(*arguments):
-            if moment == "after":
-                original(*arguments)
-            raise DpmpcError("dead")
-
-        setattr(keeper, name, deadly)
-        return keeper
-
-
 class HalfMarked(ReleasingServer):
     """A server that dies between the mark in its ledger and that in its spool."""
 
@@ -380,28 +360,20 @@ class HalfMarked(ReleasingServer):
         return keeper
 
 
-STEPS = [(name, moment) for name in ("close", "standing", "seal", "use") for moment in ("before", "after")]
-
-
-@pytest.mark.parametrize("step", [*STEPS, None], ids=[*map("-".join, STEPS), "half"])
-def test_a_crash_at_any_mark_and_a_repetition(deployment, step):
+def test_a_crash_between_the_marks_in_ledger_and_spool_and_a_repetition(deployment):
     """Nobody has sent anything; whoever has marked a point as used stands by it."""
-    kind = HalfMarked if step is None else type("Dying", (Dies,), {"step": step})
     join(deployment, DEEDS["wrong products"](deployment.collection, os.urandom(16)))
     sent = []
 
     def watch(runtime):
         meddle(lambda sender, receiver, frame: sent.append(frame.kind) or frame, runtime)
 
-    results = converse(deployment, {0: watch}, kinds={1: kind})
+    results = converse(deployment, {0: watch}, kinds={1: HalfMarked})
     assert "dead" in str(results[1])
     assert Kind.PROOF not in sent
-    before = {point for point in points(deployment) if point is not None}
+    (before,) = {point for point in points(deployment) if point is not None}
     released(deployment, rows_of_clients(), converse(deployment), {FALSE_PROOF: 1})
-    after = set(points(deployment))
-    assert len(before) <= 1
-    assert before <= after
-    assert len(after) == 1
+    assert set(points(deployment)) == {before}
 
 
 def messages_of(deployment, breaks=None, monkeypatch=None):
@@ -450,49 +422,6 @@ def test_one_copy_that_is_put_back_does_not_lead_to_a_second_point(deployment, s
     results, _ = messages_of(deployment)
     released(deployment, rows_of_clients(), results)
     assert points(deployment) == used
-
-
-PROCESS_STEPS = [
-    ("after", "points", "close"),
-    ("before", "points", "seal"),
-    ("after", "points", "seal"),
-    ("before", "ledger", "use_point"),
-    ("after", "ledger", "use_point"),
-    ("after", "points", "use"),
-    ("before", "proof_checks", "exchange_elements"),
-    ("after", "proof_checks", "exchange_elements"),
-    ("after", "proof_checks", "exchange_messages"),
-    ("before", "ledger", "seal"),
-]
-TELLING = [PROCESS_STEPS[place] for place in (4, 7)]
-every_step = pytest.mark.long("a kill at each of ten places; two of them are in the ordinary suite")
-
-
-@pytest.mark.parametrize(
-    ("moment", "holder", "step"),
-    [pytest.param(*step, id="-".join(step), marks=() if step in TELLING else every_step) for step in PROCESS_STEPS],
-)
-def test_a_killed_process_and_a_repetition(deployment, moment, holder, step):
-    """Three processes over TLS: one is killed, all are started again, and the same messages lead to the release."""
-    join(deployment, DEEDS["wrong products"](deployment.collection, os.urandom(16)))
-    telling = dict.fromkeys((0, 2), ("tell_what_is_sent", "PROOF"))
-    ended = run(deployment, deeds={**telling, 1: ("die", moment, holder, step)})
-    assert ended[1].status == -9
-    used = {point for point in points(deployment) if point is not None}
-    first = {server: proofs_sent(ended[server]) for server in (0, 2)}
-    ended = run(deployment, deeds=telling)
-    assert {one.status for one in ended.values()} == {0}, ended[0].told
-    verified = verify(deployment.out(0), deployment.collection)
-    assert verified.certificate.statement.manifest.refused == {FALSE_PROOF: 1}
-    assert verified.release.clients == COUNT
-    assert len(used) <= 1
-    assert used <= set(points(deployment))
-    for server in (0, 2):
-        assert first[server] <= proofs_sent(ended[server])
-
-
-def proofs_sent(ended):
-    return {line for line in ended.told.splitlines() if line.startswith("SENT PROOF")}
 
 
 # What is refused, and what files say

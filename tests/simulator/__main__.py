@@ -57,7 +57,7 @@ def _run(options):
         place = doors if options.world == "doors" else release
         if place is doors:
             doors.make_ready()
-        base = place.Base(base_folder, release.WORLDS[options.world])
+        base = place.Base(base_folder, options.world)
         disk.watch(root)
         if options.plant is not None:
             planted.FAULTS[options.plant]()

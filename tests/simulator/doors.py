@@ -33,8 +33,8 @@ class Base(release.Base):
 
     count = 40
 
-    def __init__(self, folder, choices):
-        super().__init__(folder, choices)
+    def __init__(self, folder, world):
+        super().__init__(folder, world)
         form = SealedReports(self.collection)
         self.sealed = [form.seal(records) for records in zip(*self.records, strict=True)]
 
@@ -95,7 +95,8 @@ class Visitor(Node):
             if sends or not withdraws:
                 await self._send(rng.choice((1, 2, 30)) if withdraws else 30)
             if withdraws:
-                await asyncio.sleep(rng.choice((0.0, rng.uniform(0, 3), rng.uniform(0, 80))))
+                latest = self.world.faults_seconds + 60  # when a release is under way or over
+                await asyncio.sleep(rng.choice((0.0, rng.uniform(0, 3), rng.uniform(0, 80), rng.uniform(0, latest))))
                 await self._withdraw()
                 for _ in range(rng.choice((0, 1, 3))):  # a proxy that repeats what it has seen
                     await self._send(1)

@@ -70,6 +70,14 @@ def a_dealing_seed_is_not_kept():
     ReleaseLedger.seed = lambda self, collection: None
 
 
+def the_point_in_the_ledger_is_not_read():
+    ReleaseLedger.point = lambda self, collection: None
+
+
+def dealt_noise_is_not_forgotten():
+    Openings.forget_noise = lambda self, collection, manifest_digest: None
+
+
 def a_withdrawal_that_comes_first_is_forgotten():
     bury = Tombstones.bury
     Tombstones.bury = lambda self, ids, here, allowance=0: bury(self, ids, here)
@@ -101,6 +109,8 @@ FAULTS = {
         a_second_call_is_an_impersonation,
         a_query_point_is_not_kept,
         a_dealing_seed_is_not_kept,
+        the_point_in_the_ledger_is_not_read,
+        dealt_noise_is_not_forgotten,
         a_withdrawal_that_comes_first_is_forgotten,
         a_withdrawal_ends_with_its_report,
         withdrawals_are_taken_after_the_announcement,

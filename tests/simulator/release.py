@@ -1,6 +1,6 @@
 """The worlds of releases: servers whose spools are filled release them, through crashes and bad weather.
 
-Promised by the code, and checked: see `World.check`, and what `check_share` sees whenever a share leaves.
+Promised by the code, and checked: see `World.check`, and `World.check_frame` for what a server is about to send.
 """
 
 import asyncio
@@ -23,15 +23,19 @@ from dpmpc.collect.opening import proof_checks
 from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.ledger import ReleaseLedger, State
+from dpmpc.collect.store.openings import Openings
+from dpmpc.collect.terms.certificate import FALSE_PROOF
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.terms.verifying import verify
 from dpmpc.collect.upload.reports import ReportFormat, make_reports
 from dpmpc.collect.upload.sealing import SECRET_BYTES, report_id
+from dpmpc.parties.network.frames import Kind
 from dpmpc.release.client import Client
 from simulator.disk import files_of
 from simulator.loop import NODE, SHIM, START, SimulatedLoop, Stuck, set_clock
 from simulator.net import Net
 from simulator.servers import Server
+from support.hostile.provers import DEEDS
 from support.report_words import words_of
 
 REPORTS, MINIMUM = 24, 8
@@ -45,6 +49,8 @@ ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatc
 
 _SKETCH = {"rows": 8, "sparsity": 2, "copies": "each"}
 _PROVED = {"proved": True, "sketch": "sum", "rows": None, "copies": "auto", "noise_by": "servers"}
+#: Frames that a server sends in a run, about.
+FRAMES = {"release": 90, "dealing": 180, "proved": 130, "shamir": 260, "doors": 90}
 #: What the collections of the worlds have: a sketch with the noise of clients; the same in Shamir shares of four
 #: servers, who check how they were dealt; proofs, which the servers check, and noise of their own; the same in Shamir
 #: shares of four servers, who deal the noise.
@@ -62,7 +68,8 @@ class Base:
 
     count = REPORTS
 
-    def __init__(self, folder, choices):
+    def __init__(self, folder, world):
+        self.frames, choices = FRAMES[world], WORLDS[world]
         collection_servers.free_ports = lambda count: list(range(4000, 4000 + count))
         set_clock(START - 600)
         choices = {"minimum_batch": MINIMUM, "largest_batch": 1000, **choices}
@@ -70,10 +77,15 @@ class Base:
         self.collection = collection = servers.collection
         self.certificates = [ssl.PEM_cert_to_DER_cert(entry.certificate) for entry in collection.servers]
         rows = np.random.default_rng(5).uniform(0, 10, (self.count, 2))
-        self.secrets = [os.urandom(SECRET_BYTES) for _ in range(self.count)]
+        secrets = [os.urandom(SECRET_BYTES) for _ in range(self.count)]
+        self.secrets = sorted(secrets, key=lambda secret: report_id(collection.digest, secret))  # an order that replays
         self.ids = [report_id(collection.digest, secret) for secret in self.secrets]
         client = Client(collection.plan.verify(), Stream.from_os())
         self.records = make_reports(client, collection, rows, self.ids)
+        if collection.proved:  # one more client proves what is false
+            self.ids.append(report_id(collection.digest, os.urandom(SECRET_BYTES)))
+            for own, record in zip(self.records, DEEDS["wrong products"](collection, self.ids[-1]), strict=True):
+                own.append(record)
         forms = [ReportFormat(collection, server) for server in range(len(collection.servers))]
         if collection.plan.noising.by == "servers":
             self._words = None
@@ -163,6 +175,7 @@ class World:
         self.net = Net(self.loop, self.rng)
         self.problems, self.errors, self.crashes = [], collections.Counter(), collections.Counter()
         self.servers, self._ended, self._shown, self._points = {}, [], {}, {}
+        self._answers = collections.defaultdict(list)  # what a server said of reports, by run
         self._on_log = on_log
         self._closing = self._closing_times(len(base.images))
         self._repetitions = [self.rng.choice((0, 0, 1)) for _ in base.images]  # of runs that had succeeded
@@ -251,9 +264,11 @@ class World:
         if self.loop.now <= START + self.faults_seconds:
             server.loses_power = rng.random() < 0.5
             kind = rng.random()
-            if kind < 0.45:
+            if kind < 0.3:
                 server.disk.crash_at = int(rng.uniform(1, rng.choice(self.operations)))
-            elif kind < 0.7:
+            elif kind < 0.6:
+                server.crash_at_frame = int(rng.uniform(1, self.base.frames))
+            elif kind < 0.75:
                 self.loop.call_later(rng.uniform(0, self.faults_seconds), self._kill_in_time, server)
         context = contextvars.copy_context()
         context.run(NODE.set, server)
@@ -367,7 +382,23 @@ class World:
             return False
         return [state for _, state in _recorded(server)] == [State.OPENED]
 
-    def check_share(self, server, frame):
+    def begin_run(self, server):
+        """Note that a server takes part in a release."""
+        self._answers[server.number].append(set())
+        server.frames = 0
+
+    def check_frame(self, server, frame):
+        """Check what a server is about to send, unless it crashes here: between two steps of the protocol."""
+        server.frames += 1
+        if server.frames == server.crash_at_frame:
+            self._kill_in_time(server)
+            return
+        if frame.kind is Kind.SHARE:
+            self._check_share(server, frame)
+        elif frame.kind in (Kind.PROOF, Kind.CHECK):
+            self._answers[server.number][-1].add(hashlib.sha256(np.ascontiguousarray(frame.words)).digest())
+
+    def _check_share(self, server, frame):
         """Check that one release is bound on the disk whenever a share leaves, which is always the same."""
         bound = [digest for digest, state in _recorded(server) if state != State.SEALED]
         if len(bound) != 1:
@@ -403,10 +434,23 @@ class World:
         if len(set(batches[0])) < len(batches[0]) or manifest.clients != len(batches[0]):
             self.problem("reports are counted twice", f"{sorted(batches[0])}")
         self._check_batch(set(batches[0]))
+        if manifest.refused != ({FALSE_PROOF: 1} if base.collection.proved else {}):
+            self.problem("others are refused than who proves what is false", f"{manifest.refused}")
+        for server in servers:
+            self._check_repetitions(server)
         if not base.are_sums(verified.release, batches[0]):
             self.problem("the sums are not those of the batch", f"{manifest.digest.hex()}")
         if {digest for _, digest in self._shown} != {manifest.digest}:
             self.problem("another manifest was opened", f"{sorted(self._shown)}")
+
+    def _check_repetitions(self, server):
+        """Check that a server said the same of the reports in all runs, and has forgotten its share of dealt noise."""
+        runs = self._answers[server.number]
+        if any(not said <= max(runs, key=len) for said in runs):
+            self.problem("a server answers for reports in two ways", f"server {server.number}")
+        with Openings(server.folder.ledger)._open() as kept:
+            if noise := [name for name in kept.names() if name.startswith("noise of ")]:
+                self.problem("dealt noise outlasts its release", f"server {server.number}: {noise}")
 
     def _check_batch(self, batch):
         """Check that all reports are in the batch."""

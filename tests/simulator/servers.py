@@ -8,7 +8,6 @@ from dpmpc.collect.opening import release_process, release_protocol
 from dpmpc.collect.store.server_folder import ServerFolder
 from dpmpc.parties.network import backend
 from dpmpc.parties.network.connecting import INTRODUCTION_SECONDS, Connector
-from dpmpc.parties.network.frames import Kind
 from dpmpc.parties.network.links import PeerLink
 from dpmpc.parties.network.meter import Meter
 from dpmpc.parties.network.party import Party
@@ -74,10 +73,10 @@ class SimulatedConnector(Connector):
 class SimulatedRuntime(PartyRuntime):
     """A party on the loop of the simulation, which it shares with others.
 
-    `on_share` is called before a share leaves.
+    `on_frame` is called before a frame of words leaves.
     """
 
-    def __init__(self, settings, node, net, on_share):
+    def __init__(self, settings, node, net, on_frame):
         self.loop = asyncio.get_running_loop()
         servers = [backend.mpyc_runtime.Party(number, *place) for number, place in enumerate(settings.addresses)]
         backend.mpyc_runtime.Runtime.__init__(self, settings.party, servers, _options(settings.servers))
@@ -87,11 +86,10 @@ class SimulatedRuntime(PartyRuntime):
         self._foreseen, self._patience = None, settings.connect_deadline
         self._failed = self.loop.create_future()
         self._connector = SimulatedConnector(self, node, net)
-        self._on_share = on_share
+        self._on_frame = on_frame
 
     async def send_frame(self, receiver, frame):
-        if frame.kind is Kind.SHARE:
-            self._on_share(frame)
+        self._on_frame(frame)
         await super().send_frame(receiver, frame)
 
     async def run_to_end(self, program):
@@ -123,6 +121,7 @@ class Server(Node):
         self.disk = Disk(self.path, image, world.rng)
         self.disk.on_crash = lambda: world.crash(self)
         self.loses_power = False  # rather than being killed, at its end
+        self.frames, self.crash_at_frame = 0, None  # how many it has sent in this run, and before which it crashes
 
     @property
     def folder(self):
@@ -132,6 +131,7 @@ class Server(Node):
         """Take part in the release, as `dpmpc release --close` does."""
         collection, world, own = self.world.base.collection, self.world, self.folder
         own.require_server(collection, self.number)
+        world.begin_run(self)
 
         def tell(line):
             world.log(f"  {self.number}: {line}")
@@ -143,6 +143,6 @@ class Server(Node):
                 settings,
             ),
         ):
-            runtime = SimulatedRuntime(settings, self, world.net, lambda frame: world.check_share(self, frame))
+            runtime = SimulatedRuntime(settings, self, world.net, lambda frame: world.check_frame(self, frame))
             runtime.party = party = Party(runtime, own.identity, None)
             return await runtime.run_to_end(release_protocol.take_part(party, server))
