@@ -9,7 +9,6 @@ from dpmpc.collect.store.server_folder import ServerFolder
 from dpmpc.parties.network import backend
 from dpmpc.parties.network.connecting import INTRODUCTION_SECONDS, Connector
 from dpmpc.parties.network.links import PeerLink
-from dpmpc.parties.network.meter import Meter
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.network.runtime import PartyRuntime
 from dpmpc.parties.network.sockets import ByteCount
@@ -19,7 +18,7 @@ from simulator.net import Node
 
 RELEASE = "release"  # the service of a server during a release
 
-_options = functools.cache(backend.default_options)
+backend.default_options = functools.cache(backend.default_options)  # which parses them anew for each party
 
 
 class _NoSocket:
@@ -77,15 +76,7 @@ class SimulatedRuntime(PartyRuntime):
     """
 
     def __init__(self, settings, node, net, on_frame):
-        self.loop = asyncio.get_running_loop()
-        servers = [backend.mpyc_runtime.Party(number, *place) for number, place in enumerate(settings.addresses)]
-        backend.mpyc_runtime.Runtime.__init__(self, settings.party, servers, _options(settings.servers))
-        self.settings, self.links = settings, {}
-        self.meter = Meter(settings.party, self.traffic)
-        self.closing, self.conversation, self.party = False, None, None
-        self._foreseen, self._patience = None, settings.connect_deadline
-        self._failed = self.loop.create_future()
-        self._connector = SimulatedConnector(self, node, net)
+        self._set_up(settings, asyncio.get_running_loop(), lambda: SimulatedConnector(self, node, net))
         self._on_frame = on_frame
 
     async def send_frame(self, receiver, frame):

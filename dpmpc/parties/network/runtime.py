@@ -62,8 +62,17 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
     """One party of a run."""
 
     def __init__(self, settings: PartySettings, folder: Path):
-        self.loop: asyncio.AbstractEventLoop = asyncio.SelectorEventLoop()
-        asyncio.set_event_loop(self.loop)
+        loop = asyncio.SelectorEventLoop()
+        asyncio.set_event_loop(loop)
+        self._set_up(settings, loop, lambda: Connector(self, folder))
+        self.loop.set_exception_handler(self._on_loop_exception)
+        backend.become_the_runtime(self, NoPickle(self.pid, self.fail))
+
+    def _set_up(
+        self, settings: PartySettings, loop: asyncio.AbstractEventLoop, connector: Callable[[], Connector]
+    ) -> None:
+        """Prepare a party that runs on a loop; `connector` makes what links it to the others."""
+        self.loop = loop
         servers = [
             backend.mpyc_runtime.Party(number, host, port)
             for number, (host, port) in enumerate(settings.addresses[: settings.servers])
@@ -78,9 +87,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         self._foreseen: DpmpcError | None = None
         self._patience = settings.connect_deadline
         self._failed: asyncio.Future[ProtocolFailure] = self.loop.create_future()
-        self._connector = Connector(self, folder)
-        self.loop.set_exception_handler(self._on_loop_exception)
-        backend.become_the_runtime(self, NoPickle(self.pid, self.fail))
+        self._connector = connector()
 
     @property
     def peers(self) -> list[int]:
