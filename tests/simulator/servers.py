@@ -121,7 +121,6 @@ class Server(Node):
     async def release(self):
         """Take part in the release, as `dpmpc release --close` does."""
         collection, world, own = self.world.base.collection, self.world, self.folder
-        own.require_server(collection, self.number)
         world.begin_run(self)
 
         def tell(line):

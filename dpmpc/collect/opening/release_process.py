@@ -15,7 +15,9 @@ import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TypedDict, Unpack
 
+from dpmpc.base.arguments import require_whole
 from dpmpc.base.errors import CollectionClosed, DpmpcError, InputError, SpoolError
 from dpmpc.collect.opening import release_protocol
 from dpmpc.collect.opening.releasing import Released, ReleasingServer
@@ -49,42 +51,47 @@ def in_words_of_servers() -> Iterator[None]:
         raise
 
 
+class ReleaseOptions(TypedDict, total=False):
+    """What may be chosen of the run of a release, by keywords.
+
+    Parameters
+    ----------
+    close : bool
+        Whether a collection that is open is closed for good; False by default.
+    without : tuple of int
+        Servers that do not take part; none by default.
+    listen : tuple of str and int, optional
+        Host and port where this server waits for the others, in place of those that the collection names.
+    connect_deadline : float
+        Seconds that this server waits for the others, `CONNECT_SECONDS` by default.
+    deadline : float, optional
+        Seconds that a server may keep others waiting; by default what the longest step may take.
+    threads : int
+        Threads of the kernel, 1 by default.
+    tell : callable, optional
+        Called with each line of what happens.
+    """
+
+    close: bool
+    without: tuple[int, ...]
+    listen: tuple[str, int] | None
+    connect_deadline: float
+    deadline: float | None
+    threads: int
+    tell: Callable[[str], None]
+
+
 @in_words_of_servers()
 def run_release(
     collection: Collection,
     number: int,
     folder: str | os.PathLike[str],
     out: str | os.PathLike[str],
-    *,
-    close: bool = False,
-    without: tuple[int, ...] = (),
-    listen: tuple[str, int] | None = None,  # (host, port)
-    connect_deadline: float = CONNECT_SECONDS,
-    deadline: float | None = None,
-    threads: int = 1,
-    tell: Callable[[str], None] = lambda line: None,
+    **options: Unpack[ReleaseOptions],
 ) -> Released:
     """Take part in the release of a collection as one of its servers; call it once in a process."""
-    own, target = ServerFolder(Path(folder)), Path(out)
-    own.require_server(collection, number)
-    require_quorum(collection, without)
-    if threads < 1:
-        raise InputError(f"threads: {threads} given, a positive integer expected")
-    if target.is_dir() or not target.absolute().parent.is_dir():
-        raise InputError(f"out: {target} given, a file in a directory that exists expected")
-    with releasing(
-        collection,
-        number,
-        own,
-        target,
-        close=close,
-        without=without,
-        listen=listen,
-        connect_deadline=connect_deadline,
-        deadline=deadline,
-        threads=threads,
-        tell=tell,
-    ) as (server, settings):
+    own = ServerFolder(Path(folder))
+    with releasing(collection, number, own, Path(out), **options) as (server, settings):
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
         return party.runtime.run_program(release_protocol.take_part(party, server))
 
@@ -96,7 +103,7 @@ def releasing(
     own: ServerFolder,
     out: Path,
     *,
-    close: bool,
+    close: bool = False,
     without: tuple[int, ...] = (),
     listen: tuple[str, int] | None = None,
     connect_deadline: float = CONNECT_SECONDS,
@@ -106,6 +113,8 @@ def releasing(
 ) -> Iterator[tuple[ReleasingServer, PartySettings]]:
     """Hold what a server needs to take part in a release; how the body ends is recorded.
 
+    The options are those of `ReleaseOptions`.
+
     Yields
     ------
     server : ReleasingServer
@@ -113,6 +122,11 @@ def releasing(
     settings : PartySettings
         Whom it meets.
     """
+    own.require_server(collection, number)
+    require_quorum(collection, without)
+    require_whole("threads", threads, 1)
+    if out.is_dir() or not out.absolute().parent.is_dir():
+        raise InputError(f"out: {out} given, a file in a directory that exists expected")
     agreement = Agreement(
         release_protocol.__name__,
         len(collection.servers),
