@@ -120,30 +120,6 @@ def test_bodies_that_are_no_secrets_are_refused(running, body):
     assert (status, answer["error"]) in ((400, "ReportRejected"), (413, "TooLarge"))
 
 
-def test_a_late_outbox_does_not_bring_a_withdrawn_report_back(tmp_path):
-    """Server 2 is away while a report comes and is withdrawn; the door is killed in between, twice."""
-    with Servers.make(tmp_path, doors=True, **PROVED) as servers:
-        servers.start(0, 1)
-        (secret,), (report,) = drawn(servers.collection)
-        assert send(servers, 0, report)[1]["servers"] == {"0": 200, "1": 200, "2": "unreachable"}
-        servers.kill(0)
-        servers.start(0)
-        status, answer = take_back(servers, 0, secret)
-        assert (status, answer["reports"]) == (200, [NOW])
-        servers.kill(0)
-        with Outbox(servers.server_folder(0).spool) as outbox:
-            assert outbox.waiting(2, 9) == [(id_of(report), secret)]  # in the place of the report
-        servers.start(0, 2)
-        until, left = time.monotonic() + PATIENCE, 1
-        while left and time.monotonic() < until:
-            time.sleep(0.2)
-            with Outbox(servers.server_folder(0).spool) as outbox:
-                left = len(outbox)
-        assert (left, known_at(servers, report)) == (0, [])  # server 2 never had it, and was handed the withdrawal
-        send(servers, 2, report)  # by somebody else who has the bytes
-        assert known_at(servers, report) == []
-
-
 def test_a_server_that_is_too_late_hands_a_withdrawal_on(tmp_path, capsys):
     with Servers.make(tmp_path, doors=True, **PROVED) as servers:
         servers.start()
