@@ -36,7 +36,7 @@ unit slow long durations coverage: export PYTHONDONTWRITEBYTECODE =
 unit: .venv/tested  ## two workers a core; the tests of a file stay together, in the order of tests/conftest.py
 	$(TESTS) -m 'not long and not slow'
 
-slow: .venv/tested  ## the tests that take more than a second; with SLICE=I/N one of N parts
+slow: .venv/tested  ## the tests on the list of slow ones; with SLICE=I/N one of N parts
 	$(TESTS) -m 'slow and not long' $(if $(SLICE),--slice $(SLICE))
 
 long: .venv/tested  ## studies among the tests; with SLICE=I/N one of N parts

@@ -12,7 +12,7 @@ from pathlib import Path
 
 TESTS = Path(__file__).parents[1]
 LIST = TESTS / "slow.json"
-SLOW_SECONDS = 1.0
+SLOW_SECONDS = 0.7
 
 #: Of each kind of run, one with processes, TLS and ports of its own, whatever it takes.
 TRUE_RUNS = {
