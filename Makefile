@@ -46,7 +46,7 @@ durations: .venv/tested  ## measure which tests are slow, on an idle machine: wr
 	$(TESTS) --write-durations
 
 coverage: .venv/tested  ## tests with the processes they start; under 95 %, or a branch of CORE left out, is a failure
-	$(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --timeout 600 --cov --cov-report=
+	$(TESTS) --timeout 600 --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 	$(BIN)/coverage report --fail-under=100 --include='$(CORE)'
 

@@ -23,9 +23,7 @@ from simulator.loop import NODE, START
 from simulator.net import Node
 
 WEB, PEERS = "web", "peers"  # services of a server, whose ports follow one another: see `collection_servers`
-FIRST_PORT = 4000
 FEWEST = 12  # clients
-UNCOUNTED = ("TooFewClients",)  # where a release may fail, as too few have contributed
 
 
 class Base(release.Base):
@@ -51,7 +49,7 @@ class _Connector(aiohttp.BaseConnector):
 
     async def _create_connection(self, req, traces, timeout):
         world = self._node.world
-        service_number, server = divmod(req.url.port - FIRST_PORT, len(world.base.images))
+        service_number, server = divmod(req.url.port - release.FIRST_PORT, len(world.base.images))
         try:
             return await world.net.dial(self._node, server, (WEB, PEERS)[service_number], self._factory)
         except OSError as error:
@@ -129,7 +127,7 @@ class Visitor(Node):
     async def _post(self, path, body):
         """Return status and content of the answer of some door; 0 without one."""
         world = self.world
-        port = FIRST_PORT + world.rng.randrange(len(world.servers))
+        port = release.FIRST_PORT + world.rng.randrange(len(world.servers))
         url = f"https://127.0.0.1:{port}{path.format(digest=world.base.collection.digest.hex())}"
         try:
             async with self._http.post(url, data=body) as response:
@@ -214,7 +212,7 @@ class World(release.World):
         }
 
     def _may_lack_a_release(self):
-        return len(self._complete()) < release.MINIMUM and any(self.errors[name] for name in UNCOUNTED)
+        return len(self._complete()) < release.MINIMUM and self.errors["TooFewClients"] > 0
 
     def _check_batch(self, batch):
         """Check that the batch has what all have acknowledged, and nothing that one server said is withdrawn."""

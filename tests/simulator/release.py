@@ -23,7 +23,6 @@ from dpmpc.collect.opening import proof_checks
 from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.ledger import ReleaseLedger, State
-from dpmpc.collect.store.openings import Openings
 from dpmpc.collect.terms.certificate import FALSE_PROOF
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.terms.verifying import verify
@@ -37,8 +36,10 @@ from simulator.net import Net
 from simulator.servers import Server
 from support.hostile.provers import DEEDS
 from support.report_words import words_of
+from support.shamir_collections import kept_names
 
 REPORTS, MINIMUM = 24, 8
+FIRST_PORT = 4000  # of the servers, which nobody opens
 NOISE = 12.0  # standard deviations of the noise, which sums never miss by
 SEGMENT_BYTES = 1 << 13
 FAULTS_SECONDS = 60.0  # of faults
@@ -70,7 +71,7 @@ class Base:
 
     def __init__(self, folder, world):
         self.frames, choices = FRAMES[world], WORLDS[world]
-        collection_servers.free_ports = lambda count: list(range(4000, 4000 + count))
+        collection_servers.free_ports = lambda count: list(range(FIRST_PORT, FIRST_PORT + count))
         set_clock(START - 600)
         choices = {"minimum_batch": MINIMUM, "largest_batch": 1000, **choices}
         servers = collection_servers.Servers.make(folder, columns=("a", "y"), **choices)
@@ -446,11 +447,11 @@ class World:
     def _check_repetitions(self, server):
         """Check that a server said the same of the reports in all runs, and has forgotten its share of dealt noise."""
         runs = self._answers[server.number]
-        if any(not said <= max(runs, key=len) for said in runs):
+        whole = max(runs, key=len)
+        if any(not said <= whole for said in runs):
             self.problem("a server answers for reports in two ways", f"server {server.number}")
-        with Openings(server.folder.ledger)._open() as kept:
-            if noise := [name for name in kept.names() if name.startswith("noise of ")]:
-                self.problem("dealt noise outlasts its release", f"server {server.number}: {noise}")
+        if noise := [name for name in kept_names(server.folder.ledger) if name.startswith("noise of ")]:
+            self.problem("dealt noise outlasts its release", f"server {server.number}: {noise}")
 
     def _check_batch(self, batch):
         """Check that all reports are in the batch."""

@@ -10,11 +10,13 @@ import json
 import re
 from pathlib import Path
 
+import pytest
+
 TESTS = Path(__file__).parents[1]
 LIST = TESTS / "slow.json"
 SLOW_SECONDS = 0.7
 
-#: Of each kind of run, one with processes, TLS and ports of its own, whatever it takes.
+#: Of each kind of run, one with processes, TLS and ports of its own, and the simulator, whatever they take.
 TRUE_RUNS = {
     # the servers of a collection, and their release
     "collect/test_release.py::test_the_release_is_the_sum_of_what_clients_uploaded",
@@ -78,8 +80,10 @@ class Durations:
         """Add what one phase of a test took."""
         self._seconds[report.nodeid] += report.duration
 
-    def pytest_sessionfinish(self):
-        """Write the longest case of each test."""
+    def pytest_sessionfinish(self, exitstatus):
+        """Write the longest case of each test, unless the run was broken off: the rest would leave the list."""
+        if exitstatus not in (pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED):
+            return
         longest = collections.defaultdict(float)
         for nodeid, seconds in self._seconds.items():
             longest[name_of(nodeid)] = max(longest[name_of(nodeid)], seconds)
