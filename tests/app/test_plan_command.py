@@ -319,16 +319,10 @@ def test_plan_of_zero_rounds_says_that_it_is_an_approximation(capsys):
     assert "Without rounds this is an approximation" in printed
 
 
-def test_plan_of_zero_rounds_of_a_linear_model_has_two_sums(capsys):
+def test_plan_of_zero_rounds_of_a_linear_model_is_that_of_one_release(capsys):
     fields = plan(capsys, "--rounds", "0")
-    names = [(one["statistic"], pytest.approx(one["share"], rel=1e-3)) for one in fields["sums"]]
-    assert names == [("second-moments", 0.9), ("residual-products", 0.1)]
-    assert fields["approximation"] is None
-    assert fields["recommendation"]["fit"] == "--model ridge --rounds 0 --noise-by clients"
-    (expected,) = fields["expected"]
-    assert expected["intervals_shown"]
-    steered = plan(capsys)["slopes"]
-    assert all(one["half_width"] < other["half_width"] for one, other in zip(fields["slopes"], steered, strict=True))
+    assert "sums" not in fields
+    assert fields["expected_phi"] == plan(capsys, "--sketch", "auto", "--rounds", "0")["expected_phi"]
 
 
 def test_plan_says_why_fit_has_another_default(capsys):

@@ -18,7 +18,6 @@ from dpmpc import LogisticRegression, PoissonRegression, RidgeRegression
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
-from dpmpc.models.rounds import SavedReleases
 from dpmpc.models.rounds.start import Whitened, logistic_start, logistic_start_error
 from dpmpc.models.tables.coded_rows import predict_coded
 from dpmpc.privacy import BudgetLedger
@@ -437,22 +436,15 @@ def test_a_ridge_regression_takes_rounds_unless_one_release_is_asked_for(loosely
     assert not hasattr(one, "rounds_")
 
 
-def test_without_steering_the_first_sum_predicts_and_the_second_gives_intervals(loosely_bounded):
+def test_a_linear_fit_without_steering_is_one_release(loosely_bounded):
     X, y = loosely_bounded
     model = RidgeRegression(bounds=LOOSE, rounds=0, **EPSILON).fit(X, y)
-    first, second = model.releases_
-    assert (model.rounds_, second.task.statistic.name) == (0, "residual-products")
-    shares = [(release.guarantee.mu / model.guarantee_.mu) ** 2 for release in model.releases_]
-    assert shares == pytest.approx([0.9, 0.1], rel=1e-3)
-    assert model.guarantee_.achieved_epsilon <= EPSILON["epsilon"]
-    alone = RidgeRegression(alpha="auto").fit_release(first)
-    assert model.coef_ == pytest.approx(alone.coef_, rel=1e-9)
-    again = RidgeRegression(rounds=0).fit_rounds(SavedReleases(model.releases_, EPSILON["epsilon"]))
-    assert np.array_equal(again.coef_, model.coef_)
-    found = model.inference()
-    assert np.array_equal(again.inference().confidence_intervals, found.confidence_intervals)
-    assert np.isfinite(found.confidence_intervals).all()
-    assert "No steering round after the sum of second moments, and 1 sum for errors" in model.result().notes[1]
+    assert model.releases_ == (model.release_,)
+    assert not hasattr(model, "rounds_")
+    with pytest.raises(InputError, match="rounds: False given"):
+        RidgeRegression(bounds=LOOSE, rounds=False, **EPSILON).fit(X, y)
+    with pytest.raises(InputError, match="private_bounds: True given"):
+        RidgeRegression(bounds=LOOSE, rounds=0, private_bounds=True, **EPSILON).fit(X, y)
 
 
 @pytest.mark.parametrize(

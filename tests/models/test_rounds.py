@@ -51,7 +51,7 @@ def test_shares_add_up_to_the_budget_and_not_beyond(model):
     """Every plan of rounds spends the budget: mu^2 of its releases is that of the whole, and their epsilon is kept."""
     rows = cases(5000)
     for rounds, intervals in ((0, True), (1, True), (2, False), (8, True), (32, False)):
-        if not rounds and model.unsteered is None:
+        if not rounds and not model.unsteered:
             continue
         shares = shares_of(model, rounds, intervals=intervals).all
         made = releases(rows)

@@ -51,7 +51,7 @@ from dpmpc.models.regression.usefulness import (
     why_not_useful,
     wide_bounds,
 )
-from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_suit, steps_of
+from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
 from dpmpc.models.rounds.forecast import require_useful_intervals
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.privacy.specification import ReleaseSpec
@@ -175,8 +175,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         for errors and intervals that assume no spread (docs/mathematics.md, section 12.4). "auto", the default, takes
         8, or 32 for at most 100,000 rows without intervals. It takes one release where only that has what is required:
         a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares, weights, other noise, or more
-        columns than a round has room for; with ``intervals=False`` so does 0. With 0 there is no steering: nine tenths
-        of the budget go into the second moments, which predict, and the rest into the second sum.
+        columns than a round has room for. With 0 there is always one release.
     intervals : bool
         Of a fit in rounds: whether there is the second sum. Without it most of the budget goes into prediction.
     private_bounds : bool
@@ -591,7 +590,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         if given is not None and not (given == AUTO if isinstance(given, str) else number and 0 <= given < math.inf):
             raise InputError(f"alpha: {given} given, a finite number >= 0 or {AUTO!r} expected")
         require_choice("debias", self.debias, DEBIAS)
-        if steps_of(LeastSquares(), self.rounds, 1, intervals=self.intervals) and self.rounds != AUTO:
+        if self.rounds != AUTO and rounds_of(self.rounds, 1, intervals=self.intervals, least=0):
             for argument, allowed in self._allowed_in_rounds:
                 if (given := getattr(self, argument)) not in allowed:
                     raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds={self.rounds}")
@@ -600,12 +599,11 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         """Return the steering rounds of a fit of this specification, or None where a choice asks for one release.
 
         Rounds shrink by themselves, and are sums of moments and scores: a penalty, a sketch or a fit without an
-        intercept is read from one release. "auto" and 0 take one then; more rounds beside such a choice are an error.
+        intercept is read from one release. "auto" takes one then; a number of rounds beside such a choice is an error.
         """
         free = self.alpha is None and self.fit_intercept and rounds_suit(spec)
-        rounds: int | None = steps_of(LeastSquares(), self.rounds, spec.clients, intervals=self.intervals)
-        if (self.rounds in (AUTO, 0) and not free) or not (rounds or self.intervals):
-            rounds = None
+        one = self.rounds == 0 or (self.rounds == AUTO and not free)
+        rounds = None if one else rounds_of(self.rounds, spec.clients, intervals=self.intervals)
         if self.private_bounds and rounds is None:
             raise InputError(f"private_bounds: {self.private_bounds} given, False expected of a fit of one release")
         return rounds

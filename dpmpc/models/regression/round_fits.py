@@ -67,9 +67,9 @@ def rounds_text(estimator: Fitted) -> str:
     """Return which sums a fit rests on."""
     rounds, before = estimator.rounds_, 2 if estimator.private_bounds_ else 1
     last = len(estimator.releases_) - before - rounds
-    follow = "" if not last else f", and {last} sum{'s' if last > 1 else ''} for errors and intervals"
     if not rounds:
-        return f"No steering round after the sum of second moments{follow}."
+        return "No steering round after the sum of second moments."
+    follow = "" if not last else f", and {last} sum{'s' if last > 1 else ''} for errors and intervals"
     return (
         f"{rounds} steering round{'s' if rounds > 1 else ''} after the sum of second moments{follow}. Noise hides "
         f"about {estimator.noise_part_:.2g} of what the features may explain; clipping may hide more."

@@ -25,9 +25,8 @@ from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.residual_products import ResidualProducts
-from dpmpc.linear.contributions.scores import LARGEST_COEFFICIENT, Scores
+from dpmpc.linear.contributions.scores import Scores
 from dpmpc.models.common.estimates import Estimate
-from dpmpc.models.common.linear_algebra import ridge_of_sums
 from dpmpc.models.common.releases import Releases, why_one_release
 from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds
 from dpmpc.models.rounds.linear_reading import read_linear
@@ -103,11 +102,8 @@ def steps_of(model: RoundModel, rounds: int | str, clients: int, *, intervals: b
 
 def shares_of(model: RoundModel, rounds: int, *, intervals: bool, private_bounds: bool = False) -> Shares:
     """Return the shares of all sums, for a number of steering rounds."""
-    if not rounds:
-        assert model.unsteered is not None
-        first, _, last = model.unsteered
-        shares = Shares(first, (), last) if intervals else Shares(1.0, (), ())
-    else:
+    shares = Shares(1.0, (), ())
+    if rounds:
         first, steering, last = model.shares if intervals else (_FIRST_ALONE, 1 - _FIRST_ALONE, ())
         shares = Shares(first, (steering / rounds,) * rounds, last)
     return shares.after_bounds() if private_bounds else shares
@@ -182,7 +178,7 @@ def fit_in_rounds(
         Within whose budget, and who answers.
     rounds : int or "auto"
         Steering rounds after the first sum, 1 to 64. With 0 a logistic model takes one release, and is an
-        approximation; a linear one predicts from the first sum, and has a second one for intervals.
+        approximation.
     intervals : bool
         Whether a part of the budget goes into sums for errors and intervals.
     private_bounds : bool
@@ -201,23 +197,19 @@ def _fit_sums(model: RoundModel, releases: Releases, shares: Shares) -> RoundsFi
     """Make the second moments and all that follow, and fit them."""
     steps = len(shares.steering)
     first = releases.make(shares.first)
-    if not steps and model.curved:
+    if not steps:
         return dataclasses.replace(fit_start(first), guarantee=releases.guarantee, releases=tuple(releases.made))
     whitened = Whitened.of(first)
     if refused := model.refuse(whitened):
         return _nothing(whitened, releases, refused, 0)
-    steered, noise_part = 0, None
-    if steps:
-        state = Steering(first, model.response(whitened.mean), releases.mu_of(math.fsum(shares.steering)))
-        while steered < steps and releases.left:
-            state.observe(releases.make(shares.steering[steered], state.contribution()))
-            steered += 1
-        refused, noise_part = state.why_nothing(), state.noise_part
-        predicting = state.coefficients
-    else:
-        predicting = _unsteered(first)
+    steered = 0
+    state = Steering(first, model.response(whitened.mean), releases.mu_of(math.fsum(shares.steering)))
+    while steered < steps and releases.left:
+        state.observe(releases.make(shares.steering[steered], state.contribution()))
+        steered += 1
+    refused, predicting = state.why_nothing(), state.coefficients
     if refused and (model.curved or not shares.last):
-        return _nothing(whitened, releases, refused, steered, noise_part)
+        return _nothing(whitened, releases, refused, steered, state.noise_part)
     stopped = steered < steps or releases.left < len(shares.last)
     made = len(releases.made) + releases.left
     estimate: Estimate | None = None
@@ -236,16 +228,9 @@ def _fit_sums(model: RoundModel, releases: Releases, shares: Shares) -> RoundsFi
         rounds=steered,
         guarantee=releases.guarantee,
         releases=tuple(releases.made),
-        noise_part=noise_part,
+        noise_part=state.noise_part,
         stopped=f"the rounds ended after {made:.0f} of {len(shares.all)} sums" if stopped else None,
     )
-
-
-def _unsteered(first: Release) -> Reals:
-    """Return the coefficients (p,) that predict without steering: those of the first sum, with averaged penalties."""
-    fitted, _ = ridge_of_sums(first.gram(), len(first.columns) - 1, float(first.noise_variance[0]))
-    found = np.append(fitted.intercept, fitted.weights)  # of any size where noise is all that there is
-    return np.asarray(np.clip(found, -LARGEST_COEFFICIENT, LARGEST_COEFFICIENT))
 
 
 def _nearer_the_estimate(steered: Reals, estimate: LastRoundEstimate, whitened: Whitened) -> Reals:

@@ -39,13 +39,13 @@ class RoundModel(abc.ABC):
         Whether the mean is no linear function of the linear predictor.
     shares : tuple
         Of mu^2: the second moments, all steering rounds together, and each of the last sums, for intervals.
-    unsteered : tuple or None
-        The same without steering rounds; None where the model needs them.
+    unsteered : bool
+        Whether the second moments alone, with the whole budget, may be read: an approximation.
     """
 
     curved: ClassVar[bool] = True
     shares: ClassVar[tuple[float, float, tuple[float, ...]]]
-    unsteered: ClassVar[tuple[float, float, tuple[float, ...]] | None] = None
+    unsteered: ClassVar[bool] = False
 
     @abc.abstractmethod
     def response(self, mean: float) -> Response:
@@ -74,7 +74,7 @@ class LogisticModel(RoundModel):
     """The chance of a 1 among 0 and 1."""
 
     shares = 0.2, 0.3, (0.2, 0.3)
-    unsteered = 1.0, 0.0, ()
+    unsteered = True
 
     def response(self, mean: float) -> Response:
         """Return that of a chance; clips stay, since one at the median would shorten just the rarer class."""
@@ -135,7 +135,6 @@ class LeastSquares(RoundModel):
 
     curved = False
     shares = 0.65, 0.25, (0.1,)
-    unsteered = 0.9, 0.0, (0.1,)
 
     def response(self, mean: float) -> Response:
         """Return that of a number; 2 is the public range of residuals."""
