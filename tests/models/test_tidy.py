@@ -75,6 +75,13 @@ def test_all_forms_have_the_same_numbers(name):
     wide = np.array(list(result.conf_int(0.99).values()))[known]
     assert (wide[:, 0] < tidy.conf_low[known]).all()
     assert (wide[:, 1] > tidy.conf_high[known]).all()
+    if result.estimates(0.9).contrast is None:
+        with pytest.raises(InputError, match=f"weights: given of a {result.model} model"):
+            result.contrast({next(iter(result.params)): 1.0})
+    else:
+        one = result.contrast({"x0": 1.0}, 0.9)
+        assert (one.estimate, one.standard_error) == pytest.approx((result.params["x0"], result.bse["x0"]))
+        assert one.confidence_interval == pytest.approx(result.conf_int(0.9)["x0"])
     glance = result.glance()
     assert (len(glance), glance.clients[0], glance.epsilon[0], glance.delta[0]) == (1, 6000, 3.0, 1e-6)
     assert glance.model[0] == result.model

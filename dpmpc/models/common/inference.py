@@ -34,6 +34,7 @@ from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.models.common.estimates import Estimate
 from dpmpc.models.common.release_parts import unit_map
 from dpmpc.release.release import Release, SelectedColumns
+from dpmpc.release.results.estimates import Contrast
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -121,31 +122,6 @@ FLAG = " (on bounds)"  # behind the name of a coefficient whose interval rests o
 STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
 _NEARLY = 0.02  # a weight so near to 1 is left out
 _CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
-
-
-@dataclasses.dataclass(frozen=True)
-class Contrast:
-    """A sum of coefficients times weights, in the target's units.
-
-    Attributes
-    ----------
-    estimate, standard_error : float
-        NaN, and infinite, where it is not identified.
-    confidence_interval : tuple of float
-        Lower and upper end.
-    rests_on_bounds : bool
-        Whether more than half of the variance is a bound and no estimate: then the interval has no level of its own.
-    """
-
-    estimate: float
-    standard_error: float
-    confidence_interval: tuple[float, float]
-    rests_on_bounds: bool = False
-
-    @property
-    def identified(self) -> bool:
-        """Whether the release shows it, by more than a bound."""
-        return math.isfinite(self.standard_error) and not self.rests_on_bounds
 
 
 @dataclasses.dataclass(frozen=True)

@@ -20,7 +20,9 @@ NOT_KNOWN = (
 )
 
 
-def forecast_release(task: Task, metric: UtilityMetric, population: Population) -> Forecast:
+def forecast_release(
+    task: Task, metric: UtilityMetric, population: Population, *, source: str = "--spread"
+) -> Forecast:
     """Return what a release is expected to give, beside all other ways to make one.
 
     Parameters
@@ -31,6 +33,8 @@ def forecast_release(task: Task, metric: UtilityMetric, population: Population) 
         What it is for.
     population : Population
         What is assumed about the data.
+    source : str
+        The option, or the key of the bounds, that the spread of the columns is from.
     """
     advice = ReleaseAdvice(task, metric, population)
     scenario, rows = advice.scenario, best_rows(advice.scenario, metric)
@@ -50,7 +54,7 @@ def forecast_release(task: Task, metric: UtilityMetric, population: Population) 
         why=_why(advice),
         assumed=(
             f"columns have a standard deviation of {population.spread:g} once their bounds are scaled to [-1, 1] "
-            f"(--spread), and the best {metric.purpose} fit explains {population.explained:.3g} of the variance "
+            f"({source}), and the best {metric.purpose} fit explains {population.explained:.3g} of the variance "
             f"(--explained). {NOT_KNOWN}"
         ),
         tables=[_expected(metric, expected, rows)],

@@ -177,6 +177,7 @@ class Summary:
             found.level,
             p_values=self.p_values[place],
             on_bounds=np.array(found.flagged)[place].tolist(),
+            contrast=found.contrast,
         )
 
     @property

@@ -34,7 +34,7 @@ from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import AUTO, shares_of, steps_of
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.models.rounds.private_bounds import within_private_bounds
-from dpmpc.release.planning.prediction import smallest
+from dpmpc.release.planning.prediction import Population, smallest
 
 SPREADS = (0.3, 0.1)  # of columns, in half-ranges, where nothing better is known
 USEFUL = 0.25  # ranges of the target: an interval of a wider reach either way tells little
@@ -136,6 +136,20 @@ def typical(public: Schema, spread: float) -> tuple[Reals, Reals] | None:
         return None
     laws = np.array([known.get(name, (0.0, spread)) for name in names])
     return laws[:, 0], laws[:, 1]
+
+
+def typical_population(public: Schema, assumed: Population) -> Population | None:
+    """Return a population whose one spread stands for those of a schema's features, or None if `typical` names none.
+
+    Noise moves a prediction by the sum of 1/v over the features (`Regression.of_moments`), so that the variance v of
+    all is the harmonic mean. The target, which is last, has its own spread.
+    """
+    if (laws := typical(public, assumed.spread)) is None:
+        return None
+    target = [one.expected() for one in public.variables if one.term.columns[0].name == public.names[-1]]
+    spread = assumed.target_spread if not target or target[0] is None else target[0][1]
+    alike = float(np.mean(laws[1] ** -2)) ** -0.5
+    return Population(min(alike, 1.0), min(spread, 1.0), assumed.explained)
 
 
 def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float = USEFUL) -> int | None:

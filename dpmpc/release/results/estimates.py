@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,31 @@ from numpy.typing import NDArray
 from dpmpc.base.arrays import Reals
 
 Frame = Any  # a data frame of pandas where that is installed, else a dict of arrays by column
+
+
+@dataclasses.dataclass(frozen=True)
+class Contrast:
+    """A sum of coefficients times weights, in the target's units.
+
+    Attributes
+    ----------
+    estimate, standard_error : float
+        NaN, and infinite, where it is not identified.
+    confidence_interval : tuple of float
+        Lower and upper end.
+    rests_on_bounds : bool
+        Whether more than half of the variance is a bound and no estimate: then the interval has no level of its own.
+    """
+
+    estimate: float
+    standard_error: float
+    confidence_interval: tuple[float, float]
+    rests_on_bounds: bool = False
+
+    @property
+    def identified(self) -> bool:
+        """Whether the release shows it, by more than a bound."""
+        return math.isfinite(self.standard_error) and not self.rests_on_bounds
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -33,6 +59,8 @@ class Estimates:
         Whether the interval rests on the bounds, and has no level of its own.
     level : float
         Nominal coverage of each interval.
+    contrast : callable, optional
+        ``contrast(weights)`` returns the sum of estimates times weights by name; None where no covariance is known.
     """
 
     names: tuple[str, ...]
@@ -42,6 +70,7 @@ class Estimates:
     p_values: Reals
     on_bounds: NDArray[np.bool_]
     level: float
+    contrast: Callable[[Mapping[str, float]], Contrast] | None = None
 
     @classmethod
     def of(
@@ -54,8 +83,9 @@ class Estimates:
         *,
         p_values: Reals | None = None,
         on_bounds: Sequence[bool] | None = None,
+        contrast: Callable[[Mapping[str, float]], Contrast] | None = None,
     ) -> Estimates:
-        """Return estimates without tests, or without flags, where none are given."""
+        """Return estimates without tests, flags or contrasts, where none are given."""
         count = len(names)
         return cls(
             tuple(names),
@@ -65,6 +95,7 @@ class Estimates:
             np.full(count, np.nan) if p_values is None else np.asarray(p_values),
             np.zeros(count, np.bool_) if on_bounds is None else np.asarray(on_bounds),
             level,
+            contrast,
         )
 
     @property

@@ -15,7 +15,7 @@ import numpy as np
 from dpmpc.base.arguments import require_fraction
 from dpmpc.base.errors import InputError
 from dpmpc.privacy import Guarantee
-from dpmpc.release.results.estimates import Estimates, Frame, frame
+from dpmpc.release.results.estimates import Contrast, Estimates, Frame, frame
 from dpmpc.release.results.number_tables import NumberTable
 from dpmpc.release.results.plot_data import PlotData
 
@@ -69,6 +69,8 @@ class Result:
     >>> low, high = result.conf_int(0.99)["x0"]
     >>> bool(low < 0.5 < high)
     True
+    >>> round(result.contrast({"x0": 2.0}).estimate, 1)
+    1.0
     """
 
     model: str | None = None
@@ -109,6 +111,28 @@ class Result:
         """
         found = self._estimates(self.level if level is None else require_fraction("level", level))
         return {name: (low, high) for name, (low, high) in zip(found.names, found.intervals.tolist(), strict=True)}
+
+    def contrast(self, weights: Mapping[str, float], level: float | None = None) -> Contrast:
+        """Return a sum of coefficients times weights: ``{"x0": 1, "x1": -1}`` is a difference.
+
+        It may be identified where its coefficients are not.
+
+        Parameters
+        ----------
+        weights : mapping of str to float
+            By the names of `params`.
+        level : float, optional
+            Nominal coverage, strictly between 0 and 1; that of the result by default.
+
+        Raises
+        ------
+        InputError
+            If a name is none of these, or the model does not state how its estimates vary together.
+        """
+        found = self._estimates(self.level if level is None else require_fraction("level", level))
+        if found.contrast is None:
+            raise InputError(f"weights: given of a {self.model} model, which has no covariance of its estimates")
+        return found.contrast(weights)
 
     def tidy(self, level: float | None = None) -> Frame:
         """Return, by estimate: term, estimate, std_error, statistic, p_value, conf_low, conf_high and on_bounds.
