@@ -337,6 +337,12 @@ def _frame_keys(X: Any) -> list[Any] | None:
     return None
 
 
+def frame_names(X: Any) -> tuple[str, ...] | None:
+    """Return the names of a data frame's columns, None if `X` is not a data frame."""
+    keys = _frame_keys(X)
+    return None if keys is None else tuple(map(str, keys))
+
+
 def _read_frame(X: Any, keys: list[Any]) -> tuple[tuple[str, ...], Reals]:
     labels = check_names([str(key) for key in keys], "X")
     columns = [column_values(label, np.asarray(X[key])) for label, key in zip(labels, keys, strict=True)]

@@ -18,7 +18,8 @@ import numpy as np
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Table
-from dpmpc.data.table import default_names, numeric_vector
+from dpmpc.data.table import default_names, listed, numeric_vector
+from dpmpc.models.common.people import codebook_in, needs_coding, people_features
 
 
 def name_features(estimator: Any, names: Sequence[str]) -> None:
@@ -47,11 +48,26 @@ def require_fitted(estimator: Any) -> None:
 
 
 def rows_like_fitted(estimator: Any, X: Any) -> Reals:
-    """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order."""
+    """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order.
+
+    A data frame of people is coded as the codebook of the release, or else of the estimator's bounds, says; rows that
+    lack a value are NaN.
+    """
     require_fitted(estimator)
-    table = Table.from_any(X)
-    _validate(estimator, table.values if isinstance(X, Table) else X, reset=False)
-    return table.values
+    known = vars(estimator)
+    release = known.get("releases_", [known.get("release_")])[-1]
+    given = release.task.schema if hasattr(release, "task") else None
+    for book in map(codebook_in, (given, known.get("bounds"))):  # a release by group has no variables but its groups
+        if book is not None and needs_coding(book, X):
+            return people_features(book, X, known.get("feature_names_", release.columns))
+    if not isinstance(X, Table):
+        rows = Table.from_any(X).values
+        _validate(estimator, X, reset=False)
+        return rows
+    expected = tuple(known.get("feature_names_in_", default_names(estimator.n_features_in_)))
+    if X.names != expected:
+        raise InputError(f"X: columns {listed(X.names)} given, {listed(expected)} expected")
+    return X.values
 
 
 def target_of(estimator: Any, y: Any, count: int) -> Reals:
