@@ -85,29 +85,3 @@ def test_what_is_refused(folder, capsys):
     }.items():
         assert said in run(capsys, "read", *words, status=2).err
     assert run(capsys, "read", folder / "rounds" / "release-0.dpmpc", "--crosstab", "ward,smoker").out
-
-
-def test_synthetic_rows_are_written_once_and_say_what_they_are(folder, capsys, tmp_path):
-    path = tmp_path / "rows.synthetic.csv"
-    printed = run(capsys, "read", folder / "plain", "--synthetic", path).out
-    first, header, *rows = path.read_text().splitlines()
-    assert first == f"# {printed.splitlines()[0]}"
-    assert "and these two-way tables: ward by smoker." in first
-    assert "Left out, for the release has no table of them: stay." in printed
-    assert (header, len(rows)) == ("ward,smoker", 6000)
-    assert set(rows) == {"north,n", "north,y", "south,n", "south,y"}
-    south = [row.endswith("y") for row in rows if row.startswith("south")]
-    assert sum(south) / len(south) == pytest.approx(0.4, abs=0.1)
-    for words, said in {
-        ("--synthetic", path): "exists already, a new name expected",
-        ("--synthetic", tmp_path / "rows.csv"): "a name expected that ends in .synthetic.csv",
-        (
-            "--synthetic",
-            tmp_path / "new.synthetic.csv",
-            "--target",
-            "stay",
-        ): "target: given, but --synthetic writes rows",
-        ("--synthetic", tmp_path / "new.synthetic.csv", "--crosstab", "a,b"): "crosstab: given, but --synthetic writes",
-    }.items():
-        assert said in run(capsys, "read", folder / "plain", *words, status=2).err
-    assert [one.name for one in tmp_path.iterdir()] == ["rows.synthetic.csv"]

@@ -154,6 +154,6 @@ def test_a_quartile_that_is_not_told_is_drawn_as_such():
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no folder here that refuses files to everybody")
 def test_a_place_that_takes_no_file_is_refused_before_anything_is_opened():
-    for name in ("out", "synthetic"):
+    for name in ("out", "prepare"):
         with pytest.raises(InputError, match=f"{name}: '/proc/release' given, but '/proc' takes no file"):
             new_path(name, "/proc/release")

@@ -57,12 +57,6 @@ def add_commands(commands: Any) -> None:
     survival.add_argument("--event", metavar="COL", help="whether the event happened (default: as in the fit)")
     survival.add_argument("--by", metavar="COL", help="a curve for each value of this column")
     survival.add_argument("--until", type=float, metavar="T", help="of restricted means")
-    read.add_argument(
-        "--synthetic",
-        metavar="FILE",
-        help="write rows of nobody, drawn from the release's two-way tables; its name ends in .synthetic.csv, and its "
-        "first line says what they are good for",
-    )
     mixed = read.section("files of mix")
     mixed.add_argument("--method", rare=True, choices=MIXING_METHODS, help="default: what the release is meant for")
     mixed.add_argument("--ridge", rare=True, type=float, help="added to the Hessian (default 1e-05)")
@@ -83,9 +77,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _read(options: argparse.Namespace) -> None:
-    if options.synthetic is not None:
-        _draw(options)
-        return
     from dpmpc.app.render.page import page
     from dpmpc.app.render.reading import ReadOptions, read
     from dpmpc.privacy.task import LONGEST_CHECK
@@ -125,25 +116,6 @@ def _read(options: argparse.Namespace) -> None:
         print(page(report))
     else:
         print(report if options.verbose else report.brief())
-
-
-def _draw(options: argparse.Namespace) -> None:
-    """Write synthetic rows, and nothing else."""
-    from dpmpc.app.cli.output import new_path
-    from dpmpc.app.render.reading import release_of
-    from dpmpc.models.tables.synthetic_rows import SyntheticRows
-    from dpmpc.privacy.task import LONGEST_CHECK
-
-    for name in ("target", "crosstab", "features", "group", "before", "control", "method", "ridge"):
-        if getattr(options, name):
-            raise InputError(f"{name}: given, but --synthetic writes rows, and reads nothing else beside")
-    path = new_path("synthetic", options.synthetic)
-    found = SyntheticRows.of(release_of(options.file, LONGEST_CHECK if options.longest is None else options.longest))
-    found.write(path)
-    print(found.label.removeprefix("# "))
-    if found.left_out:
-        print(f"Left out, for the release has no table of them: {harmless(', '.join(found.left_out))}.")
-    print(f"written: {path}")
 
 
 def _groups(texts: list[str]) -> dict[str, tuple[str, ...]]:

@@ -129,17 +129,6 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     return report_of([release], dataclasses.replace(result, notes=[*result.notes, *checks]), about, files=[file])
 
 
-def release_of(path: str | os.PathLike[str], longest: float = LONGEST_CHECK) -> Release:
-    """Return the release of a file, or the first of a fit's folder, checked as `read` checks it."""
-    if Path(path).is_dir():
-        folder = FitFolder.open(Path(path))
-        path = folder.path / folder.files[0]
-    kind = _kind(path)
-    if kind == "mixed":
-        raise InputError(f"file: {os.fspath(path)!r} given, a release expected, not the public files of dpmpc mix")
-    return _opened(path, kind, longest)[0]
-
-
 def _opened(path: str | os.PathLike[str], kind: str, longest: float) -> tuple[Release, About, list[str]]:
     """Return a checked release, what is known of it, and what the file alone cannot tell."""
     if kind == "collection":
