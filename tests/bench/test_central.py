@@ -285,7 +285,7 @@ def test_the_how_to_says_what_the_results_say():
     cells = cells_of(json.loads((RESULTS / "central.json").read_text()))
     said = {names.ADASSP: 18, names.THRICE: 15, names.BOOSTED: 3, names.DESCENT: 6}
     assert {peer: len(below(cells, names.SUM, [peer])) for peer in said} == said
-    ours = {names.SUM: 0, names.ROUNDS_8: 25, names.ROUNDS_32: 24, names.OWNERS: 17}
+    ours = {names.SUM: 0, names.ROUNDS_8: 25, names.ROUNDS_32: 25, names.OWNERS: 17}
     assert {line: len(below(cells, line, names.PEERS)) for line in ours} == ours
     content = json.loads((RESULTS / "fresh.json").read_text())
     lowest = [len(below(cells_of(content, sets), names.ROUNDS_32, names.PEERS)) for sets in content["groups"].values()]

@@ -1,18 +1,20 @@
 """Before any data: how long the intervals of a linear fit in rounds will be, by public numbers and a guess of columns.
 
-On the scale [-1, 1] a column has a mean m and a variance v; residuals have the variance 0.045, slopes |theta|^2 = 0.25,
-and R = 2. With the standard deviations sd and sd_J of the noise in the two sums, as the fit's own tasks have them,
+On the scale [-1, 1] a column has a mean m and a variance v. A target with a standard deviation of 0.3 has residuals
+with the variance 0.045 and slopes |theta|^2 = 0.25, another one in proportion to its variance; R = 2. With the standard
+deviations sd and sd_J of the noise in the two sums, as the fit's own tasks have them,
 
     k2 = (1 + m^2) / (n v)^2,    k1 = (1 + |m|) / (n v),    even = 0.045 / (n v),
     D = max(even, min(even + sd_J R^2 k2 / sqrt(2), 0.045 n k1^2)),
     S^2 = sd^2 / 2 (1 + t) k2 + D,    t = min(1, 0.25 + sum of all S^2 + 0.5 for each weak column),
 
-and the half-width is 1.15 z S. A column is weak if n v / (1 + m^2) < sd sqrt(p / 2): its interval will rest on the
-bounds, and is z / (1 + m^2) at least. The factor 1.15 is one of experience: `tests/models/test_forecast.py` holds six
-settings to a factor of 1.5.
+written here for the usual target, and the half-width is 1.15 z S. A column is weak if n v / (1 + m^2) < sd sqrt(p / 2):
+its interval will rest on the bounds, and is z / (1 + m^2) at least. The factor 1.15 is one of experience:
+`tests/models/test_forecast.py` holds seven settings to a factor of 1.5.
 
 With private bounds m and v are those within the bounds that a Gaussian column will get; half-widths are for its
-declared range all the same. Where a column of the bounds has `typical`, m and v are those that it stands for.
+declared range all the same. Where a column of the bounds has `typical`, m and v are those that it stands for, and so
+is the standard deviation of the target.
 
 Not promised: a forecast of columns that are linked with one another, or have long tails: their intervals are longer.
 """
@@ -38,7 +40,8 @@ from dpmpc.release.planning.prediction import Population, smallest
 
 SPREADS = (0.3, 0.1)  # of columns, in half-ranges, where nothing better is known
 USEFUL = 0.25  # ranges of the target: an interval of a wider reach either way tells little
-_RESIDUAL, _SLOPES, _REACH, _LONGER = 0.045, 0.25, 2.0, 1.15
+USUAL_TARGET = 0.3  # standard deviation of a target, in half-ranges
+_RESIDUAL, _SLOPES, _REACH, _LONGER = 0.045, 0.25, 2.0, 1.15  # the first two of the usual target
 _ITERATIONS = 30
 _MOST_PEOPLE = 1 << 40
 
@@ -95,64 +98,69 @@ class SumsNoise:
         first, later = (math.sqrt(float(task.noise_variance[0])) for task in tasks)
         return cls(releases.clients, first, later, private_bounds)
 
-    def forecast(self, means: Reals, spreads: Reals, level: float = 0.95) -> SlopesForecast:
-        """Return what is expected of features with these means and standard deviations, (d,), on the scale [-1, 1]."""
-        length = np.ones(len(means))  # of the bounds that count, in declared ones
+    def forecast(
+        self, means: Reals, spreads: Reals, target: float = USUAL_TARGET, level: float = 0.95
+    ) -> SlopesForecast:
+        """Return what is expected of features (d,) and a target with these means and deviations, on [-1, 1]."""
+        columns = np.append(spreads, target)
+        length = np.ones(len(columns))  # of the bounds that count, in declared ones
         if self.private_bounds:
-            means, spreads, length = within_private_bounds(means, spreads)
+            shifted, columns, length = within_private_bounds(np.append(means, 0.0), columns)
+            means = shifted[:-1]
+        spreads, part = columns[:-1], (float(columns[-1]) / USUAL_TARGET) ** 2
+        residual, slopes = _RESIDUAL * part, _SLOPES * part
         n, z = self.clients, normal_quantile((1 + require_fraction("level", level)) / 2)
         v, side = spreads**2, len(means) + 1
-        k2, k1, even = (1 + means**2) / (n * v) ** 2, (1 + np.abs(means)) / (n * v), _RESIDUAL / (n * v)
+        k2, k1, even = (1 + means**2) / (n * v) ** 2, (1 + np.abs(means)) / (n * v), residual / (n * v)
         sandwich = even + self.second * _REACH**2 * k2 / math.sqrt(2)
-        sampling = np.maximum(even, np.minimum(sandwich, _RESIDUAL * n * k1**2))
+        sampling = np.maximum(even, np.minimum(sandwich, residual * n * k1**2))
         weak = n * v / (1 + means**2) < self.first * math.sqrt(side / 2)
-        size, squares = _SLOPES, sampling
+        size, squares = slopes, sampling
         for _ in range(_ITERATIONS):
             squares = self.first**2 / 2 * (1 + size) * k2 + sampling
-            size = min(1.0, _SLOPES + float(squares[~weak].sum()) + 0.5 * int(weak.sum()))
+            size = min(1.0, slopes + float(squares[~weak].sum()) + 0.5 * int(weak.sum()))
         half_widths = np.where(weak, z / (1 + means**2), _LONGER * z * np.sqrt(squares))
-        return SlopesForecast(np.minimum(half_widths, z) / length, weak)
+        return SlopesForecast(np.minimum(half_widths, z) * length[-1] / length[:-1], weak)
 
     def alike(self, features: int, spread: float, level: float = 0.95) -> SlopesForecast:
         """Return the same of so many features with a mean of 0 and one standard deviation."""
-        return self.forecast(*alike(features, spread), level)
+        return self.forecast(*alike(features, spread), level=level)
 
 
-def alike(features: int, spread: float) -> tuple[Reals, Reals]:
-    """Return means of 0 and one standard deviation for so many features."""
+def alike(features: int, spread: float) -> tuple[Reals, Reals, float]:
+    """Return means of 0 and one standard deviation for so many features, and the usual one of the target."""
     require_positive("spread", spread, 1.0)
-    return np.zeros(features), np.full(features, spread)
+    return np.zeros(features), np.full(features, spread), USUAL_TARGET
 
 
-def typical(public: Schema, spread: float) -> tuple[Reals, Reals] | None:
-    """Return means and standard deviations (d,) of the features of a schema whose target is last, on [-1, 1].
+def typical(public: Schema, spread: float) -> tuple[Reals, Reals, float] | None:
+    """Return means and deviations (d,) of the features of a schema, and the deviation of its last column, on [-1, 1].
 
-    They are those that `typical` in the bounds stands for; columns without it have a mean of 0 and this spread. None
-    if no feature has it.
+    They are those that `typical` in the bounds stands for; features without it have a mean of 0 and this spread. None
+    if no column has it.
     """
     known = {one.term.columns[0].name: law for one in public.variables if (law := one.expected()) is not None}
-    names = public.names[:-1]
-    if not known.keys() & set(names):
+    if not known.keys() & set(public.names):
         return None
-    laws = np.array([known.get(name, (0.0, spread)) for name in names])
-    return laws[:, 0], laws[:, 1]
+    laws = np.array([known.get(name, (0.0, spread)) for name in public.names[:-1]])
+    return laws[:, 0], laws[:, 1], min(known.get(public.names[-1], (0.0, USUAL_TARGET))[1], 1.0)
 
 
 def typical_population(public: Schema, assumed: Population) -> Population | None:
     """Return a population whose one spread stands for those of a schema's features, or None if `typical` names none.
 
     Noise moves a prediction by the sum of 1/v over the features (`Regression.of_moments`), so that the variance v of
-    all is the harmonic mean. The target, which is last, has its own spread.
+    all is the harmonic mean.
     """
     if (laws := typical(public, assumed.spread)) is None:
         return None
-    target = [one.expected() for one in public.variables if one.term.columns[0].name == public.names[-1]]
-    spread = assumed.target_spread if not target or target[0] is None else target[0][1]
-    alike = float(np.mean(laws[1] ** -2)) ** -0.5
-    return Population(min(alike, 1.0), min(spread, 1.0), assumed.explained)
+    _, spreads, target = laws
+    return Population(min(float(np.mean(spreads**-2)) ** -0.5, 1.0), target, assumed.explained)
 
 
-def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float = USEFUL) -> int | None:
+def people_for(
+    noise: SumsNoise, means: Reals, spreads: Reals, target: float = USUAL_TARGET, half_width: float = USEFUL
+) -> int | None:
     """Return from how many people on all intervals of such features are that short; None if 10^12 are too few.
 
     The noise is that of so many people as are planned now: the budget and delta stay.
@@ -160,7 +168,7 @@ def people_for(noise: SumsNoise, means: Reals, spreads: Reals, half_width: float
     require_positive("half_width", half_width)
 
     def short(people: int) -> bool:
-        forecast = dataclasses.replace(noise, clients=people).forecast(means, spreads)
+        forecast = dataclasses.replace(noise, clients=people).forecast(means, spreads, target)
         return forecast.useful and float(forecast.half_widths.max()) <= half_width
 
     return smallest(short, 0, _MOST_PEOPLE) if short(_MOST_PEOPLE) else None

@@ -216,7 +216,7 @@ def _slopes(sums: Sequence[PlannedSum], public: Schema, spread: float) -> tuple[
     private = sums[0] is not first
     noise = SumsNoise(first.task.clients, first.noise_sd, sums[-1].noise_sd, private)
 
-    def planned(names: Sequence[str | None], laws: tuple[Reals, Reals]) -> list[PlannedIntervals]:
+    def planned(names: Sequence[str | None], laws: tuple[Reals, Reals, float]) -> list[PlannedIntervals]:
         forecast, people = noise.forecast(*laws), people_for(noise, *laws)
         numbers = zip(names, laws[1].tolist(), forecast.half_widths.tolist(), forecast.on_bounds.tolist(), strict=False)
         return [PlannedIntervals(*each, people) for each in numbers]
