@@ -115,14 +115,16 @@ def logistic_cells(kind: str, sizes: Sequence[int], features: Sequence[int]) -> 
         table, schema = np.column_stack([X, 2 * y - 1]), Schema.unit([*(f"x{j}" for j in range(width)), "y"])
         for epsilon in EPSILONS:
             print(f"glm: {kind}, n = {clients:,}, d = {width}, epsilon = {epsilon:g}", file=sys.stderr, flush=True)
-            errors = []
-            for run in range(RUNS[clients]):
-                spec = ReleaseSpec.of(schema, clients, epsilon, delta_of(clients), simulation_seed=run)
-                fit = fit_in_rounds(LogisticModel(), Releases(spec, answers(table, clients // rows, run)))
-                wrong = (-best if fit.verdict else fit.coefficients[1:] - best)[None]
-                errors.append(math.sqrt((wrong @ covariance @ wrong.T).item() / (best @ covariance @ best)))
-            error = math.sqrt(statistics.fmean(e**2 for e in errors))
-            cells.append({"population": kind, "n": clients, "d": width, "epsilon": epsilon, "error": error})
+            for intervals in (True, False):
+                errors = []
+                for run in range(RUNS[clients]):
+                    spec = ReleaseSpec.of(schema, clients, epsilon, delta_of(clients), simulation_seed=run)
+                    releases = Releases(spec, answers(table, clients // rows, run))
+                    fit = fit_in_rounds(LogisticModel(), releases, intervals=intervals)
+                    wrong = (-best if fit.verdict else fit.coefficients[1:] - best)[None]
+                    errors.append(math.sqrt((wrong @ covariance @ wrong.T).item() / (best @ covariance @ best)))
+                facts = {"population": kind, "n": clients, "d": width, "epsilon": epsilon, "intervals": intervals}
+                cells.append({**facts, "error": math.sqrt(statistics.fmean(e**2 for e in errors))})
     return cells
 
 
@@ -168,13 +170,14 @@ def render(content: dict[str, Any]) -> str:
     """Return the Markdown page."""
     cells = content["logistic"]
     rows = []
-    for clients in sorted({cell["n"] for cell in cells}):
-        chosen = [cell for cell in cells if cell["n"] == clients]
+    for clients, intervals in itertools.product(sorted({cell["n"] for cell in cells}), (True, False)):
+        chosen = [cell for cell in cells if (cell["n"], cell["intervals"]) == (clients, intervals)]
         by_kind = [geometric(cell["error"] for cell in chosen if cell["population"] == kind) for kind in POPULATIONS]
-        whole = geometric(cell["error"] for cell in chosen)
-        rows.append([f"{clients:,}", *(f"{error:.4f}" for error in (*by_kind, whole)), str(len(chosen))])
+        errors = [*by_kind, geometric(cell["error"] for cell in chosen)]
+        budget = "half of it for intervals" if intervals else "all for the prediction"
+        rows.append([f"{clients:,}", budget, *(f"{error:.4f}" for error in errors), str(len(chosen))])
     linear = [
-        [f"{cell['epsilon']:g}", f"{cell['one release']:.4f}", f"{cell['rounds']:.4f}"] for cell in content["linear"]
+        [f"{cell['epsilon']:g}", f"{cell['one release']:.5f}", f"{cell['rounds']:.5f}"] for cell in content["linear"]
     ]
     lines = [
         "# Regressions in rounds",
@@ -182,7 +185,7 @@ def render(content: dict[str, Any]) -> str:
         "Logistic: error relative to the maximum likelihood fit, geometric mean over epsilon in .3, 1, 3 and "
         f"d in 5, 10, 20; delta = {content['delta']:g}, or .9/n where that is less; replace-one, rounds='auto'.",
         "",
-        markdown(["n", *POPULATIONS, "all", "cells"], rows),
+        markdown(["n", "budget", *POPULATIONS, "all", "cells"], rows),
     ]
     if linear:
         lines += [

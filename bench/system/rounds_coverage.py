@@ -21,9 +21,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
+from scipy.stats import binom
 
 from bench.harness import RESULTS, machine, markdown, write
-from bench.system.glm import answers
+from bench.system.glm import answers, delta_of
 from bench.system.rounds_populations import (
     MOST,
     Law,
@@ -48,6 +49,7 @@ from bench.system.rounds_populations import (
     student,
     tight,
     uniform,
+    wealth,
 )
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UtilityWarning
@@ -65,6 +67,7 @@ RUNS, LEVEL, DELTA = 300, 0.95, 1e-6
 PRIVATE = "private bounds"
 Key: TypeAlias = tuple[str, int, float]
 _BLOCK = 50  # runs that are kept together
+_LEAST, _HOLM = 0.93, 0.05
 _OFTEN = 0.1  # part of the runs in which a coefficient has an interval, or its coverage is not told
 
 
@@ -79,11 +82,14 @@ class Setting:
     # rounds, as many as the estimator takes by itself; or one release of second moments; or rounds in which every
     # client adds its own noise; or rounds within private bounds
     how: str = "rounds"
+    runs: int = 1000  # at most
 
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
         """Fit new people once; return intervals, and what they should hold, by its name."""
         rows = self.population.sample(self.clients, np.random.default_rng([number, self.clients]))
-        spec = ReleaseSpec.of(self.population.schema, self.clients, self.epsilon, DELTA, simulation_seed=number)
+        spec = ReleaseSpec.of(
+            self.population.schema, self.clients, self.epsilon, delta_of(self.clients), simulation_seed=number
+        )
         answer = answers(rows, 1, number)
         truth = {"": self.population.truth}
         if self.how == "one release":
@@ -121,6 +127,7 @@ class Mixed:
     population: Population
     clients: int  # n
     epsilon: float  # for the columns of a person at one party
+    runs: int = 1000  # at most
 
     def attempt(self, number: int) -> tuple[Inference, dict[str, Reals]]:
         """Release new people's columns once; return intervals, and what they should hold."""
@@ -138,6 +145,12 @@ LOOSE = Population("linear", loose, features=4, size=0.5, reach=8.0)
 def grown(errors: Law) -> Population:
     """Return the people with loose bounds, whose errors grow with the lognormal feature."""
     return dataclasses.replace(LOOSE, errors=errors, spread=growing)
+
+
+def steep(features: int, slope: float) -> Population:
+    """Return people of whom one column, of a twentieth of its bounds, has so steep a slope in half-ranges."""
+    effects = (1.5 * slope, *(0.1 * (-1) ** place for place in range(features - 1)))
+    return Population("linear", one_tight, features, intercept=0.1, effects=effects, reach=1.5)
 
 
 def bent(errors: Law, spread: Spread = even) -> Population:
@@ -171,6 +184,15 @@ SETTINGS: tuple[Setting | Mixed, ...] = (
     Setting("linear, loose bounds, growing t errors", grown(student), 20_000, 3.0),
     Setting("linear, loose bounds, growing costs", grown(costs), 20_000, 3.0),
     Setting("linear, loose bounds, growing lognormal errors", grown(lognormal), 20_000, 8.0),
+    Setting("linear, a steep column of a twentieth", steep(6, 6.0), 12_900, 2.0),
+    Setting("linear, a steep column of a twentieth", steep(6, 6.0), 20_600, 2.0),
+    Setting("linear, a steep column of a twentieth", steep(6, 6.0), 38_700, 2.0),
+    Setting("linear, a steep column of a twentieth", steep(3, 8.0), 10_000, 1.0),
+    Setting("linear, wealth", Population("linear", skewed, features=6, errors=wealth, reach=8.0), 9_300, 1.0),
+    Setting("linear, wealth", Population("linear", skewed, features=6, errors=wealth, reach=8.0), 50_000, 3.0),
+    Setting("linear, loose bounds", LOOSE, 1_000_000, 0.5, runs=60),
+    Setting("logistic, uniform features", Population("logistic", uniform), 1_000_000, runs=60),
+    Setting("Poisson", Population("poisson", uniform, intercept=0.3), 1_000_000, runs=60),
     Setting("linear, 1 % features", Population("linear", rare, features=4, errors=gamma, reach=8.0), 50_000, 2.0),
     Setting(
         "linear, 19 features",
@@ -247,7 +269,9 @@ def main(arguments: Sequence[str]) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench rounds_coverage", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=RUNS, help="runs of each setting (default %(default)s)")
     parser.add_argument(
-        "--only", metavar="TEXT", help="settings whose name this expression finds; others as they were measured"
+        "--only",
+        metavar="TEXT",
+        help="settings in whose 'NAME, N' this expression is found; others as they were measured",
     )
     parser.add_argument("--keep", type=Path, metavar="FILE", help="append runs to this file, and go on from it")
     options = parser.parse_args(arguments)
@@ -255,10 +279,10 @@ def main(arguments: Sequence[str]) -> None:
     before = stored() if options.only else {}
     measured = []
     for setting in SETTINGS:
-        if options.only and not re.search(options.only, setting.name):
+        if options.only and not re.search(options.only, f"{setting.name}, {setting.clients:,}"):
             measured += before[key_of(setting)]
         else:
-            measured += measure(setting, options.runs, kept)
+            measured += measure(setting, min(options.runs, setting.runs), kept)
     content = {"machine": machine(), "level": LEVEL, "delta": DELTA, "runs": options.runs, "measured": measured}
     text = render(content)
     print(text)
@@ -379,6 +403,31 @@ def entry_of(setting: Setting | Mixed, truth: str, made: Sequence[dict[str, Any]
     }
 
 
+def pooled(measured: Sequence[dict[str, Any]]) -> list[list[str]]:
+    """Return a row for each model in rounds: all its lines together, and which slopes are clearly below `_LEAST`.
+
+    Clearly: the probability of so few covered ones, or fewer, passes Holm's test at 5% among the model's slopes.
+    """
+    rows = []
+    for model in ("linear", "logistic", "Poisson"):
+        entries = [one for one in measured if one["name"].startswith(model) and "one release" not in one["name"]]
+        slopes = [
+            (value * shown, shown)
+            for one in entries
+            if one["coverage"] is not None
+            for value, shown in zip(one["coverage"], one["shown"], strict=True)
+            if value is not None
+        ]
+        if not slopes:
+            continue
+        covered, lines = np.sum(slopes, axis=0)
+        chances = np.sort([binom.cdf(round(hits), shown, _LEAST) for hits, shown in slopes])
+        above = np.flatnonzero(chances * np.arange(len(chances), 0, -1) >= _HOLM)
+        below = int(above[0]) if len(above) else len(chances)
+        rows.append([model, str(len(entries)), str(len(slopes)), f"{lines:,.0f}", f"{covered / lines:.3f}", str(below)])
+    return rows
+
+
 def render(content: dict[str, Any]) -> str:
     """Return the Markdown page."""
     headings = [
@@ -424,11 +473,19 @@ def render(content: dict[str, Any]) -> str:
         [
             "# Coverage of intervals: models in rounds, and mixed files",
             "",
-            f"Nominal {content['level']:.0%}, delta = {content['delta']:g}, with new people and new noise in each run. "
-            "Least and most are over the coefficients of the features; the standard error of the mean over "
-            f"coefficients stands beside it, and one coverage of exact intervals has one of {spread(100):.3f} at 100 "
-            f"runs, {spread(1000):.4f} at 1000. se/error: root mean squares of standard errors and of errors, one over "
-            "the other.",
+            f"Nominal {content['level']:.0%}, delta = {content['delta']:g}, or 0.9/n where that is less; new people "
+            "and new noise in each run. Least and most are over the coefficients of the features; the standard error "
+            "of the mean over coefficients stands beside it, and one coverage of exact intervals has one of "
+            f"{spread(100):.3f} at 100 runs, {spread(1000):.4f} at 1000. se/error: root mean squares of standard "
+            "errors and of errors, one over the other.",
+            "",
+            markdown(
+                ["model in rounds", "settings", "slopes", "intervals", "covered", f"slopes clearly below {_LEAST}"],
+                pooled(content["measured"]),
+            ),
+            "",
+            "All intervals of a model together, flagged ones too; a slope is clearly below where Holm's test at 5% "
+            "among the model's slopes finds it so.",
             "",
             markdown(headings, rows),
             "",

@@ -22,8 +22,9 @@ Law = Callable[[int, np.random.Generator], Reals]
 Spread = Callable[[Reals], Reals]
 
 MOST = 20  # public upper bound of the counts
+_MEAN_WEALTH = (1 / 2 - 0.2 / 6) * math.exp(1.1**2 / 2)
 RESIDUAL = 0.2  # standard deviation of a number about its mean
-_EFFECTS = np.array([0.8, -0.5, 0.3, 0.0, 0.6, -0.2, 0.4, 0.0, 0.5, -0.3])
+_EFFECTS = (0.8, -0.5, 0.3, 0.0, 0.6, -0.2, 0.4, 0.0, 0.5, -0.3)
 _PEOPLE = 2_000_000  # stand for the population of a linear model
 _POINTS = 13  # 2^13 points of Sobol's sequence stand for the population
 
@@ -108,6 +109,14 @@ def costs(rows: int, rng: np.random.Generator) -> Reals:
     return np.where(rng.random(rows) < 0.1, rng.gamma(0.5, 4.0, rows), 0.0) - 0.2
 
 
+def wealth(rows: int, rng: np.random.Generator) -> Reals:
+    """Draw net wealth as in data on pensions: nothing for a third, debts for a sixth, and a lognormal tail."""
+    owned = np.exp(rng.normal(0.0, 1.1, rows))
+    kind = rng.random(rows)
+    drawn = np.where(kind < 1 / 3, 0.0, np.where(kind < 1 / 2, -0.2 * owned, owned))
+    return (drawn - _MEAN_WEALTH) / 2.1
+
+
 def even(X: Reals) -> Reals:
     """Return the same spread for all."""
     return np.ones(len(X))
@@ -138,11 +147,12 @@ class Population:
     spread: Spread = even  # what these are multiplied by
     reach: float = 3.0  # public bound of numbers
     overdispersed: bool = False  # whether a count has the variance m + m^2 / 2
+    effects: tuple[float, ...] = _EFFECTS  # coefficients, repeated for more features
 
     @property
     def truth(self) -> Reals:
         """Intercept and coefficients, (d + 1,), of the linear part."""
-        return np.append(self.intercept, self.size * np.resize(_EFFECTS, self.features))
+        return np.append(self.intercept, self.size * np.resize(self.effects, self.features))
 
     @property
     def schema(self) -> Schema:

@@ -31,6 +31,7 @@ DEFAULT_CELLS, MOST_CELLS = 128, 512  # of a number or a date, where its distrib
 _DEGREE = 3  # of splines
 _STEP_ERROR = 1e-6  # of a step's number in the width of the bounds
 _LABEL = "missing"
+_EVEN_VALUES = 501
 _TWO_THIRDS = 0.967  # standard deviations about the mean of a Gaussian hold two thirds
 _LONGEST = {"label": 200, "meaning": 2000, "unit": 50}  # characters of texts for people
 #: What each kind of variable is described by, beside its name and what is missing.
@@ -391,6 +392,12 @@ class Variable(Record, frozen=True, omit_defaults=True):
         if term.shown < len(term.columns):
             values[:, -1] = gone
         return values, gone & (self.if_missing is None)
+
+    def even_values(self) -> Reals | None:
+        """Return shown columns (m, w) of values spread evenly over all that may be; None of what is one number."""
+        if self.kind == "category":
+            return self._spread(np.arange(1.0 + len(self.indicated)))
+        return None if self.knots is None else self._spread(np.linspace(*self._ends, _EVEN_VALUES))
 
     def _spread(self, found: Reals) -> Reals:
         """Return the shown columns (n, w) of values that were read as one number each."""

@@ -332,7 +332,7 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
         rounds_coverage.Setting("hopeless", Population("poisson", uniform, features=3), 300, 0.1),
         rounds_coverage.Setting("real", Population("logistic", uniform, features=1), 2_000, 3.0, "real clients"),
         rounds_coverage.Setting("one", Population("linear", uniform, features=1), 2_000, 3.0, "one release"),
-        rounds_coverage.Setting("bounds", Population("linear", rounds_populations.tight, features=2), 300, 1.0),
+        rounds_coverage.Setting("linear", Population("linear", rounds_populations.tight, features=2), 300, 1.0),
         rounds_coverage.Mixed("mixed", 30, Population("linear", uniform, features=2, intercept=0.0), 5_000, 8.0),
         rounds_coverage.Mixed("rows", None, Population("linear", uniform, features=1, intercept=0.0), 5_000, 8.0),
     )
@@ -346,6 +346,7 @@ def test_coverage_in_rounds_is_measured_and_goes_on_from_a_file(tmp_path, monkey
     again = [entry for one in settings for entry in rounds_coverage.measure(one, 3, rounds_coverage.Kept(file))]
     assert again == measured
     text = rounds_coverage.render({"level": 0.95, "delta": 1e-6, "runs": 3, "measured": measured})
+    assert "| linear | 1 | 2 | 6 |" in text
     assert "| hopeless | 300 | 3 | 0.1 | 3 |  |  |  |  |  | 100.0% |" in text
     assert measured[4]["on_bounds"] > 0.5  # these count among all lines
     assert measured[4]["without_interval"] == 0.0

@@ -5,6 +5,7 @@ import math
 import warnings
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from dpmpc import LogisticRegression, LowRankApproximation, PoissonRegression, RidgeRegression
@@ -12,16 +13,14 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Column, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.models.common.releases import Releases
+from dpmpc.models.rounds.assumed_columns import USUAL_TARGET, AssumedColumns
 from dpmpc.models.rounds.fit import fit_in_rounds
 from dpmpc.models.rounds.forecast import (
     SPREADS,
     USEFUL,
-    USUAL_TARGET,
     SumsNoise,
-    alike,
     people_for,
     require_useful_intervals,
-    typical,
 )
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.models.rounds.outlook import outlook
@@ -62,7 +61,8 @@ def test_half_widths_are_within_a_factor_of_those_that_are_measured(clients, fea
         estimate = fit_in_rounds(LeastSquares(), made).estimate
         assert estimate.shown.all()
         measured.append(1.96 * estimate.deviations[1:])
-    found = SumsNoise.of(made).forecast(np.full(features, mean), np.full(features, spread), target)
+    columns = AssumedColumns(np.full(features, mean), spread**2 * np.eye(features), target)
+    found = SumsNoise.of(made).forecast(columns)
     assert not found.on_bounds.any()
     assert 1 / 1.5 < found.half_widths[0] / np.median(measured) < 1.5
 
@@ -73,18 +73,18 @@ def test_weak_columns_are_forecast_to_rest_on_the_bounds():
     assert not found.useful
     assert found.half_widths == pytest.approx(np.full(9, 1.96), abs=1e-3)
     assert (~fit_in_rounds(LeastSquares(), made).estimate.shown[1:]).mean() > 0.5
-    mixed = SumsNoise.of(made).forecast(np.zeros(2), np.array([0.05, 0.5]))
+    mixed = SumsNoise.of(made).forecast(AssumedColumns(np.zeros(2), np.diag([0.05, 0.5]) ** 2))
     assert mixed.on_bounds.tolist() == [True, False]
     assert mixed.useful
 
 
 def test_from_so_many_people_on_intervals_are_short():
     noise = SumsNoise.of(releases(people(5000, 4, 0.3), 0, 1.0))
-    needed = people_for(noise, *alike(4, 0.3))
+    needed = people_for(noise, AssumedColumns.alike(4, 0.3))
     enough, few = (dataclasses.replace(noise, clients=count).alike(4, 0.3) for count in (needed, needed - 1))
     assert enough.half_widths[0] <= USEFUL < few.half_widths[0]
-    assert people_for(noise, *alike(4, 0.1)) > needed
-    assert people_for(noise, *alike(4, 0.3), half_width=1e-9) is None
+    assert people_for(noise, AssumedColumns.alike(4, 0.1)) > needed
+    assert people_for(noise, AssumedColumns.alike(4, 0.3), half_width=1e-9) is None
     longer = noise.alike(4, 0.3, level=0.99).half_widths
     assert (longer > noise.alike(4, 0.3).half_widths).all()
     for wrong in (0.0, -1.0, 1.5, math.nan):
@@ -100,7 +100,7 @@ def test_a_plan_has_the_forecast_of_the_sums_that_a_fit_makes():
     assert [one.spread for one in found.slopes] == [0.4, *SPREADS]  # the first as the plan assumes
     for one in found.slopes:
         assert one.half_width == pytest.approx(noise.alike(2, one.spread).half_widths[0])
-        assert one.people == people_for(noise, *alike(2, one.spread))
+        assert one.people == people_for(noise, AssumedColumns.alike(2, one.spread))
         assert not one.on_bounds
     assert outlook("ridge", spec, 8, intervals=False).slopes == ()
     assert outlook("logistic", spec, 8).slopes == ()
@@ -159,15 +159,42 @@ def described(**ends):
 
 
 def test_what_is_typical_is_a_mean_and_a_spread():
-    means, spreads, target = typical(described(age=(40, 60), bmi=(20, 30), x=None), 0.4)
-    assert target == 0.3
-    assert means == pytest.approx([0, -0.5, 0])
-    assert spreads == pytest.approx([0.2 / 0.967, 0.1 / 0.967, 0.4])
-    assert typical(described(age=None, x=None), 0.4) is None
+    columns = AssumedColumns.of(described(age=(40, 60), bmi=(20, 30), x=None), 0.4)
+    assert (columns.target, columns.stated) == (0.3, True)
+    assert columns.means == pytest.approx([0, -0.5, 0])
+    assert columns.spreads == pytest.approx([0.2 / 0.967, 0.1 / 0.967, 0.4])
+    assert not AssumedColumns.of(described(age=None, x=None), 0.4).stated
     logarithm = Variable("crp", 1, 100, transform="log", typical=(1, 10))
     assert logarithm.expected() == pytest.approx((-0.5, 0.5 / 0.967))
     z = np.random.default_rng(0).standard_normal(100_000)
     assert np.mean(np.abs(z) < 0.967) == pytest.approx(2 / 3, abs=0.005)
+
+
+def test_columns_of_one_variable_are_linked_as_it_links_them():
+    """Categories are equally frequent, and the columns of a spline are those of values between its bounds."""
+    ward = Variable("ward", values=("a", "b", "c", "d"), reference="c", if_missing="indicator")
+    hour = Variable("hour", 0, 23, transform="spline", knots=(6, 12, 18))
+    public = Schema.of_codebook(Codebook((ward, hour, Variable("y", 0, 1))))
+    columns = AssumedColumns.of(public, 0.3)
+    assert public.names[:4] == ("ward=a", "ward=b", "ward=d", "ward=missing")
+    assert columns.means[:4] == pytest.approx([0.25, 0.25, 0.25, 0.0])
+    shares = np.full((3, 3), -1 / 16) + np.eye(3) / 4
+    assert columns.covariance[:3, :3] == pytest.approx(shares)
+    assert columns.spreads[3] == pytest.approx(0.3)
+    rows = public.normalise(
+        public.codebook.encode(
+            pd.DataFrame({"ward": ["a"] * 5000, "hour": np.linspace(0, 23, 5000), "y": np.zeros(5000)})
+        ).values
+    )
+    splines = slice(4, len(public) - 1)
+    assert columns.means[splines] == pytest.approx(rows[:, splines].mean(axis=0), abs=0.01)
+    assert columns.covariance[splines, splines] == pytest.approx(np.cov(rows[:, splines].T), abs=0.003)
+    assert not columns.covariance[:4, splines].any()
+    noise = SumsNoise(20_000, 30.0, 60.0)
+    linked, apart = (
+        noise.forecast(each) for each in (columns, AssumedColumns(columns.means, np.diag(columns.spreads**2)))
+    )
+    assert linked.half_widths[splines].min() > 3 * apart.half_widths[splines].max()
 
 
 @pytest.mark.parametrize("end", [(60, 40), (-1, 40), (40, 101), (40,), (40, math.inf)])
@@ -192,7 +219,7 @@ def test_a_forecast_of_columns_that_are_as_typical():
     assert 30_000 < needed == wide["people"]
     hopeless = ReleaseSpec.of(described(narrow=(49, 51), x=(49, 51)), 30_000, 1.0, 1e-6)
     assert not RidgeRegression(rounds="auto").forecast(hopeless).useful
-    with pytest.raises(InputError, match="as typical"):
+    with pytest.raises(InputError, match="as the bounds state"):
         require_useful_intervals(Releases(hopeless, None))
 
 
@@ -224,10 +251,10 @@ def test_what_is_typical_is_in_the_forecast_of_one_release():
     plain = Schema.unit(["a", "b", "c", "y"])
     expected, assumed = phi(typical_within(a=10, b=30, c=20, y=10))
     assert expected == pytest.approx(5.1e-4, rel=0.02)
-    assert "(typical)" in assumed
+    assert "as the bounds state" in assumed
     unknown, assumed = phi(plain)
     assert unknown < expected / 2
-    assert "(--spread)" in assumed
+    assert "as the bounds state" not in assumed
     alike = phi(typical_within(a=10, b=10, c=10, y=10))[0]
     assert alike == pytest.approx(phi(plain, spread=0.2 / 0.967)[0], rel=0.01)
 
@@ -255,11 +282,11 @@ def test_private_bounds_are_part_of_a_forecast():
     assert plain[0.1]["half_width"] > 1.3 * private[0.1]["half_width"]
     narrow = described(x=(49, 51), z=(49, 51))
     hopeless = ReleaseSpec.of(narrow, 30_000, 1.0, 1e-6)
-    with pytest.raises(InputError, match="as typical"):
+    with pytest.raises(InputError, match="as the bounds state"):
         require_useful_intervals(Releases(hopeless, None))
     require_useful_intervals(Releases(hopeless, None), private_bounds=True)
     noise = SumsNoise.of(releases(rows, 0, 1.0), private_bounds=True)
-    expected = noise.forecast(np.full(3, 0.3), np.full(3, 0.05)).half_widths
+    expected = noise.forecast(AssumedColumns(np.full(3, 0.3), 0.05**2 * np.eye(3))).half_widths
     measured = []
     for seed in range(3):
         fit = fit_in_rounds(LeastSquares(), releases(rows, seed, 1.0), 8, private_bounds=True)

@@ -51,8 +51,9 @@ from dpmpc.models.regression.usefulness import (
     why_not_useful,
     wide_bounds,
 )
+from dpmpc.models.rounds.assumed_columns import AssumedColumns
 from dpmpc.models.rounds.fit import AUTO, fit_in_rounds, rounds_of, rounds_suit
-from dpmpc.models.rounds.forecast import require_useful_intervals, typical_population
+from dpmpc.models.rounds.forecast import require_useful_intervals
 from dpmpc.models.rounds.models import LeastSquares
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
@@ -269,10 +270,11 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         """Return what a fit is expected to show; see `Commanded.forecast`."""
         given = assumed or Assumptions()
         if not self.in_rounds(spec):
-            stated = typical_population(spec.schema, given.population)
-            return forecast_release(
-                design(spec), Regression(), stated or given.population, source="typical" if stated else "--spread"
-            )
+            columns = AssumedColumns.of(spec.schema, given.spread)
+            population, source = given.population, "--spread"
+            if columns.stated:
+                population, source = columns.population(given.population.explained), "--spread, or as the bounds state"
+            return forecast_release(design(spec), Regression(), population, source=source)
         choices = {"intervals": self.intervals, "private_bounds": self.private_bounds}
         return forecast_rounds("ridge", spec, self.rounds, given, **choices)
 

@@ -193,7 +193,7 @@ def _slopes_table(found: Outlook) -> NumberTable:
     if found.slopes[0].column is not None:
         least = "more than are counted here" if math.isnan(people[0]) else f"about {people[0]:,} people"
         return NumberTable(
-            "Expected of slopes, where columns are as typical",
+            "Expected of slopes, where columns are as the bounds state",
             {"spread": [one.spread for one in found.slopes], **widths},
             [f"{one.column}{FLAG * one.on_bounds}" for one in found.slopes],
             notes=[f"All are within ± {USEFUL:g} from {least} on. Intervals {units}"],

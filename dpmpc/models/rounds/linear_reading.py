@@ -77,6 +77,38 @@ class LinearEstimate(Estimate):
 
     withholds = False
 
+    @classmethod
+    def of(
+        cls, N: Reals, sd: float, steered: Reals, *, J: Reals, deviation: float, residual: float = 0.0
+    ) -> LinearEstimate:
+        """Return K, P and L, without an estimate and the noise in it.
+
+        Parameters
+        ----------
+        N : ndarray of float64, shape (p, p)
+            The noisy Gram matrix of u, with noise of the deviation `sd` on its diagonal.
+        steered : ndarray of float64, shape (p,)
+            theta_s.
+        J, deviation : ndarray of float64, shape (p, p), and float
+            Squared residuals times products, and the deviation of the noise in them.
+        residual : float
+            Variance of a residual.
+        """
+        eigenvalues, vectors = np.linalg.eigh(N)
+        seen = eigenvalues >= sd * math.sqrt(len(N) / 2)
+        return cls(
+            coefficients=steered,
+            weak=vectors[:, ~seen].T,
+            inverse=(vectors[:, seen] / eigenvalues[seen]) @ vectors[:, seen].T,
+            hidden=vectors[:, ~seen] @ vectors[:, ~seen].T,
+            largest=max(1.0, float(np.abs(steered).sum())),
+            moments=residual * N,
+            residuals=J,
+            deviation=deviation,
+            noises=(),
+            to_scale=np.eye(len(N)),
+        )
+
     def variances(self, contrasts: Reals) -> tuple[Reals, Reals]:
         """Return S^2 + B^2 and B^2 of each of the contrasts (m, p)."""
         rows = contrasts @ self.to_scale
@@ -150,26 +182,12 @@ def read_linear(first: Release, second: Release, steered: Reals) -> LinearEstima
     sums = contribution.read(second.sketch[0], math.sqrt(float(second.noise_variance[0])))
     stayed = first.clients / second.clients  # who stayed away from the second sum does not depend on rows
     J, deviation = sums.products * stayed, sums.deviation * stayed
-    eigenvalues, vectors = np.linalg.eigh(N)
-    seen = eigenvalues >= math.sqrt(variance * side / 2)
-    K = (vectors[:, seen] / eigenvalues[seen]) @ vectors[:, seen].T
-    P = vectors[:, ~seen] @ vectors[:, ~seen].T
-    theta = steered + K @ (m - N @ steered)
+    estimate = LinearEstimate.of(N, math.sqrt(variance), steered, J=J, deviation=deviation)
+    theta = steered + estimate.inverse @ (m - N @ steered)
     f = np.append(-theta, 1.0)
     residual = max(float(f @ gram @ f), float(J[0, 0]), 0.0) / clients
-    estimate = LinearEstimate(
-        coefficients=theta,
-        weak=vectors[:, ~seen].T,
-        why=why_too_few(min(first.clients, second.clients), side),
-        inverse=K,
-        hidden=P,
-        largest=max(1.0, float(np.abs(steered).sum())),
-        moments=residual * N,
-        residuals=J,
-        deviation=deviation,
-        noises=(),
-        to_scale=np.eye(side),
-    )
+    few = why_too_few(min(first.clients, second.clients), side)
+    estimate = dataclasses.replace(estimate, coefficients=theta, moments=residual * N, why=few)
     return dataclasses.replace(
         estimate, noises=tuple(_noise(estimate, lead, variance, theta, steered) for lead in (theta, steered))
     )

@@ -25,8 +25,9 @@ from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models.common.releases import Releases
+from dpmpc.models.rounds.assumed_columns import AssumedColumns
 from dpmpc.models.rounds.fit import AUTO, RoundsFit, Shares, fit_in_rounds, require_words, shares_of, steps_of
-from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, alike, people_for, typical
+from dpmpc.models.rounds.forecast import SPREADS, SumsNoise, people_for
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel, RoundModel
 from dpmpc.models.rounds.private_bounds import SHARE, counts_of, require_people
 from dpmpc.models.rounds.start import gaussian_intercept
@@ -216,15 +217,18 @@ def _slopes(sums: Sequence[PlannedSum], public: Schema, spread: float) -> tuple[
     private = sums[0] is not first
     noise = SumsNoise(first.task.clients, first.noise_sd, sums[-1].noise_sd, private)
 
-    def planned(names: Sequence[str | None], laws: tuple[Reals, Reals, float]) -> list[PlannedIntervals]:
-        forecast, people = noise.forecast(*laws), people_for(noise, *laws)
-        numbers = zip(names, laws[1].tolist(), forecast.half_widths.tolist(), forecast.on_bounds.tolist(), strict=False)
-        return [PlannedIntervals(*each, people) for each in numbers]
+    def planned(names: Sequence[str | None], columns: AssumedColumns) -> list[PlannedIntervals]:
+        forecast, people = noise.forecast(columns), people_for(noise, columns)
+        return [
+            PlannedIntervals(name, float(columns.spreads[at]), float(forecast.half_widths[at]), bool(on_bounds), people)
+            for at, (name, on_bounds) in enumerate(zip(names, forecast.on_bounds, strict=False))
+        ]
 
-    if (laws := typical(public, spread)) is not None:
-        return tuple(planned(public.names[:-1], laws))
+    if (columns := AssumedColumns.of(public, spread)).stated:
+        return tuple(planned(public.names[:-1], columns))
     spreads = sorted({spread, *SPREADS}, reverse=True)
-    return tuple(one for assumed in spreads for one in planned([None], alike(len(public) - 1, assumed)))
+    alike = (AssumedColumns.alike(len(public) - 1, assumed) for assumed in spreads)
+    return tuple(one for columns in alike for one in planned([None], columns))
 
 
 def _nobody(task: Task) -> Release:
