@@ -9,7 +9,7 @@ WASM := dpmpc/collect/intake/web/report.wasm
 TESTS = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit slow long durations coverage mutations bench docs notebooks vectors wasm wheel clean
+.PHONY: demo test doctor lint format types unit slow long durations core coverage mutations bench docs notebooks vectors wasm wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -31,7 +31,7 @@ types: .venv/tested
 	$(BIN)/mypy
 
 # Tests start hundreds of processes, which would each compile the package again where the environment forbids to keep it.
-unit slow long durations coverage: export PYTHONDONTWRITEBYTECODE =
+unit slow long durations core coverage: export PYTHONDONTWRITEBYTECODE =
 
 unit: .venv/tested  ## two workers a core; the tests of a file stay together, in the order of tests/conftest.py
 	$(TESTS) -m 'not long and not slow'
@@ -45,10 +45,13 @@ long: .venv/tested  ## studies among the tests; with SLICE=I/N one of N parts
 durations: .venv/tested  ## measure which tests are slow, on an idle machine: write tests/slow.json
 	$(TESTS) --write-durations
 
-coverage: .venv/tested  ## tests with the processes they start; under 95 %, or a branch of CORE left out, is a failure
+core: .venv/tested  ## what privacy rests on, by its own tests: a branch of CORE left out is a failure; two minutes
+	$(TESTS) -m 'not long' tests/linear tests/privacy --cov --cov-report=
+	$(BIN)/coverage report --fail-under=100 --skip-covered --include='$(CORE)'
+
+coverage: .venv/tested  ## all tests with the processes they start; under 95 % is a failure
 	$(TESTS) --timeout 600 --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
-	$(BIN)/coverage report --fail-under=100 --include='$(CORE)'
 
 mutations: .venv/tested  ## faults in the code that privacy rests on, and whether the tests notice them; some minutes
 	$(PIP) install 'cython>=3.2' 'setuptools>=77'

@@ -1,8 +1,11 @@
 """Figures that pages on the papers state are those of the results that they name, as the pages round them."""
 
 import json
+import math
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from bench.coinpress.figures import COINPRESS, PRINTED
@@ -90,8 +93,23 @@ def test_coverage_of_odds_and_rate_ratios_stands_on_its_page_as_measured():
         for line in (RESULTS / "rounds_coverage.md").read_text().splitlines()
         if line.startswith("| ")
     ]
-    rows_of = {(", ".join(row[1:4]), row[5], f"{row[6]}, {row[7]}", row[10]) for row in measured}
+    rows_of = {(", ".join(row[1:4]), row[5], f"{row[6]}, {row[7]}", row[10]) for row in measured if len(row) > 10}
     assert len(lines) == 10
     for line in lines:
         _, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         assert tuple(cells) in rows_of, line
+
+
+def test_the_mathematics_states_the_errors_of_logistic_fits_as_measured():
+    """Section 12.6: geometric means of the errors at 100,000 people, without rounds and with them."""
+    page = " ".join((PAGES.parent / "mathematics.md").read_text().split())
+    stated = re.search(
+        r"the geometric mean error is (.*?) in these four columns; with rounds it is (.*?) \(\[glm\]", page
+    )
+    kinds = ("Gaussian", "binary", "5 % cases", "correlated")
+    without = result("zero_rounds")["cells"]
+    rounds = [cell for cell in result("glm")["logistic"] if cell["intervals"]]
+    for text, cells in zip(stated.groups(), (without, rounds), strict=True):
+        numbers = [float(number) for number in re.findall(r"\.\d+", text)]
+        errors = [[c["error"] for c in cells if c["n"] == 100_000 and c["population"] == kind] for kind in kinds]
+        assert numbers == [round(math.exp(np.mean(np.log(each))), 3) for each in errors]

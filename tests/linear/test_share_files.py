@@ -8,9 +8,20 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dpmpc.base.errors import InputError
-from dpmpc.base.randomness import Stream
+from dpmpc.base.randomness import Label, Stream
 from dpmpc.linear.encoding.ring import Mersenne61, ring_named
-from dpmpc.linear.sharing.batch import ArrayShare, Expansion, FileShare, SeededShare, expand, open_share, save_share
+from dpmpc.linear.sharing import batch
+from dpmpc.linear.sharing.batch import (
+    ArrayShare,
+    Expansion,
+    FileShare,
+    SeededShare,
+    Share,
+    expand,
+    expand_many,
+    open_share,
+    save_share,
+)
 from references import sharing as reference
 from support.sharing_inputs import KEY, P, words
 
@@ -238,3 +249,37 @@ def test_a_damaged_file_is_a_share_or_an_input_error(tmp_path, kind, at, noise):
     except InputError:
         return
     assert share.rows(0, min(3, share.shape[0])).dtype == np.uint64
+
+
+def test_what_is_no_file_is_no_share(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="pipe cannot be read"):
+        open_share(tmp_path / "pipe")
+
+
+def test_any_share_is_written_a_block_at_a_time(tmp_path):
+    class Counting(Share):
+        ring, shape = Mersenne61(), (batch.BLOCK // 2 + 3, 3)
+
+        def _rows(self, first, count):
+            return np.arange(3 * first, 3 * (first + count), dtype=np.uint64).reshape(count, 3)
+
+    save_share(tmp_path / "share", Counting())
+    again = open_share(tmp_path / "share", "mersenne61")
+    assert again.shape == Counting.shape
+    assert (again.rows(0, again.shape[0]) == Counting().rows(0, again.shape[0])).all()
+
+
+def test_many_keys_are_expanded_as_each_alone(monkeypatch):
+    keys = np.arange(32, dtype=np.uint8).reshape(2, 16)
+    assert expand_many(keys, 4, "mersenne61").tolist() == [expand(bytes(k), (4,), "mersenne61").tolist() for k in keys]
+    assert expand_many(keys, 0, "mersenne61").shape == (2, 0)
+
+    def all_ones(keys, words):
+        words[:] = (1 << 64) - 1
+
+    monkeypatch.setattr(batch, "fill_key_streams", all_ones)  # every word is drawn again, by its key and place
+    drawn = expand_many(keys, 3, "mersenne61")
+    for row, key in enumerate(keys):
+        streams = [Stream(bytes(key)).substream(element, Label.SHARE_REDRAW) for element in range(3)]
+        assert drawn[row].tolist() == [int(Mersenne61().uniform(stream, 1)[0]) for stream in streams]
