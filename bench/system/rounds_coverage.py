@@ -159,12 +159,22 @@ def bent(errors: Law, spread: Spread = even) -> Population:
 
 
 SETTINGS: tuple[Setting | Mixed, ...] = (
-    Setting("logistic, correlated features", Population("logistic", correlated, size=2.0), 20_000),
-    Setting("logistic, skewed 0/1 features", Population("logistic", skewed), 20_000),
-    Setting("logistic, the noise rules", Population("logistic", skewed, features=10), 20_000, epsilon=0.3),
-    Setting("logistic, 5 % ones", Population("logistic", correlated, size=2.0, intercept=-3.2), 50_000, epsilon=3.0),
-    Setting("logistic, wrong model", Population("logistic", uniform, size=2.0, wrong=True), 20_000, epsilon=3.0),
-    Setting("logistic, real clients", Population("logistic", uniform, features=2), 5_000, 2.0, "real clients"),
+    Setting("logistic, correlated features", Population("logistic", correlated, size=2.0), 20_000, runs=100),
+    Setting("logistic, skewed 0/1 features", Population("logistic", skewed), 20_000, runs=100),
+    Setting("logistic, the noise rules", Population("logistic", skewed, features=10), 20_000, epsilon=0.3, runs=100),
+    Setting(
+        "logistic, 5 % ones",
+        Population("logistic", correlated, size=2.0, intercept=-3.2),
+        50_000,
+        epsilon=3.0,
+        runs=100,
+    ),
+    Setting(
+        "logistic, wrong model", Population("logistic", uniform, size=2.0, wrong=True), 20_000, epsilon=3.0, runs=100
+    ),
+    Setting(
+        "logistic, real clients", Population("logistic", uniform, features=2), 5_000, 2.0, "real clients", runs=100
+    ),
     Setting("Poisson", Population("poisson", uniform, intercept=0.3), 20_000),
     Setting("Poisson, little noise", Population("poisson", uniform, intercept=0.3), 50_000, epsilon=3.0),
     Setting(
@@ -172,9 +182,9 @@ SETTINGS: tuple[Setting | Mixed, ...] = (
         Population("poisson", uniform, size=0.5, intercept=0.3, overdispersed=True),
         *(50_000, 3.0),
     ),
-    Setting("logistic, 3 % ones", Population("logistic", correlated, intercept=-3.8), 100_000, 3.0),
-    Setting("logistic, 3 % ones", Population("logistic", correlated, intercept=-3.8), 400_000, 3.0),
-    Setting("logistic, uniform features", Population("logistic", uniform), 400_000, 3.0),
+    Setting("logistic, 3 % ones", Population("logistic", correlated, intercept=-3.8), 100_000, 3.0, runs=100),
+    Setting("logistic, 3 % ones", Population("logistic", correlated, intercept=-3.8), 400_000, 3.0, runs=100),
+    Setting("logistic, uniform features", Population("logistic", uniform), 400_000, 3.0, runs=100),
     Setting("linear, loose bounds", LOOSE, 3_000, 2.0),
     Setting("linear, loose bounds", LOOSE, 20_000, 2.0),
     Setting("linear, loose bounds, growing gamma errors", grown(gamma), 20_000, 2.0),
