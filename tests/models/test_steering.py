@@ -17,7 +17,7 @@ from dpmpc.linear.contributions.scores import sigmoid
 from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.fit import fit_in_rounds
 from dpmpc.models.rounds.models import LeastSquares, LogisticModel, PoissonModel
-from dpmpc.models.rounds.steering import _SCALES, Steering, aim, clip_multiple, curvature_ratio, posterior
+from dpmpc.models.rounds.steering import _SCALES, Steering, aim, clip_multiple, posterior
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation
 
@@ -214,28 +214,6 @@ def test_noise_of_a_coalition_is_counted():
     assert together.noise_part > 1.5 * alone.noise_part
 
 
-def test_the_ratio_of_curvatures_is_that_of_least_squares():
-    """Over b* and one ratio, with the ratio known to be 1 in each direction."""
-    rng = np.random.default_rng(4)
-    at, target, curvature = rng.normal(size=(5, 3)), rng.normal(size=3), np.array([0.2, 0.3, 0.1])
-    noise = np.full((5, 3), 1e-3)
-    scores = 0.6 * curvature * (target - at) + math.sqrt(1e-3) * rng.normal(size=(5, 3))
-    rows, values = [], []
-    for (r, j), score in np.ndenumerate(scores):  # s = ratio (-H b) + c_j
-        own = np.zeros(4)
-        own[0], own[1 + j] = -curvature[j] * at[r, j], 1.0
-        rows.append(own / math.sqrt(1e-3))
-        values.append(score / math.sqrt(1e-3))
-    for _ in range(3):
-        rows.append(np.array([4.0, 0, 0, 0]))  # 1, with a deviation of a quarter
-        values.append(4.0)
-    expected = np.linalg.lstsq(np.array(rows), np.array(values), rcond=None)[0][0]
-    assert curvature_ratio(at, scores, noise, curvature) == pytest.approx(expected)
-    assert curvature_ratio(at, scores, 1e-6 * noise, curvature) == pytest.approx(0.6, abs=0.15)
-    assert curvature_ratio(at[:1], scores[:1], noise[:1], curvature) == 1.0
-    assert curvature_ratio(at, -scores, 1e-9 * noise, curvature) == 0.25
-
-
 def test_what_is_wrong_of_logistic_predictions_falls_with_the_number_of_people():
     """Rare 0/1 features, whose rows a clip that stays would shorten; a fixed seed."""
     rng = np.random.default_rng(1)
@@ -255,4 +233,4 @@ def test_what_is_wrong_of_logistic_predictions_falls_with_the_number_of_people()
         wrong = x[:, 1:] @ (fit.coefficients[1:] - best[1:])
         errors.append(wrong.std() / (x @ best).std())
     assert errors[0] < 0.3
-    assert errors[1] < 0.0016  # 0.0012 with this seed; 0.0019 where early steps count as much as late ones
+    assert errors[1] < 0.001  # 0.0007 with this seed

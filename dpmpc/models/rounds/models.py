@@ -22,9 +22,9 @@ class Response(NamedTuple):
     link: Link  # of the steering rounds
     level: float | None = None  # the linear predictor at the mean, to start from; None where the first sum says more
     bend: float = 1.0  # the slope of the mean there
-    # where scores are clipped in all rounds, for features of norm 1; None where the clip follows the residuals
+    # the shortest clip of scores, for features of norm 1; None where the clip follows the residuals
     clip: float | None = None
-    kept: float = 1.0  # what a clip that stays leaves of the curvature
+    kept: float = 1.0  # what a clip that does not follow leaves of the curvature, with the bend of the mean
     largest: float = 1.0  # residual
     spread: float = 2.0  # standard deviation of the predictor in the prior, at its largest scale
     intercept_spread: float = 3.0  # the same of the intercept
@@ -77,7 +77,7 @@ class LogisticModel(RoundModel):
     unsteered = True
 
     def response(self, mean: float) -> Response:
-        """Return that of a chance; clips stay, since one at the median would shorten just the rarer class."""
+        """Return that of a chance; a clip at the median of scores would shorten just the rarer class."""
         chance = min(max((1 + mean) / 2, _LEAST_CHANCE), 1 - _LEAST_CHANCE)
         level = math.log(chance / (1 - chance))
         return Response(Logistic(), level, chance * (1 - chance), clip=max(chance, 1 - chance), kept=0.75)

@@ -32,7 +32,6 @@ _MEDIAN = _NORMAL.inv_cdf(0.75)  # of |N(0, 1)|
 _RIDGE = 0.3  # norms of the first sum's noise that are added to the eigenvalues of its Gram matrix
 _LEAST_CURVATURE = 0.25  # of a direction in which they were added
 _MODEL_ERROR = 0.25  # part of a step that the curvature may be wrong by
-_RATIO_ERROR, _LEAST_RATIO = 0.25, 0.25  # of a curvature to the assumed one
 _LARGEST_CLIP = 6.0  # in units of the median gradient, where its noise is not small beside sampling
 _CLIP_GROWS = 0.15  # how fast the clip grows where noise is small
 _FIRST_CLIP = 0.3  # deviation of residuals that the first clip is made for
@@ -87,19 +86,6 @@ def likeliest(apart: Reals, variance: Reals, unit: Reals) -> Reals:
     return np.asarray(_BIASES[best] ** 2 * unit)
 
 
-def curvature_ratio(at: Reals, scores: Reals, noise: Reals, curvature: Reals) -> float:
-    """Return the true curvature over the assumed one, as rounds (r, p) show it by how scores change with coefficients.
-
-    It is least squares of s = ratio H (b* - b) over b* and one ratio for all directions, of which each knows beforehand
-    that it is 1, with a deviation of `_RATIO_ERROR`: noise of a round is in the coefficients of later ones too.
-    """
-    weights = 1 / noise
-    moved, changed = (one - np.sum(weights * one, axis=0) / np.sum(weights, axis=0) for one in (at, scores))
-    known = len(curvature) / _RATIO_ERROR**2
-    crossed, squared = (float(np.sum(weights * curvature * moved * one)) for one in (changed, curvature * moved))
-    return min(max((known - crossed) / (known + squared), _LEAST_RATIO), 1 / _LEAST_RATIO)
-
-
 def clip_multiple(clients: int, side: int, mu: float) -> float:
     """Return the clip of all rounds of this mu together in units of the median gradient: a public number.
 
@@ -113,17 +99,6 @@ def aim(multiple: float) -> float:
     """Return the mean of min(1, |N| / (multiple median |N|)): the mean length that the clip is steered to."""
     end = multiple * _MEDIAN
     return 2 * (_NORMAL.pdf(0) - _NORMAL.pdf(end)) / end + 2 * (1 - _NORMAL.cdf(end))
-
-
-def _misled(scores: Reals, noise: Reals) -> Reals:
-    """Return the squares of steps (.., p) that a wrong curvature may mislead by: without the noise in them."""
-    return np.asarray(np.maximum((scores**2 + np.mean(scores**2, axis=-1, keepdims=True)) / 2 - noise, 0.0))
-
-
-def _observed(at: Reals, score: Reals, noise: Reals, curvature: Reals, wrong: Reals) -> tuple[Reals, Reals]:
-    """Return the precision (.., p) that scores have about the coefficients, and that times what they say of them."""
-    precision = curvature / (noise + _MODEL_ERROR**2 * wrong)
-    return precision * curvature, precision * (score + curvature * at)
 
 
 class Steering:
@@ -158,15 +133,13 @@ class Steering:
         self._multiple = clip_multiple(clients, side, mu)
         self._precision, self._weighted = np.zeros(side), np.zeros(side)
         self._clips: list[float] = []
-        self._seen: list[tuple[Reals, Reals, Reals]] = []  # scores after where they were made, and before their noise
         root_rank = math.sqrt(self._rank)
         if response.clip is None:
             self._kept = 1 - 0.5**self._multiple
             self._clip = _FIRST_CLIP * self._multiple * root_rank * math.sqrt(response.bend)
         else:
             short = response.clip * root_rank
-            self._clip = max(short, _QUIET * mu * math.sqrt(clients * response.bend) / 2)
-            self._kept = 1 - (1 - response.kept) ** (self._clip / short)
+            self._kept, self._clip = response.kept, max(short, _QUIET * mu * math.sqrt(clients * response.bend) / 2)
         self._largest = self._multiple * math.sqrt(side) * response.largest
         self._gram, self._noise = gram[:side] / clients, noise / clients
         self._free = np.zeros(side), np.zeros(side)  # precision, and that times coefficients, of what nobody clipped
@@ -193,8 +166,9 @@ class Steering:
         b = self._vectors.T @ scores.theta / self._scales  # of files: as it was on the machine that asked for it
         noise = np.full(len(b), sums.score_sd**2)
         self._clips.append(scores.clip)
-        self._seen.append((b, self._vectors.T @ sums.score, noise))
-        self._precision, self._weighted = self._clipped()
+        curvature = self._kept * self._response.bend * self._curvature
+        precision, weighted = self._observed(b, self._vectors.T @ sums.score, noise, curvature)
+        self._precision, self._weighted = self._precision + precision, self._weighted + weighted
         self._combine()
         if self._response.level is None:
             self._look_back(self.coefficients)
@@ -202,27 +176,19 @@ class Steering:
             longer = min(max(sums.length / aim(self._multiple), 0.5), 2.0) ** (1 / (1 + 10 * sums.length_sd))
             self._clip = min(max(scores.clip * longer, _LEAST_CLIP), self._largest)
 
-    def _clipped(self) -> tuple[Reals, Reals]:
-        """Return the precision that all rounds have about the coefficients, and that times what they say of them.
-
-        Where the link is curved, a score far out misleads by a part of the step that is the same in all rounds, so that
-        their errors do not average out: they count by the inverse square of the step's, not by its inverse.
-        """
-        at, scores, noise = map(np.array, zip(*self._seen, strict=True))
-        curvature, wrong = self._kept * self._response.bend * self._curvature, _misled(scores, noise)
-        if self._response.level is not None:
-            curvature = curvature * curvature_ratio(at, scores, noise, curvature)
-            wrong = wrong * np.maximum(wrong / np.maximum(wrong.min(axis=0), noise), 1.0)
-        precision, weighted = _observed(at, scores, noise, curvature, wrong)
-        return np.sum(precision, axis=0), np.sum(weighted, axis=0)
+    @staticmethod
+    def _observed(b: Reals, score: Reals, noise: Reals, curvature: Reals) -> tuple[Reals, Reals]:
+        """Return the precision that a score at b has about the coefficients, and that times what it says of them."""
+        wrong = np.maximum((score**2 + np.mean(score**2)) / 2 - noise, 0.0)
+        precision = curvature / (noise + _MODEL_ERROR**2 * wrong)
+        return precision * curvature, precision * (score + curvature * b)
 
     def _look_back(self, theta: Reals) -> None:
         """Read the first sum's own score at these coefficients: it has more noise, and nothing in it is clipped."""
         side = len(theta)
         score = self._scales * (self._vectors.T @ (self._gram[:, side] - self._gram[:, :side] @ theta))
         noise = self._scales**2 * self._noise**2 * (1 + float(theta @ theta)) / 2
-        at = self._vectors.T @ theta / self._scales
-        self._free = _observed(at, score, noise, self._curvature, _misled(score, noise))
+        self._free = self._observed(self._vectors.T @ theta / self._scales, score, noise, self._curvature)
         self._combine()
 
     def _combine(self) -> None:
