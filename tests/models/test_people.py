@@ -67,6 +67,18 @@ def test_other_models_take_people():
     assert grouped.predict(FRAME, arm).shape == (CLIENTS,)
 
 
+def test_predictions_do_not_read_the_bounds_file_again(tmp_path):
+    for text, X in (
+        (OPTIONS["bounds"].to_toml(), FRAME),
+        (Schema.from_pair(["age", "y"], (0, 100)).to_toml(), FRAME[["age"]]),
+    ):
+        (tmp_path / "bounds.toml").write_text(text)
+        model = RidgeRegression(sketch="sum", **{**OPTIONS, "bounds": tmp_path / "bounds.toml"}).fit(X, Y)
+        before = model.predict(X)
+        (tmp_path / "bounds.toml").unlink()
+        assert np.array_equal(model.predict(X), before)
+
+
 def test_what_cannot_be_coded_is_refused():
     lacking = FRAME.assign(ward=FRAME.ward.where(FRAME.index != 3))
     model = MODELS["one release"](FRAME, Y)

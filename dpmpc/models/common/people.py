@@ -26,7 +26,7 @@ def codebook_in(bounds: Bounds) -> Codebook | None:
 
 
 def needs_coding(book: Codebook | None, X: Any) -> bool:
-    """Return whether X is a data frame with a variable that is not a column of numbers, or not yet."""
+    """Return whether X is a data frame with texts, dates, categories or numbers that the codebook has yet to code."""
     if book is None or isinstance(X, Table):
         return False
     names = frame_names(X) or ()
@@ -37,13 +37,13 @@ def needs_coding(book: Codebook | None, X: Any) -> bool:
     )
 
 
-def people_table(bounds: Bounds, X: Any) -> Table:
+def people_table(book: Codebook | None, X: Any) -> Table:
     """Return the rows of a fit as a table of coded columns.
 
     Parameters
     ----------
-    bounds : Schema, pair, dict, path or None
-        As a user gives them.
+    book : Codebook, optional
+        Of the bounds.
     X : array-like, Table or data frame
         One row for each person; some variables of the codebook.
 
@@ -52,14 +52,13 @@ def people_table(bounds: Bounds, X: Any) -> Table:
     InputError
         If a column has no bounds, a cell is not what its variable is, or a value is missing for which nothing stands.
     """
-    book = codebook_in(bounds)
     if book is None or not needs_coding(book, X):
         return Table.from_any(X)
     names = frame_names(X) or ()
     if book.weighted:
         raise InputError(
-            "bounds: with weights or rows of zeros given, neither expected with people: Codebook.encode "
-            "codes it, and release(table) takes what it returns"
+            "bounds: with weights or rows of zeros given, neither expected with a data frame: Codebook.encode "
+            "codes one, and release(table) takes the table that it returns"
         )
     among = book.only(names)
     products = tuple(factors for factors in book.products if set(factors) <= set(names))

@@ -24,7 +24,7 @@ from dpmpc.data.data_checks import check_table, warn_of_bounds
 from dpmpc.data.schemas import Bounds, schema
 from dpmpc.models.common.commanded import Commanded
 from dpmpc.models.common.estimator import Estimator, Regressor
-from dpmpc.models.common.people import people_table
+from dpmpc.models.common.people import codebook_in, people_table
 from dpmpc.models.common.releases import Ask, Releases
 from dpmpc.models.common.scikit import rows_like_fitted, target_of
 from dpmpc.privacy.specification import Mechanism, ReleaseSpec, TrustModel
@@ -236,7 +236,8 @@ class LinearPredictor(Regressor):
 
 def table_of(estimator: PrivateEstimator, X: Any, y: Any, target: str = "y") -> Table:
     """Put features and target side by side; the features keep their names, or are called x0, x1, ..."""
-    features = people_table(estimator.bounds, X).require_public_count()
+    estimator._book = codebook_in(estimator.bounds)
+    features = people_table(estimator._book, X).require_public_count()
     label = target_of(estimator, y, len(features))
     if target in features.names:
         raise InputError(f"X: a column named {target!r} is given, but that is the target's name")

@@ -50,14 +50,14 @@ def require_fitted(estimator: Any) -> None:
 def rows_like_fitted(estimator: Any, X: Any) -> Reals:
     """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order.
 
-    A data frame of people is coded as the codebook of the release, or else of the estimator's bounds, says; rows that
-    lack a value are NaN.
+    A data frame of people is coded as the codebook of the release, or else that of the fit, says; rows that lack a
+    value are NaN.
     """
     require_fitted(estimator)
     known = vars(estimator)
     release = known.get("releases_", [known.get("release_")])[-1]
     given = release.task.schema if hasattr(release, "task") else None
-    for book in map(codebook_in, (given, known.get("bounds"))):  # a release by group has no variables but its groups
+    for book in (codebook_in(given), known.get("_book")):
         if book is not None and needs_coding(book, X):
             return people_features(book, X, known.get("feature_names_", release.columns))
     if not isinstance(X, Table):

@@ -14,7 +14,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
 from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.linear_algebra import check_rank, excess_risk, random_excess_risk, top_components
-from dpmpc.models.common.people import people_table
+from dpmpc.models.common.people import codebook_in, people_table
 from dpmpc.models.common.private_estimator import PrivateLinearModel
 from dpmpc.models.common.release_forecast import forecast_release
 from dpmpc.models.common.scikit import name_features, remember_features, require_fitted, rows_like_fitted
@@ -141,7 +141,7 @@ class LowRankApproximation(PrivateLinearModel):
             If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
             message is for whoever holds all rows.
         """
-        table = people_table(self.bounds, X)
+        table = people_table(codebook_in(self.bounds), X)
         self.check_parameters(len(table.names))
         self.fit_release(self.release(table))
         remember_features(self, X)

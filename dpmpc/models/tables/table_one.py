@@ -25,6 +25,7 @@ from dpmpc.linear.contributions.cells import CellCounts
 from dpmpc.models.common.cell_estimates import CellEstimates
 from dpmpc.models.common.commanded import NotPrivate, ReadCells, option
 from dpmpc.models.common.inference import stands_out
+from dpmpc.models.common.people import codebook_in
 from dpmpc.models.common.private_estimator import PrivateEstimator
 from dpmpc.models.tables.cross_table import CrossTable
 from dpmpc.models.tables.independence import Independence, holm, rank_test
@@ -146,9 +147,8 @@ class TableOne(PrivateEstimator):
         """
         if self.bounds is None:
             raise InputError("bounds: none given, a bounds file or pairs (lower, upper) expected: cells follow from it")
-        given = Schema.from_toml(self.bounds) if isinstance(self.bounds, str | Path) else self.bounds
-        if isinstance(given, Schema) and isinstance(given.codebook, Codebook):
-            table = given.codebook.only(self.read_columns(given.codebook)).encode(X, counted=True)
+        if (book := codebook_in(self.bounds)) is not None:
+            table = book.only(self.read_columns(book)).encode(X, counted=True)
         else:
             table = Table.from_any(X)
             table = table if self.columns is None else table.select(self.columns)

@@ -92,13 +92,13 @@ class Result:
     @property
     def params(self) -> dict[str, float]:
         """The estimates by name, in the units of the table; NaN where nothing is identified."""
-        found = self._estimates(self.level)
+        found = self._estimates()
         return dict(zip(found.names, found.values.tolist(), strict=True))
 
     @property
     def bse(self) -> dict[str, float]:
         """Their standard errors; infinite or NaN where nothing is identified."""
-        found = self._estimates(self.level)
+        found = self._estimates()
         return dict(zip(found.names, found.errors.tolist(), strict=True))
 
     def conf_int(self, level: float | None = None) -> dict[str, tuple[float, float]]:
@@ -109,7 +109,7 @@ class Result:
         level : float, optional
             Nominal coverage, strictly between 0 and 1; that of the result by default.
         """
-        found = self._estimates(self.level if level is None else require_fraction("level", level))
+        found = self._estimates(level)
         return {name: (low, high) for name, (low, high) in zip(found.names, found.intervals.tolist(), strict=True)}
 
     def contrast(self, weights: Mapping[str, float], level: float | None = None) -> Contrast:
@@ -129,7 +129,7 @@ class Result:
         InputError
             If a name is none of these, or the model does not state how its estimates vary together.
         """
-        found = self._estimates(self.level if level is None else require_fraction("level", level))
+        found = self._estimates(level)
         if found.contrast is None:
             raise InputError(f"weights: given of a {self.model} model, which has no covariance of its estimates")
         return found.contrast(weights)
@@ -147,7 +147,7 @@ class Result:
         pandas.DataFrame or dict of ndarray
             A data frame where pandas is installed, otherwise the columns by name.
         """
-        return frame(self._estimates(self.level if level is None else require_fraction("level", level)).columns)
+        return frame(self._estimates(level).columns)
 
     def glance(self) -> Frame:
         """Return one row about the model as a whole: what it is, of how many people, at what price.
@@ -169,10 +169,12 @@ class Result:
         }
         return frame({name: np.array([value], dtype=object) for name, value in facts.items()})
 
-    def _estimates(self, level: float) -> Estimates:
+    def _estimates(self, level: float | None = None) -> Estimates:
+        """Return the estimates with intervals of a level, that of the result by default."""
+        chosen = self.level if level is None else require_fraction("level", level)
         if self.estimates is None:
             raise InputError(f"estimates: none in a result of {self.model or 'a release'}, which has no coefficients")
-        return self.estimates(level)
+        return self.estimates(chosen)
 
     def __str__(self) -> str:
         """Return the text that a person reads."""
