@@ -22,7 +22,7 @@ T = TypeVar("T")
 #: What help texts say of the choices of a fit in rounds, which several commands and models have.
 ROUNDS = (
     "steering rounds after the first sum, 1 to 64, or auto: 8, or 32 with --predict-only and at most 100,000 rows; "
-    "0: the first alone; all sums are within one budget"
+    "0: one release; all sums are within one budget"
 )
 PREDICT_ONLY = "of a fit in rounds: spend all of the budget on the prediction, and none on errors and intervals"
 PRIVATE_BOUNDS = (
