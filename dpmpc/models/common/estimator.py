@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from numpy.typing import ArrayLike
     from sklearn.utils import Tags
 
-    from dpmpc.data import Codebook
-
 _WARNING = (
     "a copy of an estimator is fitted, as in a search or a cross-validation. Every fit is a release that spends its "
     "own budget on the rows that it is given, and scores on rows of the data are not private. Choose parameters on "
@@ -32,7 +30,6 @@ class Estimator:
 
     _warned: list[bool]  # of a copy: whether one of them has warned
     _is_copy: bool
-    _book: Codebook | None  # after a fit to rows: that of the bounds, which a release by group does not hold
     estimator_type: ClassVar[Literal["regressor", "classifier", "transformer"] | None] = None
 
     if not TYPE_CHECKING:

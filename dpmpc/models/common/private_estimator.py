@@ -236,8 +236,7 @@ class LinearPredictor(Regressor):
 
 def table_of(estimator: PrivateEstimator, X: Any, y: Any, target: str = "y") -> Table:
     """Put features and target side by side; the features keep their names, or are called x0, x1, ..."""
-    estimator._book = codebook_in(estimator.bounds)
-    features = people_table(estimator._book, X).require_public_count()
+    features = people_table(codebook_in(estimator.bounds), X).require_public_count()
     label = target_of(estimator, y, len(features))
     if target in features.names:
         raise InputError(f"X: a column named {target!r} is given, but that is the target's name")

@@ -18,6 +18,7 @@ import numpy as np
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.data import Table
+from dpmpc.data.schemas import Bounds
 from dpmpc.data.table import default_names, listed, numeric_vector
 from dpmpc.models.common.people import codebook_in, needs_coding, people_features
 
@@ -47,17 +48,17 @@ def require_fitted(estimator: Any) -> None:
         check_is_fitted(estimator)
 
 
-def rows_like_fitted(estimator: Any, X: Any) -> Reals:
+def rows_like_fitted(estimator: Any, X: Any, bounds: Bounds = None) -> Reals:
     """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order.
 
-    A data frame of people is coded as the codebook of the release, or else that of the fit, says; rows that lack a
+    A data frame of people is coded as the codebook of the release, or else that of these bounds, says; rows that lack a
     value are NaN.
     """
     require_fitted(estimator)
     known = vars(estimator)
     release = known.get("releases_", [known.get("release_")])[-1]
     given = release.task.schema if hasattr(release, "task") else None
-    for book in (codebook_in(given), known.get("_book")):
+    for book in map(codebook_in, (given, bounds)):
         if book is not None and needs_coding(book, X):
             return people_features(book, X, known.get("feature_names_", release.columns))
     if not isinstance(X, Table):

@@ -15,6 +15,7 @@ from dpmpc.base.arguments import number_or_auto
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UNIDENTIFIED, InputError, UtilityWarning
 from dpmpc.data import Codebook, Schema, Table
+from dpmpc.data.table import frame_names
 from dpmpc.linear.contributions.grouped_moments import GroupedMoments
 from dpmpc.models.common.commanded import NotPrivate, option
 from dpmpc.models.common.inference import Inference, stands_out
@@ -167,7 +168,8 @@ class GroupedRidgeRegression(EstimatorByGroup):
         groups : array-like of shape (m,)
             The group of each row. ``pooled_.predict(X)`` needs none.
         """
-        rows = rows_like_fitted(self, X)
+        # a release by group has no variables but its groups: the bounds say how a data frame is coded
+        rows = rows_like_fitted(self, X, None if frame_names(X) is None else self.bounds)
         labels = labels_of(groups, self.groups_, len(rows))
         places = np.array([self.groups_.index(label) for label in labels], dtype=np.intp)
         lacking = sorted({label for label in labels if label not in self.models_})
