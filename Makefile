@@ -9,7 +9,7 @@ WASM := dpmpc/collect/intake/web/report.wasm
 TESTS = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit slow long durations core coverage mutations bench docs notebooks vectors wasm wheel clean
+.PHONY: demo test doctor lint format types unit slow long durations core coverage faults bench docs notebooks vectors wasm wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -53,9 +53,9 @@ coverage: .venv/tested  ## all tests with the processes they start; under 95 % i
 	$(TESTS) --timeout 600 --cov --cov-report=
 	$(BIN)/coverage report --fail-under=95
 
-mutations: .venv/tested  ## faults in the code that privacy rests on, and whether the tests notice them; some minutes
+faults: .venv/tested  ## faults made on purpose, and whether the tests notice them; with MINUTES=N as many as that allows
 	$(PIP) install 'cython>=3.2' 'setuptools>=77'
-	$(BIN)/python tests/mutation_check.py
+	PYTHONPATH=.:tests $(BIN)/python -m faults $(if $(MINUTES),--minutes $(MINUTES))
 
 bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `python -m bench all` is the full set
 	$(BIN)/python -m bench short

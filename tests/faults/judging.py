@@ -1,0 +1,180 @@
+"""Judge faults: each is made alone in a copy of the checkout, in which tests run until one fails.
+
+The working tree is not touched. Each copy has a process of its own, forked from one that has loaded what the tests
+use except dpmpc. A fault counts as noticed only if a test failed or did not end; one that keeps tests from being
+collected is unclear.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import io
+import multiprocessing
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from faults.source import ROOT
+
+COPIED = (
+    *("dpmpc", "bench", "csrc", "tests", "docs", "examples", "protocols"),
+    *("setup.py", "pyproject.toml", "README.md", "SECURITY.md", "CITATION.cff"),
+)
+PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
+LONGEST = 600.0  # seconds for the tests of one fault
+FORK = multiprocessing.get_context("fork")
+
+NOTICED, UNNOTICED, UNCLEAR = "noticed", "unnoticed", "unclear"
+
+
+class Fault(Protocol):
+    """What can be made in a copy."""
+
+    @property
+    def file(self) -> str: ...
+    @property
+    def name(self) -> str: ...
+    def make(self, folder: Path) -> None: ...
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of a fault: `by` is the test that noticed it, or why it is unclear."""
+
+    outcome: str
+    by: str
+    seconds: float
+
+
+def copy_to(folder: Path) -> None:
+    """Copy what the tests need, with the kernels as they are built."""
+    for name in COPIED:
+        source = ROOT / name
+        if source.is_dir():
+            left_out = ("results", "__pycache__") if name == "bench" else ("__pycache__",)
+            shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns(*left_out))
+        else:
+            shutil.copy2(source, folder / name)
+    (folder / "dpmpc" / "protocols").symlink_to("../protocols")  # an installation leads to the programs of the original
+
+
+def compile_kernels(folder: Path, *options: str) -> None:
+    """Compile in `folder` what has changed since the objects there, if any, were made."""
+    command = [sys.executable, "setup.py", "-q", "build_ext", *options]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise RuntimeError(f"the kernels do not compile: {done.stderr[-500:]}")
+
+
+def enter(folder: Path) -> None:
+    """Have this process, and those that it starts, import from a copy."""
+    os.chdir(folder)
+    os.environ["PYTHONPATH"] = str(folder)
+    sys.path[:0] = [str(folder), str(folder / "tests")]
+    for module in [name for name in sys.modules if name.partition(".")[0] == "bench"]:
+        del sys.modules[module]
+
+
+def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
+    """Run tests in a copy until one fails; return its name, or None if all pass. Only once in a process."""
+    enter(folder)
+    # Hypothesis's own profile "ci" repeats its examples and has no deadlines: a busy machine is no fault.
+    options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
+    output = io.StringIO()
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+        status = pytest.main([*options, *tests])
+    imported = Path(sys.modules["dpmpc"].__file__ or "")
+    if not imported.is_relative_to(folder):
+        raise RuntimeError(f"dpmpc was imported from {imported}, a file below {folder} expected")
+    if status == pytest.ExitCode.OK:
+        return None
+    failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+::.*?)(?: - .*)?$", output.getvalue(), re.MULTILINE)
+    if status != pytest.ExitCode.TESTS_FAILED or failed is None:
+        raise RuntimeError(f"pytest ended with {status!r}: {output.getvalue()[-500:]}")
+    return failed[1].removeprefix("tests/")
+
+
+def _verdict(fault: Fault, tests: Sequence[str], report: Connection) -> None:
+    """Make one fault in a copy, run the tests, and send the verdict to the process that waits for it."""
+    os.setsid()
+    began = time.perf_counter()
+    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+        folder = Path(name).resolve()
+        try:
+            copy_to(folder)
+            fault.make(folder)
+            if fault.file.startswith("csrc/"):
+                shutil.copytree(ROOT / "build", folder / "build", symlinks=True)  # so that one object is made again
+                compile_kernels(folder, "--inplace")
+            failed = first_failure(folder, tests)
+            outcome, by = (NOTICED if failed else UNNOTICED), failed or ""
+        except (RuntimeError, ValueError) as error:
+            outcome, by = UNCLEAR, str(error)
+        os.chdir("/")
+    report.send(Verdict(outcome, by, time.perf_counter() - began))
+    report.close()
+    os._exit(0)  # threads of a test that failed may not end
+
+
+def judge(
+    faults: Sequence[Any], tests_of: Callable[[Any], Sequence[str]], jobs: int, until: float
+) -> Iterator[tuple[Any, Verdict]]:
+    """Judge faults, some at a time.
+
+    Parameters
+    ----------
+    faults : sequence of Fault
+        What to make.
+    tests_of : callable
+        The tests that look for a fault, as paths and names from the root of the checkout.
+    jobs : int
+        How many copies are tested at a time.
+    until : float
+        When to begin no other fault, in seconds of `time.monotonic`.
+
+    Yields
+    ------
+    tuple of Fault and Verdict
+        As they come.
+    """
+    for module in PRELOADED:
+        importlib.import_module(module)
+    waiting, running = list(reversed(faults)), {}
+    while waiting or running:
+        while waiting and len(running) < jobs and time.monotonic() < until:
+            fault = waiting.pop()
+            receiver, sender = FORK.Pipe(duplex=False)
+            process = FORK.Process(target=_verdict, args=(fault, tests_of(fault), sender))
+            process.start()
+            sender.close()
+            running[receiver] = fault, process, time.monotonic() + LONGEST
+        if not running:
+            return
+        ended = wait(
+            list(running), timeout=max(0.0, min(deadline for *_, deadline in running.values()) - time.monotonic())
+        )
+        late = [receiver for receiver, (*_, deadline) in running.items() if deadline < time.monotonic()]
+        for receiver in dict.fromkeys([*ended, *late]):
+            fault, process, _ = running.pop(receiver)
+            try:
+                verdict = receiver.recv() if receiver in ended else Verdict(NOTICED, "the tests do not end", LONGEST)
+            except EOFError:
+                verdict = Verdict(NOTICED, "the process of the tests ends", 0.0)
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
+            process.join()
+            receiver.close()
+            yield fault, verdict

@@ -1,0 +1,105 @@
+"""Which tests reach a line, and how long each takes: measured in a run of all of them on a copy without any fault."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faults.source import function_at
+
+#: The tests of the rooms that `faults.operators.ROOMS` names; the slow ones reach no line that these do not.
+TESTS = ("tests/linear", "tests/privacy")
+MOST_SECONDS = 60.0  # of the tests that look for one fault, the fastest first
+MOST_TESTS = 200
+
+
+@dataclass(frozen=True)
+class Reach:
+    """What tests reach.
+
+    Attributes
+    ----------
+    seconds : dict[str, float]
+        The time of each test by its name, as pytest gives it.
+    by_line : dict[str, dict[int, set[str]]]
+        The names of the tests that run each line, by file and line.
+    """
+
+    seconds: dict[str, float]
+    by_line: dict[str, dict[int, set[str]]]
+
+    def tests_of(self, file: str, line: int) -> list[str]:
+        """Return the tests to look for a fault in a line: those that run it, or its function, or its file at least."""
+        lines = self.by_line.get(file, {})
+        node = function_at(file, line).node
+        first, last = getattr(node, "lineno", 1), getattr(node, "end_lineno", line)
+        within = (tests for number, tests in lines.items() if first <= number <= last)
+        reaching = lines.get(line) or set().union(*within) or set().union(*lines.values())
+        chosen: list[str] = []
+        total = 0.0
+        for test in sorted(reaching, key=lambda test: (self.seconds.get(test, MOST_SECONDS), test))[:MOST_TESTS]:
+            total += self.seconds.get(test, MOST_SECONDS)
+            if chosen and total > MOST_SECONDS:
+                break
+            chosen.append(test)
+        return chosen
+
+
+class _Durations:
+    """A pytest plugin that keeps how long each test took."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = defaultdict(float)
+
+    def pytest_runtest_logreport(self, report: Any) -> None:
+        self.seconds[report.nodeid] += report.duration
+
+
+def measure(folder: Path, jobs: int) -> Reach:
+    """Run the tests in a copy of the checkout and return what they reach. Only once in a process.
+
+    Raises
+    ------
+    RuntimeError
+        If a test fails: no fault has been made yet.
+    """
+    import coverage
+
+    os.chdir(folder)
+    os.environ["PYTHONPATH"] = str(folder)
+    plugin, output = _Durations(), io.StringIO()
+    options = ["-q", "-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long and not slow"]
+    options += [
+        "--cov=dpmpc",
+        "--cov-context=test",
+        "--cov-report=",
+        "--hypothesis-profile=ci",
+        "-p",
+        "no:cacheprovider",
+    ]
+    with contextlib.redirect_stdout(output):
+        status = pytest.main([*options, *TESTS], plugins=[plugin])
+    if status != pytest.ExitCode.OK:
+        raise RuntimeError(f"tests without any fault ended with {status!r}: {output.getvalue()[-2000:]}")
+    data = coverage.CoverageData(str(folder / ".coverage"))
+    data.read()
+    by_line = {
+        Path(file).relative_to(folder).as_posix(): {
+            line: _names(contexts) for line, contexts in data.contexts_by_lineno(file).items() if _names(contexts)
+        }
+        for file in data.measured_files()
+    }
+    return Reach(dict(plugin.seconds), by_line)
+
+
+def _names(contexts: Iterable[str]) -> set[str]:
+    """Return the tests among contexts such as `tests/x.py::test_y|run`; what imports run has none."""
+    return {context.rpartition("|")[0] for context in contexts if context.endswith("|run")}
