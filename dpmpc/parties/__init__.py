@@ -1,7 +1,7 @@
 """Computing together: MPyC as a runtime whose parties need not trust each other, and tasks that run on it.
 
 `network` is the runtime, `networked` runs a task on servers that are processes, `mpyc` is the bridge to secure
-arrays of MPyC, `cluster` the heavy steps on Dask.
+arrays of MPyC.
 """
 
 from typing import TYPE_CHECKING

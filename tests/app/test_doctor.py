@@ -1,16 +1,9 @@
 """`dpmpc doctor`: what is missing or broken is told, with what to do, and never ends the examination."""
 
 import builtins
-import importlib.metadata
 import json
-import os
 import platform
 import resource
-import shutil
-import socket
-import ssl
-import tempfile
-import time
 from pathlib import Path
 
 import pytest
@@ -39,16 +32,14 @@ def test_the_command_says_a_line_for_each_check(capsys):
 
 
 def test_a_problem_ends_with_status_1_and_every_finding(capsys, monkeypatch):
-    monkeypatch.setattr(ssl, "HAS_TLSv1_3", False)
+    monkeypatch.setattr(self_test, "wrong_answers", lambda: (9, ["box[0]"]))
     assert cli.main(["doctor", "--json"]) == 1
     out, err = capsys.readouterr()
     told = json.loads(out)
     assert told["ok"] is False
     assert [one["subject"] for one in told["findings"]] == list(doctor.CHECKS)
-    (tls,) = [one for one in told["findings"] if one["state"] == "problem"]
-    assert tls["subject"] == "tls"
-    assert "OpenSSL 1.1.1" in tls["advice"]
-    assert "MachineUnfit: doctor: 1 of 15 are a problem: tls" in err
+    assert [one["subject"] for one in told["findings"] if one["state"] == "problem"] == ["answers"]
+    assert "MachineUnfit: doctor: 1 of 6 are a problem: answers" in err
 
 
 def test_three_servers_run_on_the_loopback():
@@ -119,50 +110,11 @@ def test_the_self_test_leaves_the_best_instruction_set_in_place(monkeypatch):
     assert set(used) == set(sketch.instruction_sets())
 
 
-def test_packages_that_are_missing_or_too_old_are_named(monkeypatch):
-    monkeypatch.setattr(doctor, "_requirements", lambda: ["numpy>=99", "absent_package>=1", "mpyc==0.11"])
-    told = finding("packages")
-    assert told.state == "problem"
-    assert "not as needed: numpy>=99, absent_package>=1" in told.found
-    assert told.advice == "pip install 'numpy>=99' 'absent_package>=1'"
-
-
-@pytest.mark.parametrize(
-    ("requirement", "version", "met"),
-    [
-        ("a>=1.20", "1.20.0", True),
-        ("a>=1.20", "1.9", False),
-        ("a==0.11", "0.11.0", True),
-        ("a==0.11", "0.12", False),
-        ("a[b,c]>=2024.8; extra == 'x'", "2024.10.1", True),
-        ("a>=2", "2.0rc1", True),  # what is before a release is not told apart
-    ],
-)
-def test_versions_are_compared_as_numbers(requirement, version, met, monkeypatch):
-    monkeypatch.setattr(importlib.metadata, "version", lambda name: version)
-    assert doctor._met(requirement) is met
-
-
-def test_extras_that_are_missing_come_with_their_command(monkeypatch):
-    monkeypatch.setattr(doctor, "_met", lambda requirement: "pyarrow" not in requirement)
-    told = finding("extras")
-    assert told.state == "ok"
-    assert "parquet missing (pip install '.[parquet]' in its source folder)" in told.found
-    assert "cluster present" in told.found
-
-
-def test_a_full_temporary_folder_and_a_low_limit_are_warnings(monkeypatch):
-    monkeypatch.setattr(shutil, "disk_usage", lambda path: shutil._ntuple_diskusage(10, 5, 5))
+def test_a_low_limit_of_open_files_is_a_warning(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 256))
-    assert "set TMPDIR" in finding("temporary").advice
     assert finding("limits").advice.startswith("ulimit -n 1024")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
     assert "any number of open files" in finding("limits").found
-
-
-def test_a_temporary_folder_that_cannot_be_written_is_a_problem(monkeypatch, tmp_path):
-    monkeypatch.setattr(tempfile, "gettempdir", lambda: str(tmp_path / "none"))
-    assert finding("temporary").state == "problem"
 
 
 def test_slow_aes_and_a_slow_disk_are_warnings(monkeypatch):
@@ -170,44 +122,8 @@ def test_slow_aes_and_a_slow_disk_are_warnings(monkeypatch):
     assert finding("aes").state == finding("disk").state == "warning"
 
 
-def test_a_closed_loopback_is_a_problem(monkeypatch):
-    def refuse(address):
-        raise PermissionError(1, "Operation not permitted")
-
-    monkeypatch.setattr(socket, "create_server", refuse)
-    told = finding("ports")
-    assert told.state == "problem"
-    assert "127.0.0.1" in told.advice
-
-
-def test_a_clock_behind_the_installation_is_a_problem(monkeypatch):
-    monkeypatch.setattr(time, "time", lambda: 1e9)
-    assert "set the clock" in finding("clock").advice
-
-
-def test_entropy_that_is_not_ready_is_a_warning(monkeypatch):
-    def wait(count, flags):
-        raise BlockingIOError
-
-    monkeypatch.setattr(os, "getrandom", wait, raising=False)
-    monkeypatch.setattr(os, "GRND_NONBLOCK", 1, raising=False)
-    assert finding("entropy").state == "warning"
-    monkeypatch.delattr(os, "getrandom")
-    assert finding("entropy").found == "os.urandom"
-
-
-def test_no_compiler_is_no_fault(monkeypatch):
-    monkeypatch.setattr(shutil, "which", lambda name: None)
-    assert finding("compiler").found == "none; only a build from source needs one"
-
-
 def test_what_the_system_lacks_is_a_warning(monkeypatch):
     monkeypatch.setattr(system, "lacking", lambda: ["TCP_INFO: no second count"])
     told = finding("system")
     assert told.state == "warning"
     assert "lacks TCP_INFO: no second count" in told.found
-
-
-def test_an_old_or_other_python_is_a_problem(monkeypatch):
-    monkeypatch.setattr(platform, "python_implementation", lambda: "PyPy")
-    assert finding("python").advice == "use CPython 3.11 or later"

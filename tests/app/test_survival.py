@@ -6,8 +6,6 @@ import random
 
 import pytest
 
-from dpmpc.app.cli.demo import DEMONSTRATED
-from dpmpc.app.cli.demonstrations import RELEASES
 from dpmpc.app.cli.main import main
 from support.command_inputs import status_of
 
@@ -201,10 +199,6 @@ def test_bad_bounds_are_one_sentence(fitted, capsys, tmp_path, old, new, message
 
 def test_without_bounds_nothing_is_fitted(fitted, capsys):
     assert "bounds: none given" in run(capsys, "fit", fitted / "people.csv", *WORDS, *BUDGET, status=2).err
-
-
-def test_demonstrations_are_those_that_there_are():
-    assert tuple(RELEASES) == DEMONSTRATED
 
 
 def test_a_plan_says_how_many_people_curves_and_a_test_need(fitted, capsys):

@@ -68,10 +68,10 @@ def main() -> int:
 
     def tests_of(fault: named.NamedFault | operators.OperatorFault) -> list[str]:
         if isinstance(fault, named.NamedFault):
-            return [f"tests/{fault.noticed_by}"]
+            return [fault.noticed_by]
         last = store.last_test(fault)
         others = reached.tests_of(fault.file, fault.line) if reached else []
-        return list(dict.fromkeys([*([f"tests/{last}"] if last else []), *others]))
+        return list(dict.fromkeys([*([last] if last else []), *others]))
 
     bad = 0
     for fault, verdict in judging.judge(chosen, tests_of, options.jobs, until):

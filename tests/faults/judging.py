@@ -104,7 +104,7 @@ def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
     failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+::.*?)(?: - .*)?$", output.getvalue(), re.MULTILINE)
     if status != pytest.ExitCode.TESTS_FAILED or failed is None:
         raise RuntimeError(f"pytest ended with {status!r}: {output.getvalue()[-500:]}")
-    return failed[1].removeprefix("tests/")
+    return failed[1]
 
 
 def _verdict(fault: Fault, tests: Sequence[str], report: Connection) -> None:

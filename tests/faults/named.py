@@ -32,7 +32,7 @@ class NamedFault:
     why : str
         What breaks.
     noticed_by : str
-        The test that fails with this fault, as pytest names it below `tests/`.
+        The test that fails with this fault, as pytest names it.
     """
 
     file: str
@@ -154,5 +154,5 @@ def spliced(text: str, nodes: Sequence[Any], renamed: Renamed, new: str) -> str:
 def exists(test: str) -> bool:
     """Return whether a test of this name is defined; its parameters, if any, are not checked."""
     file, *inner = test.split("::")
-    path = ROOT / "tests" / file
+    path = ROOT / file
     return path.is_file() and f"def {inner[-1].partition('[')[0]}(" in path.read_text()

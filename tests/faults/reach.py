@@ -101,5 +101,5 @@ def measure(folder: Path, jobs: int) -> Reach:
 
 
 def _names(contexts: Iterable[str]) -> set[str]:
-    """Return the tests among contexts such as `tests/x.py::test_y|run`; what imports run has none."""
+    """Return the tests among contexts such as `FILE::TEST|run`; what imports run has none."""
     return {context.rpartition("|")[0] for context in contexts if context.endswith("|run")}

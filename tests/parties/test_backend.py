@@ -10,7 +10,7 @@ from support.mpyc_launcher import MPYC_PROGRAMS, by_launcher
 PARTS = (
     "dpmpc.parties.network.party",
     "dpmpc.parties.mpyc,dpmpc.parties.networked,dpmpc.collect.opening.release_protocol",
-    "dpmpc,dpmpc.app.cli.main,dpmpc.app.cli.demonstrations,dpmpc.protocols.coinpress",
+    "dpmpc,dpmpc.app.cli.main,dpmpc.app.cli.demo,dpmpc.protocols.coinpress",
 )
 
 

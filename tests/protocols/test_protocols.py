@@ -15,14 +15,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from dpmpc.app.cli.demonstrations import RELEASES, demonstration
+from dpmpc.app.cli.demo import RELEASES
 from dpmpc.base.errors import InconsistentShares, InputError, OverflowRisk
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Schema
-from dpmpc.data.datasets import DEMO_FEATURES, demo_population
-from dpmpc.data.datasets.demo import DEMO_TARGET
+from dpmpc.data.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
+from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.linear.encoding.fixed_point import FixedPoint
-from dpmpc.linear.sketching import CountSketch
 from dpmpc.models import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.owners.columns.mixing_parties import PROGRAM as MIXING
 from dpmpc.parties import networked
@@ -52,62 +51,24 @@ def run_anew(*arguments):
     return subprocess.run(command, capture_output=True, text=True, timeout=SECONDS, check=False)
 
 
-def both_ways(name, run=forks.run):
-    """What `dpmpc demo` answers from its first release and from its second, and the first made in this process."""
+def test_the_demonstration_is_that_of_this_process():
+    """Sketch and sum by three server processes, started as a user does, give the bits of one process."""
     chosen = ("--clients", DEMO_CLIENTS, "--delta", 1e-6, "--simulation-seed", 3, "--json")
-    done = run("demo", "--model", name, "-M3", *chosen)
+    done = run_anew("demo", "-M3", *chosen)
     assert done.returncode == 0, done.stderr
     fields = json.loads(done.stdout)
-    assert fields["model"] == name
-    assert [entry["server"] for entry in fields["timing"]["per_server"]] == [0, 1, 2]
-    shown = demonstration(name, DEMO_CLIENTS, seed=3)
-    task = design(ReleaseSpec.of(shown.schema, DEMO_CLIENTS, 1.0, 1e-6, simulation_seed=3, **shown.choices))
-    other = fields[RELEASES[name][1]]
-    return fields["result"], other["result"], model.run(task, shown.table.values, stream=stream_for(3))
-
-
-def test_ridge_regression_among_three_servers():
-    answer, _, release = both_ways("ridge", run_anew)
-    fitted = RidgeRegression().fit_release(release, target=DEMO_TARGET)
-    assert tuple(answer["coefficients"]) == DEMO_FEATURES
-    assert list(answer["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
-    assert answer["intercept"] == pytest.approx(fitted.intercept_, rel=1e-12)
-    compared = answer["not_private"]
-    assert 1 <= compared["approximation_factor"] < 0.6 * compared["trivial_factor"]
-
-
-def test_low_rank_approximation_among_three_servers():
-    """The paper's sketch comes first: its top right singular vectors; the sum of second moments stands beside it."""
-    answer, summed, release = both_ways("low-rank")
-    assert isinstance(release.task.sketch, CountSketch)
-    fitted = LowRankApproximation(2).fit_release(release)
-    found = np.array([list(component.values()) for component in answer["components"]])
-    assert found == pytest.approx(fitted.components_, rel=1e-12)
-    _, _, right = np.linalg.svd(release.sketch, full_matrices=False)
-    assert np.abs(found @ right[:2].T) == pytest.approx(np.eye(2), abs=1e-9)
-    assert answer["not_private"]["psi"] >= 0
-    assert 0 <= summed["not_private"]["psi"] < 0.01 * summed["not_private"]["random_psi"]
-
-
-def test_frequency_moments_among_three_servers():
-    """The paper's sum of powers comes first; F_2 of the items stands beside it."""
-    answer, items, release = both_ways("moment")
-    fitted = FrequencyMoment().fit_release(release)
-    assert (answer["moment"], answer["standard_error"]) == (fitted.moment_, fitted.standard_error_)
-    schooling = demo_population(DEMO_CLIENTS).table.column("schooling_years")
-    assert answer["not_private"]["exact_moment"] == pytest.approx(np.sum(schooling**2), rel=1e-12)
-    exact = np.sum(np.unique(schooling, return_counts=True)[1] ** 2)
-    assert items["not_private"]["exact_moment"] == exact
-    for found in (answer, items):
-        assert abs(found["moment"] - found["not_private"]["exact_moment"]) < 3 * found["standard_error"]
-
-
-@pytest.mark.parametrize("model", RELEASES)
-def test_the_papers_algorithm_is_the_default_of_its_program(model):
-    """Sections 5.1 and 5.2 read a sketch of rows, section 4.1 a sum of powers; each program's first release is that."""
-    task = demonstration(model, 50_000, seed=1).task(1.0, 1e-6, 3, seed=1)
-    assert task.statistic.name == ("power-sum" if model == "moment" else "rows")
-    assert RELEASES[model][0] == ("powers" if model == "moment" else "sketch")
+    for name, answer in (("sketch", fields), ("sum", fields["sum"])):
+        assert [entry["server"] for entry in answer["timing"]["per_server"]] == [0, 1, 2]
+        choices = {"sketch": RELEASES[name], "radius": DEMO_RADIUS, "simulation_seed": 3}
+        task = design(ReleaseSpec.of(DEMO_BOUNDS, DEMO_CLIENTS, 1.0, 1e-6, **choices))
+        release = model.run(task, demo_population(DEMO_CLIENTS).table.values, stream=stream_for(3))
+        fitted = RidgeRegression().fit_release(release, target=DEMO_TARGET)
+        result = answer["result"]
+        assert tuple(result["coefficients"]) == DEMO_FEATURES
+        assert list(result["coefficients"].values()) == pytest.approx(list(fitted.coef_), rel=1e-12)
+        assert result["intercept"] == pytest.approx(fitted.intercept_, rel=1e-12)
+        compared = result["not_private"]
+        assert 1 <= compared["approximation_factor"] < 0.6 * compared["trivial_factor"]
 
 
 @pytest.mark.parametrize(
