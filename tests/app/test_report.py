@@ -22,7 +22,6 @@ def report(simulation=None, **result):
         promise=GuaranteeInWords("the guarantee", "", [], simulation),
         facts=[],
         noise=NumberTable("Sizes", {"noise": [1.0]}, ["x"]),
-        noise_plots={},
         free=[],
         paid=[],
         code="",

@@ -11,7 +11,7 @@ import numpy as np
 from dpmpc.app.render.about import About
 from dpmpc.app.render.drawing import figures
 from dpmpc.app.render.guarantee_prose import NOTHING_AFTER_A_SIMULATION, sentence
-from dpmpc.app.render.plots import Signal
+from dpmpc.app.render.readings.reading import noise_table
 from dpmpc.app.render.readings.sentences import hint
 from dpmpc.app.render.report import Fact, GuaranteeInWords, Report
 from dpmpc.base.errors import InputError
@@ -23,7 +23,6 @@ from dpmpc.privacy import bound_in_words
 from dpmpc.privacy.statements import REPEATABLE, assumptions, sources
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.number_tables import finite_or_none
-from dpmpc.release.results.plot_data import PlotData
 
 _RIDGE = 1e-5
 _UNBIASED = (
@@ -36,9 +35,8 @@ REGRESSIONS: dict[str, type[MixingFit]] = {"rmgm": RMGMFit, "dgm": DGMFit, "bgm"
 
 def mixed_report(release: MixedRelease, result: Result, *, file: str) -> Report:
     """Return the report of a file, around what was read from it."""
-    task, promised, about, found = release.task, release.guarantee, About.of_mixed(release), _signal(release)
+    task, promised, about = release.task, release.guarantee, About.of_mixed(release)
     kind = "mixed rows" if task.rows is not None else "noisy rows, one for each person"
-    plotted = PlotData("noise", {"found": found})
     return Report(
         title=about.title,
         about=about.facts,
@@ -56,8 +54,7 @@ def mixed_report(release: MixedRelease, result: Result, *, file: str) -> Report:
             Fact("ε of a whole row", promised.subject_epsilon, "at most"),
             Fact("δ", promised.delta, "at most"),
         ],
-        noise=found.table,
-        noise_plots={} if result.verdict is not None else {"noise against signal": lambda: plotted},
+        noise=_noise(release),
         free=_without_further_cost(release),
         paid=[
             "Any further release of the same people's columns, by any of the parties: budgets add up.",
@@ -122,11 +119,11 @@ def mixed_result(
     )
 
 
-def _signal(release: MixedRelease) -> Signal:
+def _noise(release: MixedRelease) -> NumberTable:
     """Compare the squared entries of each column with the variance of the noise in them."""
     squares = np.mean(release.rows**2, axis=0).tolist()
     sizes = {name: (one, release.task.noise_variance) for name, one in zip(release.columns, squares, strict=True)}
-    return Signal.of_squares("entries of the released rows, columns mapped to [−1, 1]", "typical size, no unit", sizes)
+    return noise_table("entries of the released rows, columns mapped to [−1, 1]", sizes)
 
 
 def _promise(guarantee: MixingGuarantee) -> str:

@@ -21,11 +21,10 @@ import jinja2
 from markupsafe import Markup
 
 from dpmpc.app.render.drawing import INSTALL, available, figures
-from dpmpc.app.render.plots import Plot, draw
+from dpmpc.app.render.plots import draw
 from dpmpc.app.render.report import Fact, Report
 from dpmpc.base.storage.files import whole
 from dpmpc.release.results.number_tables import NumberTable
-from dpmpc.release.results.result import Plots
 
 _PACKAGES = ("numpy", "scipy", "scikit-learn", "mpyc", "cryptography")
 _DIGITS = 5
@@ -60,7 +59,6 @@ class _Grid(NamedTuple):
 def page(report: Report) -> str:
     """Return the page, HTML in one piece."""
     result, drawing = report.result, available()
-    plots = {"result": result.plots, "noise": report.noise_plots, "costs": report.cost_plots}
     return template("report.html").render(
         report=report,
         title=result.title or report.title,
@@ -70,8 +68,8 @@ def page(report: Report) -> str:
         tables=[layout(table) for table in result.tables],
         noise=layout(report.noise),
         costs=[layout(table) for table in report.costs],
-        drawn={place: _drawn(named) if drawing else [] for place, named in plots.items()},
-        missing=[] if drawing else [title for named in plots.values() for title in named],
+        plots=[draw(data()) for data in result.plots.values()] if drawing else [],
+        missing=[] if drawing else list(result.plots),
         install=INSTALL,
         versions=versions(),
     )
@@ -107,10 +105,6 @@ def _without_folders(argument: str, paths: Sequence[str]) -> str:
         if option.startswith("--") and equals and value == path:
             return f"{option}={Path(path).name}"
     return argument
-
-
-def _drawn(plots: Plots) -> list[Plot]:
-    return [draw(data()) for data in plots.values()]
 
 
 def _fact(fact: Fact) -> Number:

@@ -12,12 +12,11 @@ from markupsafe import Markup
 
 from dpmpc.app.render.drawing import COLOURS, figure, figures, inline
 from dpmpc.base.arguments import require_choice
-from dpmpc.release.results.number_tables import NumberTable, short, short_names
+from dpmpc.release.results.number_tables import short, short_names
 from dpmpc.release.results.plot_data import Effects, PlotData, Steps
 
 MOST_BARS = 25  # of the columns in a plot; the tables have all
 MOST_COMPONENTS = 3
-NORMAL_95 = 1.959963984540054  # quantile of the normal distribution for 95 %
 _MOST_LOG = 30.0  # a ratio beyond is drawn at the end of the scale
 _TOLD, _DEEPEST = 2.0, 8.0  # standard errors from which a cell of a heat map has a colour, and the deepest one
 _MOST_LETTERS = 30  # of names side by side under a plot
@@ -25,8 +24,6 @@ _ROW, _MARGIN = 0.27, 0.8  # inches
 _CURVE_COLOURS = ("blue", "orange", "green", "purple", "sand", "sky")
 _RATIOS, _FEW_RATIOS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0), 20.0  # marks of ratios that are near each other
 _AT_RISK = 6  # times under a survival curve
-PHASES = {"set-up": "setup_s", "verify": "verify_s", "read": "read_s", "transform": "transform_s", "open": "open_s"}
-_PHASE_COLOURS = {"verify": "green", "read": "sky", "transform": "blue", "open": "orange", "waiting": "line"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -124,27 +121,6 @@ def components(rows: Sequence[Mapping[str, float]]) -> Plot:
         "Each component is a direction of length 1 in the space of the columns mapped to [−1, 1]; columns with long "
         f"bars of one colour go together. The sign of a whole component has no meaning.{more}{rest}",
         svg,
-    )
-
-
-def estimate(value: float, error: float, unit: str) -> Plot:
-    """Plot one estimate and how far off it may be."""
-    with figure(1.25) as drawn:
-        axis = drawn.subplots()
-        for reach, width in ((NORMAL_95, 2.4), (1.0, 7.0)):
-            ends = [value - reach * error, value + reach * error]
-            axis.plot(
-                ends, [0, 0], color=COLOURS["sky" if width > 5 else "blue"], linewidth=width, solid_capstyle="butt"
-            )
-        axis.plot(value, 0, "o", color=COLOURS["blue"], markersize=7)
-        axis.set_yticks([])
-        axis.spines["left"].set_visible(False)
-        axis.set_xlim(value - 3 * error, value + 3 * error)
-        _label_values(axis, f"estimate, {unit}")
-        said = f"{figures(value, 6)}, standard error {figures(error)}, in {unit}."
-        svg = inline(drawn, "moment", "The estimate", said)
-    return Plot(
-        "The estimate", "Thick bar: one standard error to each side. Thin bar: 95\u00a0% confidence interval.", svg
     )
 
 
@@ -336,117 +312,6 @@ def _identifier(kind: str, name: str) -> str:
     return f"{kind}-{name.encode().hex()}"
 
 
-@dataclasses.dataclass(frozen=True)
-class Signal:
-    """Typical sizes (root mean square) of what was released, in its own units: columns mapped to [-1, 1], summed."""
-
-    entries: str  # what the numbers are, and in which unit
-    unit: str
-    noise: Mapping[str, float]  # name -> typical size of the noise
-    # name -> typical size of what is left without the noise, an estimate; 0 where nothing stands out
-    signal: Mapping[str, float]
-
-    @classmethod
-    def of_squares(cls, entries: str, unit: str, sizes: Mapping[str, tuple[float, float]]) -> Signal:
-        """Compare mean squares of what was released with the variance of the noise in it, by name."""
-        noise = {name: math.sqrt(variance) for name, (_, variance) in sizes.items()}
-        left = {name: math.sqrt(max(square - variance, 0.0)) for name, (square, variance) in sizes.items()}
-        return cls(entries, unit, noise, left)
-
-    def ratio(self, name: str) -> float:
-        """Return signal over noise."""
-        return self.signal[name] / self.noise[name] if self.noise[name] else math.inf
-
-    @property
-    def table(self) -> NumberTable:
-        """The sizes of noise and signal, a row for each name."""
-        return NumberTable(
-            "Sizes",
-            {
-                "noise": list(self.noise.values()),
-                "signal": list(self.signal.values()),
-                "signal / noise": [self.ratio(name) for name in self.signal],
-            },
-            list(self.signal),
-            notes=[f"Root mean square of the {self.entries}. What is left without the noise is an estimate."],
-        )
-
-
-def noise(found: Signal) -> Plot:
-    """Plot the size of the noise and of what is left without it, for each column."""
-    names = list(found.signal)[:MOST_BARS]
-    with figure(_MARGIN + 0.35 + _ROW * max(len(names), 2)) as drawn:
-        axis = drawn.subplots()
-        for row, name in enumerate(names):
-            size = found.signal[name] or math.nan
-            axis.plot([found.noise[name], size], [row, row], color=COLOURS["line"], linewidth=3, zorder=1)
-            axis.plot(
-                found.noise[name], row, "s", color=COLOURS["orange"], markersize=6, label="noise" if not row else None
-            )
-            axis.plot(size, row, "o", color=COLOURS["blue"], markersize=6.5, label="signal" if not row else None)
-        _name_rows(axis, names)
-        axis.set_xscale("log")
-        axis.xaxis.set_major_formatter(lambda value, _: figures(value, 1))
-        axis.xaxis.set_minor_formatter(lambda value, _: "")
-        sizes = [*found.noise.values(), *(value for value in found.signal.values() if value > 0)]
-        axis.set_xlim(10 ** math.floor(math.log10(min(sizes))) / 1.3, 10 ** math.ceil(math.log10(max(sizes))) * 1.3)
-        drawn.supxlabel(f"{found.unit}, log scale", fontsize=10)
-        axis.grid(axis="x")
-        drawn.legend(loc="outside upper right", ncols=2, frameon=False, handletextpad=0.2)
-        said = "; ".join(f"{name} {figures(found.ratio(name))}" for name in names)
-        svg = inline(drawn, "noise", "Signal over noise", f"Signal divided by noise: {said}.")
-    weakest = min(found.signal, key=found.ratio)
-    word = "The weakest" if len(found.signal) > 1 else "The signal"
-    tail = f" ({weakest})" if len(found.signal) > 1 else ""
-    return Plot(
-        "Noise against signal",
-        f"Root mean square of the {found.entries}: of the noise that was added, and of what is left without it. "
-        f"{word}{tail} is {figures(found.ratio(weakest), 2)} times the noise.",
-        svg,
-    )
-
-
-def timeline(servers: Sequence[Mapping[str, Any]]) -> Plot:
-    """Plot the seconds of each server, phase after phase."""
-    names = [f"server {entry['server']}" for entry in servers]
-    lengths = [phase_seconds(entry) for entry in servers]
-    with figure(_MARGIN + 0.35 + 0.34 * len(servers)) as drawn:
-        set_up, work = drawn.subplots(1, 2, sharey=True, width_ratios=(2, 3))
-        set_up.barh(range(len(servers)), [entry["set-up"] for entry in lengths], height=0.6, color=COLOURS["muted"])
-        begins = [0.0] * len(servers)
-        for phase, colour in _PHASE_COLOURS.items():
-            if not all(phase in entry for entry in lengths):
-                continue
-            values = [entry[phase] for entry in lengths]
-            work.barh(range(len(servers)), values, left=begins, height=0.6, color=COLOURS[colour], label=phase)
-            begins = [begin + value for begin, value in zip(begins, values, strict=True)]
-        for axis, unit, marks in ((set_up, "set-up, s", 2), (work, "then, s", 4)):
-            _name_rows(axis, names)
-            _label_values(axis, unit, marks)
-            axis.set_xlim(0, None)
-        drawn.legend(
-            loc="outside upper right", ncols=4, frameon=False, handlelength=1, columnspacing=1, handletextpad=0.4
-        )
-        said = "; ".join(
-            f"{name}: " + ", ".join(f"{phase} {figures(seconds)} s" for phase, seconds in entry.items())
-            for name, entry in zip(names, lengths, strict=True)
-        )
-        svg = inline(drawn, "timeline", "Seconds of each server", f"{said}.")
-    return Plot(
-        "Timeline of the servers",
-        "Wall-clock seconds. Set-up, on a scale of its own, ends when all are connected; waiting is the rest, most of "
-        "it for the others.",
-        svg,
-    )
-
-
-def phase_seconds(server: Mapping[str, Any]) -> dict[str, float]:
-    """Return the seconds of each phase, set-up first, and what is left of the time after set-up."""
-    seconds = {phase: float(server[field]) for phase, field in PHASES.items() if field in server}
-    worked = sum(seconds.values()) - seconds["set-up"]
-    return {**seconds, "waiting": max(float(server["total_s"]) - worked, 0.0)}
-
-
 def _name_rows(axis: Any, names: Sequence[str]) -> None:
     """Name rows from top to bottom."""
     axis.set_yticks(range(len(names)), short_names(names))
@@ -466,14 +331,11 @@ def _label_values(axis: Any, unit: str, marks: int = 5) -> None:
 KINDS: dict[str, Callable[..., Plot]] = {
     "effects": effects,
     "components": components,
-    "estimate": estimate,
     "intervals": intervals,
     "spread": spread,
     "shares": shares,
     "survival": survival,
     "heat-map": heat_map,
-    "noise": noise,
-    "timeline": timeline,
 }
 
 

@@ -28,7 +28,6 @@ from dpmpc.privacy.task import Task
 from dpmpc.release.planning.cost import byte_fields
 from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
-from dpmpc.release.results.plot_data import PlotData
 
 ONE_RELEASE = "release.dpmpc"
 _COUNTED = {
@@ -56,7 +55,6 @@ def report_of(
     """Return the report of one release, or of the sums of a fit in rounds, which have one guarantee together."""
     promised = guarantee or releases[-1].guarantee
     tasks = [release.task for release in releases]
-    signal = None if in_rounds else reading_of(releases[0].task.statistic).signal(releases[0])
     counted = {"people": "clients"}.get(about.counted, about.counted)
     if result.model is not None:
         code = fit_code(result, files, promised.epsilon if in_rounds else None)
@@ -76,10 +74,9 @@ def report_of(
             REPEATABLE if promised.simulation else None,
         ),
         facts=_facts(tasks, promised, about),
-        noise=_sums_table(releases, promised) if signal is None else signal.table,
-        noise_plots={}
-        if signal is None or result.verdict is not None
-        else {"noise against signal": lambda: PlotData("noise", {"found": signal})},
+        noise=_sums_table(releases, promised)
+        if in_rounds
+        else reading_of(releases[0].task.statistic).noise(releases[0]),
         noise_in_text=in_rounds,
         costs=[_byte_table(tasks)],
         free=without_further_cost(tasks[-1], compared=result.model is not None),

@@ -13,7 +13,7 @@ from typing import TypeAlias
 from dpmpc.app.render.screen import MOST_LINES, add, height, in_brief, tables_within
 from dpmpc.base.untrusted import harmless
 from dpmpc.release.results.number_tables import NumberTable
-from dpmpc.release.results.result import Plots, Result
+from dpmpc.release.results.result import Result
 
 #: Names, and what stands under each.
 Terms: TypeAlias = "Sequence[tuple[str, Sequence[str]]]"
@@ -50,10 +50,8 @@ class Report:
     promise: GuaranteeInWords
     facts: Sequence[Fact]
     noise: NumberTable  # sizes of noise, and of what is released where both can be told apart
-    noise_plots: Plots
     noise_in_text: bool = False  # whether the text has that table too, as where it says what several releases were
     costs: Sequence[NumberTable] = ()
-    cost_plots: Plots = dataclasses.field(default_factory=dict)
     free: Sequence[str]  # what may be done at no further cost
     paid: Sequence[str]  # what costs more
     code: str  # lines of Python that read it, or fit it, again

@@ -15,7 +15,6 @@ from dpmpc.app.render.report import Fact, Report
 from dpmpc.parties.network.meter import PhaseCost, RunStatistics, hundredths, rounded, tenths, together
 from dpmpc.parties.networked import NetworkedRun
 from dpmpc.release.results import NumberTable
-from dpmpc.release.results.plot_data import PlotData
 
 MEGABYTE = 1e6
 
@@ -137,13 +136,10 @@ class RunCost:
 def with_run(report: Report, cost: RunCost, *, said: Sequence[str], command: str | None) -> Report:
     """Return a report that shows what the run has cost that made its releases, and the command that did."""
     public = [rounded(spent, tenths) for spent in cost.servers]  # as on a page that may be published
-    fields = [server_fields(spent) for spent in public]
-    plotted = PlotData("timeline", {"servers": fields})
     whole = Fact("Whole run", tenths(cost.wall_s), "seconds", digits=3)
     return dataclasses.replace(
         report,
         costs=[servers_table(public), *report.costs] if public else report.costs,
-        cost_plots={"timeline of the servers": lambda: plotted} if public else report.cost_plots,
         facts=[*report.facts, whole],
         command=command,
         data={**report.data, **cost.proofs, "timing": cost.timing()},

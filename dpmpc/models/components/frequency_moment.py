@@ -28,7 +28,6 @@ from dpmpc.release.release import Release
 from dpmpc.release.results import NumberTable, Result
 from dpmpc.release.results.estimates import Estimates
 from dpmpc.release.results.number_tables import short
-from dpmpc.release.results.plot_data import PlotData
 
 OF = ("values", "items")
 DEFAULT_ROWS = 256
@@ -290,7 +289,6 @@ class FrequencyMoment(PrivateEstimator):
             model=self.kind,
             title=f"Sum of squared counts of {self.column_}" if items else f"Sum of {self.column_}{power}",
             tables=[table],
-            plots={"estimate": lambda: PlotData("estimate", {"value": value, "error": error, "unit": unit})},
             data={
                 "column": self.column_,
                 "of": self.of,

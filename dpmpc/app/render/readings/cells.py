@@ -25,7 +25,7 @@ class ReadingOfCells(Reading):
     words = "how many are in each cell of their columns"
     proved_words = "how many are in each cell of their columns, which each has proved"
     use = "a table"
-    entries, unit = "coded sums of people in cells", "typical size, people"
+    entries = "coded sums of people in cells"
 
     def of(self, contribution: Contribution) -> Reading:
         """Return the reading of survival where the cells are of times and events."""

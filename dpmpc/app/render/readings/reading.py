@@ -7,18 +7,36 @@ it, and from how many people on it is of use.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
 
-from dpmpc.app.render.plots import Signal
 from dpmpc.data.data_checks import require_column
 from dpmpc.linear.contributions.contribution import Contribution
 from dpmpc.models import RidgeRegression
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning.advice import verdict
 from dpmpc.release.release import Release
-from dpmpc.release.results import Result
+from dpmpc.release.results import NumberTable, Result
+
+
+def noise_table(entries: str, squares: Mapping[str, tuple[float, float]]) -> NumberTable:
+    """Compare the typical sizes (root mean square) of the noise and of what is left of a release without it.
+
+    Parameters
+    ----------
+    entries : str
+        What the numbers are, and in which unit.
+    squares : mapping
+        By name, the mean square of what was released and the variance of the noise in it.
+    """
+    noise = [math.sqrt(variance) for _, variance in squares.values()]
+    signal = [math.sqrt(max(square - variance, 0.0)) for square, variance in squares.values()]
+    ratios = [one / other if other else math.inf for one, other in zip(signal, noise, strict=True)]
+    notes = [f"Root mean square of the {entries}. What is left without the noise is an estimate."]
+    columns = {"noise": noise, "signal": signal, "signal / noise": ratios}
+    return NumberTable("Sizes", columns, list(squares), notes=notes)
 
 
 class Reading:
@@ -31,21 +49,21 @@ class Reading:
         and the contribution's name.
     use : str
         What a release may be too noisy for.
-    entries, unit : str
+    entries : str
         What is compared with the noise, and in which unit.
     """
 
     words = proved_words = ""
     use = "a regression"
-    entries, unit = "released sums", "typical size, no unit"
+    entries = "released sums"
 
     def of(self, contribution: Contribution) -> Reading:
         """Return the reading of a contribution of this kind."""
         return self
 
-    def signal(self, release: Release) -> Signal:
-        """Compare what was released with the variance of the noise in it, from the release alone."""
-        return Signal.of_squares(self.entries, self.unit, self._sizes(release))
+    def noise(self, release: Release) -> NumberTable:
+        """Compare what was released with the noise in it, from the release alone."""
+        return noise_table(self.entries, self._sizes(release))
 
     def _sizes(self, release: Release) -> Mapping[str, tuple[float, float]]:
         """Return, by name, the mean square of released entries and the variance of the noise in them."""

@@ -33,7 +33,7 @@ class ReadingOfPower(Reading):
     """The sum of a power: a frequency moment of values."""
 
     words, proved_words = "the sum of a power of their numbers", "the sum of a proved power of their numbers"
-    entries, unit = "released sum, the column divided by its largest bound", "size, no unit"
+    entries = "released sum, the column divided by its largest bound"
 
     def result(self, release: Release, level: float) -> Result:
         """Return the moment."""
@@ -45,7 +45,7 @@ class ReadingOfItems(Reading):
     """A sketch of items: their second frequency moment."""
 
     words, proved_words = "a sketch of how many hold each item", "a proved sketch of how many hold each item"
-    entries, unit = "entries of the items' sketch, in people", "typical size, people"
+    entries = "entries of the items' sketch, in people"
 
     def result(self, release: Release, level: float) -> Result:
         """Return the moment."""
