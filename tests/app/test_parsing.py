@@ -1,18 +1,14 @@
-"""Help in groups, examples that parse, what was probably meant, counts such as 1e6, and completion by a shell."""
+"""Help in groups, examples that parse, what was probably meant, counts such as 1e6."""
 
 import argparse
 import shlex
-import shutil
-import subprocess
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.app.cli.completion import SHELLS
 from dpmpc.app.cli.main import main, parser
 from dpmpc.app.cli.parsing import EXAMPLES, GROUPS, REMAINING, Parser, whole
-from support.command_inputs import run
 
 
 def test_every_command_is_in_a_group_and_has_an_example_that_parses():
@@ -57,9 +53,9 @@ def test_the_help_of_a_command_ends_with_its_example(capsys):
         ("bounds x.csv --zebra", "dpmpc bounds: '--zebra' is not an option; dpmpc bounds --help tells more"),
         ("inspect a.toml b.toml", "dpmpc inspect: unexpected: 'b.toml'; dpmpc inspect --help tells more"),
         (
-            "completion bsh",
-            "dpmpc completion: argument shell: 'bsh' given, one of bash, zsh expected; did you mean bash or zsh? "
-            "dpmpc completion --help tells more",
+            "plan --sketch countskech --model ridge --delta 1",
+            "dpmpc plan: argument --sketch: 'countskech' given, one of auto, osnap, countsketch, rademacher, sum "
+            "expected; did you mean countsketch? dpmpc plan --help tells more",
         ),
     ],
 )
@@ -106,38 +102,3 @@ def test_every_count_may_be_written_with_an_exponent():
         assert not [action.dest for action in one.arguments if action.type is int]
         found += sum(action.type is whole for action in one.arguments)
     assert found > 20
-
-
-def test_completion_is_a_script_that_the_shell_reads(capsys):
-    for shell in SHELLS:
-        status, script, complaint = run(capsys, "completion", shell)
-        assert (status, complaint) == (0, "")
-        assert "submit" in script
-        assert "--minimum-batch" in script
-        if shutil.which(shell):
-            subprocess.run([shell, "-n"], input=script, text=True, check=True, timeout=20)
-
-
-def test_bash_completes_a_command_and_an_option(capsys):
-    if shutil.which("bash") is None:
-        pytest.skip("bash is not there")
-    _, script, _ = run(capsys, "completion", "bash")
-    ask = """
-COMP_WORDS=(dpmpc {words}); COMP_CWORD={last}; _shtab_dpmpc; printf '%s\\n' "${{COMPREPLY[@]}}"
-"""
-    for words, last, wanted in (("doc", 1, "doctor"), ("fit --eps", 2, "--epsilon")):
-        ran = subprocess.run(
-            ["bash", "-c", script + ask.format(words=words, last=last)],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=20,
-        )
-        assert wanted in ran.stdout.split()
-
-
-def test_completion_without_its_library_says_what_to_install(capsys, monkeypatch):
-    monkeypatch.setitem(__import__("sys").modules, "shtab", None)
-    status, _, complaint = run(capsys, "completion", "bash")
-    assert status == 2
-    assert "pip install '.[completion]'" in complaint

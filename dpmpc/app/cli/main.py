@@ -24,7 +24,6 @@ from dpmpc.app.cli import (
     audit,
     bounds,
     collection,
-    completion,
     demo,
     describe,
     doctor,
@@ -52,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     _prepare_streams()
     arguments = sys.argv[1:] if argv is None else list(argv)
     top = parser()
-    options = top.parse_args(arguments, argparse.Namespace(arguments=arguments, parser=top))
+    options = top.parse_args(arguments, argparse.Namespace(arguments=arguments))
     _announce_simulation(options)
     with _ended_in_order(), _warnings_in_a_line(), told_while_waiting(f"dpmpc {options.command}"):
         return exit_status(lambda: options.run(options))
@@ -123,7 +122,7 @@ def parser() -> TopParser:
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     for group in (
         *(demo, fit, describe, plan, bounds, read, predict, mix, owners, run),
-        *(collection, submit, withdraw, release, audit, doctor, completion, status),
+        *(collection, submit, withdraw, release, audit, doctor, status),
     ):
         group.add_commands(top)
     return top

@@ -160,7 +160,7 @@ def have_options(
 
 
 def options_by_model(kinds: Sequence[str]) -> dict[str, list[argparse.Action]]:
-    """Return the options of models: for references and for the completion of shells, which show all of them."""
+    """Return the options of models: for references, which show all of them."""
     listed = {}
     for kind in kinds:
         other = Parser(add_help=False)
