@@ -51,6 +51,7 @@ def main() -> int:
     parser.add_argument("--sample", type=int, default=1000, help="how many faults of operators to judge")
     parser.add_argument("--only", nargs="+", default=[""], metavar="TEXT", help="faults whose name holds one of these")
     parser.add_argument("--again", action="store_true", help="judge faults whose verdict holds, too")
+    parser.add_argument("--unnoticed", action="store_true", help="judge again what no test noticed")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no fault after these")
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="copies that are tested at a time")
     parser.add_argument("--results", type=Path, default=ROOT / "bench" / "results", help="the folder of verdicts")
@@ -61,7 +62,7 @@ def main() -> int:
     store = verdicts.Verdicts.read(every, options.results)
     chosen = [fault for fault in every if any(text in fault.name for text in options.only)]
     if not options.again:
-        chosen = [fault for fault in chosen if not store.holds(fault)]
+        chosen = [one for one in chosen if not store.holds(one, noticed=options.unnoticed)]
     if any(fault.file.startswith("csrc/") for fault in chosen):
         judging.compile_kernels(ROOT, "--build-lib", "build/faultless")  # objects in build/, the package as it is
     reached = measured(options.jobs) if any(isinstance(one, operators.OperatorFault) for one in chosen) else None

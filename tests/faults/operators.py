@@ -158,7 +158,7 @@ class OperatorFault:
 
 
 def _is_expression(node: Any) -> bool:
-    """Return whether another operator leaves a program: not for the stars of arguments, nor before `:=`."""
+    """Return whether the fault is another program: not for the stars of arguments, nor before `:=`."""
     if node.type == "operator":
         return node.parent.type in (
             "term",
@@ -170,27 +170,48 @@ def _is_expression(node: Any) -> bool:
             "xor_expr",
             "factor",
         )
+    if node.type == "number":  # 1e100 + 1 is 1e100
+        return bool(ast.literal_eval(node.value) + 1 != ast.literal_eval(node.value))
     return not (node.type in ("if_stmt", "while_stmt") and node.children[1].type == "namedexpr_test")
 
 
-def _lines_left_out(file: str) -> set[int]:
-    """Return the lines of messages, which no promise rests on."""
-    raised = (node.exc for node in ast.walk(tree_of(file)) if isinstance(node, ast.Raise) and node.exc is not None)
-    return {line for node in raised for line in range(node.lineno, (node.end_lineno or 0) + 1)}
+Place = tuple[int, int]
+
+
+def _left_out(file: str) -> list[tuple[Place, Place]]:
+    """Return where messages and types begin and end, on which no promise rests."""
+    nodes: list[ast.expr | None] = []
+    for node in ast.walk(tree_of(file)):
+        if isinstance(node, ast.Raise):
+            nodes.append(node.exc)
+        elif isinstance(node, ast.arg | ast.AnnAssign):
+            nodes.append(node.annotation)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            nodes.append(node.returns)
+    text = text_of(file).splitlines()
+
+    def place(line: int, byte: int) -> Place:
+        return line, len(text[line - 1].encode()[:byte].decode())
+
+    return [
+        (place(node.lineno, node.col_offset), place(node.end_lineno or 0, node.end_col_offset or 0))
+        for node in nodes
+        if node is not None
+    ]
 
 
 @functools.cache
 def faults_of(file: str) -> tuple[OperatorFault, ...]:
     """Return every fault that an operator can make in a file."""
-    nodes, left_out = list(ast_nodes(get_ast(text_of(file)))), _lines_left_out(file)
+    nodes, left_out = list(ast_nodes(get_ast(text_of(file)))), _left_out(file)
     faults = []
     for key, operator in OPERATORS.items():
         uses: Counter[str] = Counter()
-        places = [(start[0], node) for node in nodes for start, _ in operator.mutation_positions(node)]
-        for place, (line, node) in enumerate(places):
-            function = function_at(file, line).name
-            if line not in left_out and _is_expression(node):
-                faults.append(OperatorFault(file, function, key, uses[function], line, place))
+        places = [(start, node) for node in nodes for start, _ in operator.mutation_positions(node)]
+        for place, (start, node) in enumerate(places):
+            function = function_at(file, start[0]).name
+            if not any(first <= start < last for first, last in left_out) and _is_expression(node):
+                faults.append(OperatorFault(file, function, key, uses[function], start[0], place))
             uses[function] += 1
     return tuple(faults)
 

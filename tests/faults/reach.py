@@ -15,8 +15,8 @@ import pytest
 
 from faults.source import function_at
 
-#: The tests of the rooms that `faults.operators.ROOMS` names; the slow ones reach no line that these do not.
-TESTS = ("tests/linear", "tests/privacy")
+#: The tests of the rooms that `faults.operators.ROOMS` names, and of those that use them most.
+TESTS = ("tests/linear", "tests/privacy", "tests/release", "tests/models")
 MOST_SECONDS = 60.0  # of the tests that look for one fault, the fastest first
 MOST_TESTS = 200
 

@@ -50,10 +50,11 @@ class Verdicts:
         records = json.loads(path.read_text())["faults"] if path.exists() else {}
         return cls(faults, folder, records)
 
-    def holds(self, fault: Any) -> bool:
-        """Return whether a verdict is known that is about the code as it stands."""
+    def holds(self, fault: Any, *, noticed: bool = False) -> bool:
+        """Return whether a verdict is known that is about the code as it stands, or, with `noticed`, a good one."""
         record = self.records.get(fault.name, {})
-        return record.get("outcome") in (NOTICED, UNNOTICED) and record["digest"] == digest_of(fault)
+        outcomes = (NOTICED,) if noticed else (NOTICED, UNNOTICED)
+        return record.get("outcome") in outcomes and record["digest"] == digest_of(fault)
 
     def last_test(self, fault: Any) -> str:
         """Return the test that noticed the fault in an earlier run, also of other code."""
