@@ -156,6 +156,10 @@ def test_the_fastest_tests_of_a_line_come_first_and_time_is_bounded():
     reach = Reach(seconds, {file: {line: {"a", "b", "c"}, line + 1: {"d"}}})
     assert reach.tests_of(file, line) == ["b", "a"]
     assert reach.tests_of(file, line + 2) == ["b", "d", "a"], "those of the function"
+    cases = {"x[1]": 0.1, "x[2]": 0.2, "y": 0.3}
+    assert Reach(cases, {file: {line: set(cases)}}).tests_of(file, line) == ["x[1]", "y", "x[2]"], (
+        "all before any again"
+    )
     assert Reach(seconds, {file: {1: {"c"}}}).tests_of(file, line) == ["c"], "one at least"
     assert Reach(seconds, {}).tests_of(file, line) == []
 
