@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib.metadata
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,7 +18,6 @@ import msgspec
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc import __version__
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 from dpmpc.base.storage.files import write_private
@@ -112,9 +112,11 @@ class MpycPlan(Plan):
     async def compare(self, task: Task, rows: str) -> bytes:
         """Compare all that this party was told with the others; return 32 bytes that stand for this run."""
         program = Path(sys.argv[0]).name
-        facts = {"dpmpc": __version__, "program": program, "rows": rows, "analyst": self.args.analyst}
+        facts = {"program": program, "rows": rows, "analyst": self.args.analyst}
         with costs.phase("agree"):
-            return await agreeing.agreed({**facts, "task": task.digest.hex()})
+            return await agreeing.agreed(
+                {**facts, "dpmpc": importlib.metadata.version("dpmpc"), "task": task.digest.hex()}
+            )
 
     def run(self, task: Task, **own: Any) -> AgreedRun:
         """Return the run of an agreed task."""
