@@ -125,6 +125,8 @@ def test_messages_have_no_faults():
 def test_a_digest_follows_the_code_alone():
     assert digest("def f(x):\n    return x + 1\n") == digest('def f(x):\n    """Doc."""\n    return (x  # why\n+ 1)\n')
     assert digest("def f(x):\n    return x + 1\n") != digest("def f(x):\n    return x + 2\n")
+    assert digest("def f():\n    raise E('a')\n") == digest("def f():\n    raise E(f'b {c}')\n")
+    assert digest("def f():\n    raise E('a')\n") != digest("def f():\n    raise F('a')\n")
     assert function_at("tests/faults/reach.py", 1).name == ""
 
 

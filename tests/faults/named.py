@@ -32,7 +32,7 @@ class NamedFault:
     why : str
         What breaks.
     noticed_by : str
-        The test that fails with this fault, as pytest names it.
+        The test that fails with this fault, `FILE::NAME`, in one of its cases.
     """
 
     file: str
@@ -152,7 +152,6 @@ def spliced(text: str, nodes: Sequence[Any], renamed: Renamed, new: str) -> str:
 
 
 def exists(test: str) -> bool:
-    """Return whether a test of this name is defined; its parameters, if any, are not checked."""
+    """Return whether a test is defined."""
     file, *inner = test.split("::")
-    path = ROOT / file
-    return path.is_file() and f"def {inner[-1].partition('[')[0]}(" in path.read_text()
+    return (ROOT / file).is_file() and f"def {inner[-1]}(" in (ROOT / file).read_text()
