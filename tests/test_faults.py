@@ -63,6 +63,9 @@ def test_layout_and_the_name_of_a_local_variable_do_not_matter():
     assert names == {"scale": "spread"}
     assert "    return spread * 3 + x  # why\n" in spliced(renamed, nodes, names, "return scale * 3 + x")
     assert list(places_of("x * x", ast.parse(renamed).body[0]))
+    refusing = ast.parse("def f(x):\n    if x:\n        raise E('a', x)\n").body[0]
+    assert list(places_of("if x:\n    raise E('another message')", refusing))
+    assert not list(places_of("if x:\n    raise F('a', x)", refusing))
     assert not list(places_of("return x / 2", ast.parse(renamed).body[0])), "another variable of the function"
     assert not list(places_of("return math.pi / 2", ast.parse(renamed).body[0]))
 

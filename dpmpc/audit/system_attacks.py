@@ -81,7 +81,7 @@ class MissingClients(Subject):
         lost = worst_lost(task)
         epsilon = exact_epsilon(task, lost.honest(task.clients), distance_of(task, pair))
         if epsilon is None:
-            raise InputError(f"noise: {task.noise.name} given, a Gaussian one expected")
+            raise InputError("noise", task.noise.name, "a Gaussian one")
         return epsilon, len(lost.missing)
 
 

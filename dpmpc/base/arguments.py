@@ -49,17 +49,17 @@ def require_whole(name: str, value: Any, least: int | None = None, most: int | N
     """Return a whole number within limits, of Python's or NumPy's types."""
     within = "" if least is None else f" >= {least}" if most is None else f" from {least} to {most}"
     if isinstance(value, bool) or not hasattr(value, "__index__"):
-        raise InputError(f"{name}: {value!r} given, a whole number{within} expected")
+        raise InputError(name, f"{value!r}", f"a whole number{within}")
     number = operator.index(value)
     if (least is not None and number < least) or (most is not None and number > most):
-        raise InputError(f"{name}: {number} given, a whole number{within} expected")
+        raise InputError(name, number, f"a whole number{within}")
     return number
 
 
 def require_float(name: str, value: Any) -> float:
     """Return a real number as Python's own float, finite or not; one too large for a float is infinite."""
     if isinstance(value, bool) or not isinstance(value, Real):
-        raise InputError(f"{name}: {value!r} given, a number expected")
+        raise InputError(name, f"{value!r}", "a number")
     number: Any = value
     try:
         return float(number)
@@ -72,7 +72,7 @@ def require_finite(name: str, value: Any, least: float | None = None) -> float:
     number = require_float(name, value)
     if not math.isfinite(number) or (least is not None and number < least):
         within = "" if least is None else f" >= {least:g}"
-        raise InputError(f"{name}: {value} given, a finite number{within} expected")
+        raise InputError(name, value, f"a finite number{within}")
     return number
 
 
@@ -81,7 +81,7 @@ def require_positive(name: str, value: Any, most: float | None = None) -> float:
     number = require_float(name, value)
     if not (math.isfinite(number) and 0 < number <= (math.inf if most is None else most)):
         expected = "a finite number above 0" if most is None else f"a positive number of at most {most:g}"
-        raise InputError(f"{name}: {value} given, {expected} expected")
+        raise InputError(name, value, expected)
     return number
 
 
@@ -89,13 +89,13 @@ def require_exact(name: str, value: Any, most: int | None = None) -> Fraction:
     """Return a number above 0 exactly, up to a power of two."""
     expected = "a positive finite number" if most is None else f"a number in (0, 2^{most.bit_length() - 1}]"
     if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value) or value <= 0:
-        raise InputError(f"{name}: {value!r} given, {expected} expected")
+        raise InputError(name, f"{value!r}", expected)
     if isinstance(value, Rational):
         exact = Fraction(int(value.numerator), int(value.denominator))
     else:
         exact = Fraction(float(value))
     if most is not None and exact > most:
-        raise InputError(f"{name}: {value!r} given, {expected} expected")
+        raise InputError(name, f"{value!r}", expected)
     return exact
 
 
@@ -103,28 +103,28 @@ def require_fraction(name: str, value: Any) -> float:
     """Return a number strictly between 0 and 1."""
     number = require_float(name, value)
     if not 0 < number < 1:
-        raise InputError(f"{name}: {value} given, a number strictly between 0 and 1 expected")
+        raise InputError(name, value, "a number strictly between 0 and 1")
     return number
 
 
 def require_bool(name: str, value: Any) -> bool:
     """Return a value that is true or false, and nothing that merely counts as such."""
     if not isinstance(value, bool):
-        raise InputError(f"{name}: {value!r} given, true or false expected")
+        raise InputError(name, f"{value!r}", "true or false")
     return value
 
 
 def require_choice(name: str, value: Any, options: Collection[str]) -> str:
     """Return a text that is one of a few."""
     if not isinstance(value, str) or value not in options:
-        raise InputError(f"{name}: {value!r} given, one of {', '.join(options)} expected")
+        raise InputError(name, f"{value!r}", f"one of {', '.join(options)}")
     return value
 
 
 def require_bytes(name: str, value: bytes, length: int) -> bytes:
     """Return bytes of a given length."""
     if len(value) != length:
-        raise InputError(f"{name}: {len(value)} bytes given, {length} expected")
+        raise InputError(name, f"{len(value)} bytes", length)
     return value
 
 
@@ -133,7 +133,7 @@ def require_hex(name: str, value: object, length: int) -> bytes:
     try:
         content = bytes.fromhex(str(value))
     except ValueError:
-        raise InputError(f"{name}: {value!r} given, {2 * length} hexadecimal digits expected") from None
+        raise InputError(name, f"{value!r}", f"{2 * length} hexadecimal digits") from None
     return require_bytes(name, content, length)
 
 

@@ -36,7 +36,7 @@ def sha256_of_rows(head: bytes, rows: Bytes) -> Bytes:
 def hkdf_of_rows(keys: Bytes, salt: bytes, info: bytes, length: int) -> Bytes:
     """Return HKDF-SHA256 (RFC 5869), (n, length), of each row of keys (n, key bytes); at most 32 bytes each."""
     if not 1 <= length <= DIGEST_BYTES:
-        raise InputError(f"length: {length} given, 1 to {DIGEST_BYTES} expected")
+        raise InputError("length", length, f"1 to {DIGEST_BYTES}")
     if len(_require_rows("keys", keys)) < _FEW:
         few = b"".join(_hkdf(row.tobytes(), salt, info)[:length] for row in keys)
         return np.frombuffer(few, np.uint8).reshape(len(keys), length)
@@ -61,7 +61,7 @@ def hkdf_of_rows(keys: Bytes, salt: bytes, info: bytes, length: int) -> Bytes:
 
 def _require_rows(name: str, rows: Bytes) -> Bytes:
     if rows.dtype != np.uint8 or rows.ndim != 2:
-        raise InputError(f"{name}: {rows.dtype} of shape {rows.shape} given, uint8 with two axes expected")
+        raise InputError(name, f"{rows.dtype} of shape {rows.shape}", "uint8 with two axes")
     return rows
 
 

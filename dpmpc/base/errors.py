@@ -33,9 +33,41 @@ class DpmpcError(Exception):
 
 
 class InputError(DpmpcError, ValueError):
-    """An argument, a file or a column is not what it has to be."""
+    """An argument, a file or a column is not what it has to be.
+
+    Parameters
+    ----------
+    argument : str
+        The name of what is wrong: of an argument, a file or a column. Alone, it is the whole message.
+    given, expected : object, optional
+        What was given, and what was expected.
+    remedy : object, optional
+        What to do, or why it is expected.
+
+    Attributes
+    ----------
+    argument, given, expected, remedy : str or None
+        The parts of the message, as texts. None of one that is a sentence of its own, as where two files differ.
+    """
 
     exit_status = 2
+    argument: str | None = None
+    given: str | None = None
+    expected: str | None = None
+    remedy: str | None = None
+
+    def __init__(self, argument: str, given: object = None, expected: object = None, remedy: object = None):
+        if expected is None:
+            super().__init__(argument)
+            return
+        self.argument, self.given, self.expected = argument, str(given), str(expected)
+        self.remedy = None if remedy is None else str(remedy)
+        super().__init__(self.text(argument))
+
+    def text(self, name: str) -> str:
+        """Return the message with another name of the argument, such as that of a command's option."""
+        reason = "" if self.remedy is None else f": {self.remedy}"
+        return f"{name}: {self.given} given, {self.expected} expected{reason}"
 
 
 class GuaranteeError(InputError):

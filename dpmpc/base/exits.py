@@ -4,19 +4,30 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dpmpc.base.errors import DpmpcError, InputError
 from dpmpc.base.untrusted import harmless
 
 
-def exit_status(job: Callable[[], None]) -> int:
-    """Run a job and report its errors on standard error; return the exit status."""
+def exit_status(job: Callable[[], None], options: Mapping[str, str] | None = None) -> int:
+    """Run a job and report its errors on standard error; return the exit status.
+
+    Parameters
+    ----------
+    job : callable
+        What to run.
+    options : mapping, optional
+        The options of a command by the names of the arguments that they become, as errors call them.
+    """
     try:
         job()
         sys.stdout.flush()
     except DpmpcError as error:
-        print(f"dpmpc: {type(error).__name__}: {harmless(str(error))}", file=sys.stderr)
+        text = str(error)
+        if isinstance(error, InputError) and error.argument is not None and options and error.argument in options:
+            text = error.text(options[error.argument])
+        print(f"dpmpc: {type(error).__name__}: {harmless(text)}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # the reader of the output has closed it
         _discard_what_cannot_be_written()

@@ -110,7 +110,7 @@ class Stream:
 
     def __init__(self, key: bytes, *, simulation: bool = False):
         if len(key) != KEY_BYTES:
-            raise InputError(f"key: {len(key)} bytes given, {KEY_BYTES} expected")
+            raise InputError("key", f"{len(key)} bytes", KEY_BYTES)
         self._key = bytes(key)
         self.simulation = simulation
         self._process = os.getpid()
@@ -182,7 +182,7 @@ def fill_key_streams(keys: Bytes, out: Words) -> None:
         raise InputError(f"keys: {keys.dtype} of shape {keys.shape} given, uint8 (n, {KEY_BYTES} or {SEED_BYTES})")
     if out.ndim != 2 or out.dtype != _WORD or len(out) != len(keys) or not out.flags.c_contiguous:
         found = f"{out.dtype} of shape {out.shape}"
-        raise InputError(f"out: {found} given, C-contiguous little-endian words with {len(keys)} rows expected")
+        raise InputError("out", found, f"C-contiguous little-endian words with {len(keys)} rows")
     if out.size:
         fill = _kernel.fill if aes_kernel() == "used" else fill_one_by_one
         fill(np.ascontiguousarray(keys), out.view(np.uint8))
@@ -216,13 +216,13 @@ def seed_bytes(seed: int | bytes) -> bytes:
     """Return a 32-byte seed: bytes unchanged, a number (simulations) as 32 little-endian bytes."""
     if isinstance(seed, bytes):
         if len(seed) != SEED_BYTES:
-            raise InputError(f"seed: {len(seed)} bytes given, {SEED_BYTES} bytes or an integer expected")
+            raise InputError("seed", f"{len(seed)} bytes", f"{SEED_BYTES} bytes or an integer")
         return seed
     if isinstance(seed, (bool, float)) or not hasattr(seed, "__index__"):
-        raise InputError(f"seed: {seed!r} given, {SEED_BYTES} bytes or an integer expected")
+        raise InputError("seed", f"{seed!r}", f"{SEED_BYTES} bytes or an integer")
     number = int(seed)
     if not 0 <= number < 1 << (8 * SEED_BYTES):
-        raise InputError(f"seed: {number} given, an integer in [0, 2^256) expected")
+        raise InputError("seed", number, "an integer in [0, 2^256)")
     return number.to_bytes(SEED_BYTES, "little")
 
 

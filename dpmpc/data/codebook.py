@@ -108,7 +108,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         require_choice("incomplete", self.incomplete, ("refuse", "zeros"))
         for factors in self.products:
             if len(factors) < 2 or len(set(factors)) < len(factors):
-                raise InputError(f"products: {list(factors)} given, two or more different columns expected")
+                raise InputError("products", f"{list(factors)}", "two or more different columns")
             for name in factors:
                 if name not in names:
                     raise InputError(f"products: no column {name!r}; there are {', '.join(names)}")

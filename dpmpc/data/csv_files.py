@@ -59,12 +59,12 @@ class Dialect:
 
     def __post_init__(self) -> None:
         if self.decimal not in (".", ","):
-            raise InputError(f"decimal: {self.decimal!r} given, '.' or ',' expected")
+            raise InputError("decimal", f"{self.decimal!r}", "'.' or ','")
         if self.separator is None:
             return
         separator = _SEPARATORS.get(self.separator, self.separator)
         if len(separator) != 1 or separator in '"\r\n' or separator.isalnum():
-            raise InputError(f"separator: {self.separator!r} given, one sign such as ',' or ';', or 'tab' expected")
+            raise InputError("separator", f"{self.separator!r}", "one sign such as ',' or ';', or 'tab'")
         if separator == self.decimal:
             raise InputError(f"separator: {separator!r} given, which is the decimal sign too; another one expected")
         object.__setattr__(self, "separator", separator)

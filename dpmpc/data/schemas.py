@@ -78,7 +78,7 @@ class Schema(Record, frozen=True):
         force_setattr(self, "columns", tuple(self.columns))
         for column in self.columns:
             if not isinstance(column, Column):
-                raise InputError(f"columns: {column!r} given, Column(name, lower, upper) expected")
+                raise InputError("columns", f"{column!r}", "Column(name, lower, upper)")
         check_names(self.names, "columns")
         require_choice("outside", self.outside, ("clip", "refuse"))
         if isinstance(self.codebook, Codebook) and not self.codebook.has(self.columns):
@@ -339,7 +339,7 @@ def _column(name: str, pair: Any) -> Column:
     try:
         lower, upper = pair
     except (TypeError, ValueError) as error:
-        raise InputError(f"bounds of column {name!r}: {pair!r} given, a pair (lower, upper) expected") from error
+        raise InputError(f"bounds of column {name!r}", f"{pair!r}", "a pair (lower, upper)") from error
     return Column(name, lower, upper)
 
 
@@ -382,7 +382,7 @@ def clip_ball(Z: ArrayLike, radius: float) -> Reals:
     """
     limit = finite_number("radius", radius)
     if not _RADIUS_RANGE[0] <= limit <= _RADIUS_RANGE[1]:
-        raise InputError(f"radius: {radius} given, a number in [{_RADIUS_RANGE[0]}, {_RADIUS_RANGE[1]}] expected")
+        raise InputError("radius", radius, f"a number in [{_RADIUS_RANGE[0]}, {_RADIUS_RANGE[1]}]")
     matrix = numeric_matrix("Z", Z)
     names = [str(position) for position in range(matrix.shape[1])]
     clipped = np.empty(matrix.shape)

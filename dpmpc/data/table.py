@@ -30,7 +30,7 @@ def check_names(names: Sequence[str], where: str) -> tuple[str, ...]:
             raise InputError(f"{where}: the column name {name!r} occurs twice")
         checked[name] = None
     if not checked:
-        raise InputError(f"{where}: {names!r} given, a sequence of at least one column name expected")
+        raise InputError(f"{where}", f"{names!r}", "a sequence of at least one column name")
     return tuple(checked)
 
 
@@ -74,14 +74,14 @@ def numeric_vector(where: str, values: NDArray[Any]) -> Reals:
     finite = np.isfinite(vector)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise InputError(f"{where}: row {row + 1}: {vector[row]} given, a finite number expected")
+        raise InputError(f"{where}", f"row {row + 1}: {vector[row]}", "a finite number")
     return vector
 
 
 def expect_columns(where: str, matrix: NDArray[Any], names: Sequence[str]) -> None:
     """Refuse a matrix whose number of columns differs from that of the names."""
     if matrix.shape[1] != len(names):
-        raise InputError(f"{where}: {matrix.shape[1]} columns given, {len(names)} expected: {', '.join(names)}")
+        raise InputError(f"{where}", f"{matrix.shape[1]} columns", f"{len(names)}", f"{', '.join(names)}")
 
 
 def check_finite(where: str, block: NDArray[Any], names: Sequence[str], start: int = 0) -> None:
@@ -90,7 +90,7 @@ def check_finite(where: str, block: NDArray[Any], names: Sequence[str], start: i
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
         cell = f"column {names[column]!r}, row {start + row + 1}"
-        raise InputError(f"{where}: {cell}: {block[row, column]} given, a finite number expected")
+        raise InputError(f"{where}", f"{cell}: {block[row, column]}", "a finite number")
 
 
 def two_dimensional(where: str, X: Any) -> NDArray[Any]:
@@ -121,7 +121,7 @@ def column_values(name: str, column: NDArray[Any]) -> Reals:
         raise InputError(f"X: column {name!r} holds {column.dtype}, real numbers expected")
     for row, value in enumerate(column, 1):
         if value is not None and not isinstance(value, Real):
-            raise InputError(f"X: column {name!r}, row {row}: {value!r} given, a real number expected")
+            raise InputError("X", f"column {name!r}, row {row}: {value!r}", "a real number")
     return column.astype(np.float64)
 
 
@@ -186,7 +186,7 @@ class Cells:
             return X
         keys = _frame_keys(X)
         if keys is None:
-            raise InputError(f"X: {type(X).__name__} given, a data frame or cells of a file expected")
+            raise InputError("X", type(X).__name__, "a data frame or cells of a file")
         names = check_names([str(key) for key in keys], "X")
         columns = [[cell_of(value) for value in np.asarray(X[key], dtype=object)] for key in keys]
         return cls(names, columns, _number, "X", lambda row: f"row {row}")
@@ -237,7 +237,7 @@ class Table:
         object.__setattr__(self, "values", np.ascontiguousarray(numeric_matrix("values", self.values), np.float64))
         expect_columns("values", self.values, self.names)
         if not len(self.values):
-            raise InputError("values: no rows given, at least one expected")
+            raise InputError("values", "no rows", "at least one")
         check_finite("values", self.values, self.names)
 
     @classmethod
@@ -371,7 +371,7 @@ def complete(
 ) -> Table:
     """Make the table of values that may be missing (NaN): fill them in or drop their rows, or else refuse them."""
     if drop_missing and fill is not None:
-        raise InputError("drop_missing and fill: both given, one of them expected")
+        raise InputError("drop_missing and fill", "both", "one of them")
     if fill is not None:
         values = np.where(np.isnan(values), _fillings(names, fill), values)
     finite = np.isfinite(values)
@@ -386,7 +386,7 @@ def complete(
                 f"{place}: the value is missing (NaN); fill it in by a rule that does not depend on the data, as "
                 "fill=.. (--fill-missing) does; drop_missing=True leaves such rows out, and their number is not public"
             )
-        raise InputError(f"{place}: {values[row, column]} given, a finite number expected")
+        raise InputError(f"{place}", f"{values[row, column]}", "a finite number")
     kept = values[finite.all(axis=1)]
     if not len(kept):
         raise InputError(f"{where}: a value is missing in each of the {len(values)} rows; none would be left")
@@ -404,5 +404,5 @@ def _fillings(names: tuple[str, ...], fill: float | Mapping[str, float]) -> Real
         numbers = [fill] * len(names)
     for name, number in zip(names, numbers, strict=True):
         if isinstance(number, bool) or not isinstance(number, int | float | np.number) or not np.isfinite(number):
-            raise InputError(f"fill of column {name!r}: {number!r} given, a finite number expected")
+            raise InputError(f"fill of column {name!r}", f"{number!r}", "a finite number")
     return np.array(numbers, np.float64)

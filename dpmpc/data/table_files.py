@@ -161,7 +161,7 @@ class _Files:
     def __init__(self, path: Paths, dialect: Dialect):
         paths = [path] if isinstance(path, str | Path) else list(path)
         if not paths:
-            raise InputError("path: no file given, at least one expected")
+            raise InputError("path", "no file", "at least one")
         if sum(str(one) == STANDARD_INPUT for one in paths) > 1:
             raise InputError("path: '-' given twice, standard input can be read only once")
         self.each = [_opened(one, dialect) for given in paths for one in _listed(given)]

@@ -175,7 +175,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
     def _check_category(self) -> None:
         values = self._words("values")
         if len(values) + (self.other is not None) < 2:
-            raise InputError(f"{self._where}: values {list(values)} given, at least two expected")
+            raise InputError(f"{self._where}", f"values {list(values)}", "at least two")
         if self.reference is None:
             force_setattr(self, "reference", values[0])
         require_choice(f"{self._where}: reference", self.reference, values)
@@ -194,16 +194,14 @@ class Variable(Record, frozen=True, omit_defaults=True):
         for bound in ("lower", "upper"):
             given = getattr(self, bound)
             if not isinstance(given, str) or self._day(given) is None:
-                raise InputError(
-                    f"{self._where}: {bound} = {given!r} given, a date in the format {self.date!r} expected"
-                )
+                raise InputError(f"{self._where}", f"{bound} = {given!r}", f"a date in the format {self.date!r}")
 
     def _check_number(self) -> None:
         for bound in ("lower", "upper"):
             force_setattr(self, bound, finite_number(f"{bound} of {self._where}", getattr(self, bound)))
         lower, upper = self._ends
         if not lower < upper:
-            raise InputError(f"bounds of {self._where}: ({lower}, {upper}) given, lower < upper expected")
+            raise InputError(f"bounds of {self._where}", f"({lower}, {upper})", "lower < upper")
         if self.transform is not None:
             require_choice(f"{self._where}: transform", self.transform, ("log", "spline"))
         if self.transform == "log" and not lower > 0:
@@ -215,7 +213,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
             rising = [lower, *knots, upper]
             if not all(low < high for low, high in itertools.pairwise(rising)):
                 raise InputError(
-                    f"{self._where}: knots {list(knots)} given, rising numbers between {lower} and {upper} expected"
+                    f"{self._where}", f"knots {list(knots)}", f"rising numbers between {lower} and {upper}"
                 )
             force_setattr(self, "knots", knots)
         if self.typical is not None:
@@ -239,8 +237,9 @@ class Variable(Record, frozen=True, omit_defaults=True):
             rising = all(low < high for low, high in itertools.pairwise([lower, *edges, upper]))
             if not rising or not 1 <= len(edges) < MOST_CELLS:
                 raise InputError(
-                    f"{self._where}: edges {list(edges)[:8]} given, 1 to {MOST_CELLS - 1} rising numbers between "
-                    f"{lower} and {upper} expected"
+                    f"{self._where}",
+                    f"edges {list(edges)[:8]}",
+                    f"1 to {MOST_CELLS - 1} rising numbers between {lower} and {upper}",
                 )
             force_setattr(self, "edges", edges)
         if self.step is not None:

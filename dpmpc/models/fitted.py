@@ -45,7 +45,7 @@ def fit_again(kind: str, parameters: Mapping[str, object], release: Release, tar
             raise TypeError(f"{kind} makes several sums")
         model.fit_release(release, **given)
     except (KeyError, TypeError) as error:
-        raise InputError(f"model: {kind!r} with {dict(parameters)} given, a model of one release expected") from error
+        raise InputError("model", f"{kind!r} with {dict(parameters)}", "a model of one release") from error
     return model
 
 
@@ -59,8 +59,8 @@ def fit_rounds_again(
     try:
         model = class_of(kind)(**parameters)
     except (KeyError, TypeError) as error:
-        raise InputError(f"model: {kind!r} with {dict(parameters)} given, a model in rounds expected") from error
+        raise InputError("model", f"{kind!r} with {dict(parameters)}", "a model in rounds") from error
     if not isinstance(model, CommandedInRounds):
-        raise InputError(f"model: {kind!r} given, a model in rounds expected")
+        raise InputError("model", f"{kind!r}", "a model in rounds")
     model.fit_rounds(SavedReleases(releases, epsilon))
     return model

@@ -291,8 +291,7 @@ class _LaplaceAccountant(Accountant):
         shares = sketch.columns // sketch.rows - trust.lost
         if shares < 1:
             raise GuaranteeError(
-                f"corrupt_clients + dropouts: {trust.lost} given, fewer than n/k = "
-                f"{sketch.columns // sketch.rows} expected"
+                "corrupt_clients + dropouts", trust.lost, f"fewer than n/k = {sketch.columns // sketch.rows}"
             )
         return self._noise(sketch.rows, sensitivity, epsilon, shares)
 

@@ -259,7 +259,7 @@ def _file_of(path: str | os.PathLike[str]) -> Path:
 def _reports_of(promise: Any, reports: str | None) -> str | None:
     """Return the name of the reports that were opened, None where noise is fresh in each opening."""
     if reports is not None and (not isinstance(reports, str) or not reports.strip()):
-        raise InputError(f"reports: {reports!r} given, a name expected")
+        raise InputError("reports", f"{reports!r}", "a name")
     name = None if reports is None else reports.strip()
     if not isinstance(promise, Guarantee):
         return name  # nobody knows who made the noise: a name that is given counts

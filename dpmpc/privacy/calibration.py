@@ -348,8 +348,10 @@ class Calibration:
         cut_off = self.noising.cut_off(self.epsilon)
         if cut_off and delta <= failure + cut_off:
             raise GuaranteeError(
-                f"delta: {delta:g} given, more than {failure + cut_off:.3g} expected: noise that servers deal ends "
-                "at the range that is proved of it, so nothing is pure"
+                "delta",
+                f"{delta:g}",
+                f"more than {failure + cut_off:.3g}",
+                "noise that servers deal ends at the range that is proved of it, so nothing is pure",
             )
         return delta - failure - cut_off
 

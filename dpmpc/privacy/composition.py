@@ -72,9 +72,9 @@ class Cost(Record, frozen=True, kw_only=True):
         for name in self.__struct_fields__:
             force_setattr(self, name, require_finite(name, getattr(self, name), 0))
         if self.delta >= 1:
-            raise InputError(f"delta: {self.delta:g} given, less than 1 expected")
+            raise InputError("delta", f"{self.delta:g}", "less than 1")
         if not (self.mu or self.rho or self.epsilon or self.delta):
-            raise InputError("cost: nothing given, mu, rho, or epsilon and delta expected")
+            raise InputError("cost", "nothing", "mu, rho, or epsilon and delta")
 
     @classmethod
     def of(cls, what: Any) -> Cost:
@@ -97,9 +97,9 @@ class Cost(Record, frozen=True, kw_only=True):
             return cls(epsilon=promise[0], delta=promise[1])
         terms = promise.composition if isinstance(promise, Promise) else None
         if terms is None:
-            raise InputError(f"release: {promise!r} given, a release, a guarantee or a pair (epsilon, delta) expected")
+            raise InputError("release", f"{promise!r}", "a release, a guarantee or a pair (epsilon, delta)")
         if promise.neighbouring != REPLACE_ONE:
-            raise InputError(f"release: neighbouring {promise.neighbouring!r} given, {REPLACE_ONE!r} expected")
+            raise InputError("release", f"neighbouring {promise.neighbouring!r}", f"{REPLACE_ONE!r}")
         return cls(**terms)
 
 
@@ -114,7 +114,7 @@ def composed_epsilon(costs: Sequence[Cost], delta: float) -> float:
         Where epsilon is read off, from 0 to below 1.
     """
     if not 0 <= delta < 1:
-        raise InputError(f"delta: {delta} given, a number from 0 to below 1 expected")
+        raise InputError("delta", delta, "a number from 0 to below 1")
     mu = _root_of_squares([cost.mu for cost in costs])
     rho = _total(cost.rho for cost in costs)
     slack = _total(cost.slack for cost in costs)
@@ -282,7 +282,7 @@ def rho_of_sum(l2: float, sigma: float, terms: int, columns: int) -> float:
         p, entries of the sum.
     """
     if not sigma >= 0.5:
-        raise GuaranteeError(f"sigma: {sigma:g} given, at least 0.5 expected: the sum's law is not known below")
+        raise GuaranteeError("sigma", f"{sigma:g}", "at least 0.5", "the sum's law is not known below")
     tau = 10 * (terms - 1) * math.exp(-((math.pi * sigma) ** 2))
     return l2**2 / (2 * terms * sigma**2) + tau * columns / 4
 

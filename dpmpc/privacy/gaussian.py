@@ -75,9 +75,9 @@ def delta_of_mu(mu: float, epsilon: float) -> float:
         If mu is negative or not a number, or epsilon is not a number.
     """
     if not mu >= 0:
-        raise InputError(f"mu: {mu} given, a number >= 0 expected")
+        raise InputError("mu", mu, "a number >= 0")
     if math.isnan(epsilon):
-        raise InputError("epsilon: nan given, a number expected")
+        raise InputError("epsilon", "nan", "a number")
     if mu == 0:
         return 0.0 if epsilon >= 0 else -math.expm1(epsilon)
     if mu == math.inf:
@@ -100,7 +100,7 @@ def epsilon_of_mu(mu: float, delta: float) -> float:
         If mu or delta is negative or not a number.
     """
     if not delta >= 0:
-        raise InputError(f"delta: {delta} given, a number >= 0 expected")
+        raise InputError("delta", delta, "a number >= 0")
     if delta_of_mu(mu, 0.0) <= delta:
         return 0.0
     if delta == 0:  # delta_of_mu is 0 from some epsilon on, where the curve is only too small for a double

@@ -99,21 +99,27 @@ class Preconditions(Record, frozen=True):
             require_whole(name, getattr(self, name), least)
         if self.count_is_public is not True:
             raise GuaranteeError(
-                f"count_is_public: {self.count_is_public!r} given, True expected: replacing a row keeps n, so nothing "
-                "is proven of an n that depends on the data"
+                "count_is_public",
+                f"{self.count_is_public!r}",
+                "True",
+                "replacing a row keeps n, so nothing is proven of an n that depends on the data",
             )
         if self.missing_means != MISSING_CLIENTS:
             raise GuaranteeError(
-                f"missing_means: {self.missing_means!r} given, {MISSING_CLIENTS!r} expected: what is missing is "
-                "counted by clients, in whichever rows of the sketch they lie"
+                "missing_means",
+                f"{self.missing_means!r}",
+                f"{MISSING_CLIENTS!r}",
+                "what is missing is counted by clients, in whichever rows of the sketch they lie",
             )
         require_choice("noise_by", self.noise_by, NOISE_MAKERS)
         if self.missing >= self.clients and self.noise_by not in FRESH_EACH_TIME:
             raise GuaranteeError(f"missing: {self.missing} given of {self.clients} clients, fewer expected")
         if not self.verified_by or not set(self.verified_by) <= CHECKERS.keys():
             raise GuaranteeError(
-                f"verified_by: {self.verified_by!r} given, some of {', '.join(CHECKERS)} expected: a task that nobody "
-                "has verified promises nothing"
+                "verified_by",
+                f"{self.verified_by!r}",
+                f"some of {', '.join(CHECKERS)}",
+                "a task that nobody has verified promises nothing",
             )
 
     def statement(self, counted: str = "clients") -> str:
@@ -249,11 +255,12 @@ class Guarantee(Promise, Record, frozen=True, kw_only=True):
     def __post_init__(self) -> None:
         given = self.preconditions
         if not isinstance(given, Preconditions):
-            raise GuaranteeError(f"preconditions: {given!r} given, checked Preconditions expected")
+            raise GuaranteeError("preconditions", f"{given!r}", "checked Preconditions")
         if (given.clients, given.missing) != (self.clients, self.dropouts):
             raise GuaranteeError(
-                f"preconditions: of {given.clients} clients and {given.missing} missing ones given, of {self.clients} "
-                f"and {self.dropouts} expected"
+                "preconditions",
+                f"of {given.clients} clients and {given.missing} missing ones",
+                f"of {self.clients} and {self.dropouts}",
             )
 
     @property

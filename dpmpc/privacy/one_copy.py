@@ -268,4 +268,4 @@ def _require_integers(G: Reals) -> None:
     """Refuse a matrix that floats do not hold exactly."""
     largest = float(np.abs(G).max())
     if not largest < _EXACT or not np.array_equal(G, np.rint(G)):
-        raise GuaranteeError(f"rows: overlaps up to {largest:g} given, integers below 2^53 expected")
+        raise GuaranteeError("rows", f"overlaps up to {largest:g}", "integers below 2^53")

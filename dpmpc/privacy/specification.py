@@ -114,11 +114,9 @@ class TrustModel(msgspec.Struct, frozen=True):
             if getattr(self, name) is not None:
                 msgspec.structs.force_setattr(self, name, require_whole(name, getattr(self, name), least))
         if self.servers < 2:
-            raise InputError(
-                f"servers: {self.servers} given, at least 2 expected: one server alone would see every row"
-            )
+            raise InputError("servers", self.servers, "at least 2", "one server alone would see every row")
         if not 0 <= self.colluding_servers < self.servers:
-            raise InputError(f"corrupt_servers: {self.corrupt_servers} given, 0 to {self.servers - 1} expected")
+            raise InputError("corrupt_servers", self.corrupt_servers, f"0 to {self.servers - 1}")
         require_choice("coalition", self.coalition, COALITIONS)
 
     @property

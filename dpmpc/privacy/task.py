@@ -147,13 +147,13 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.trust.corrupt_servers is None:
-            raise InputError("corrupt_servers: None given, a whole number expected: a task states what it relies on")
+            raise InputError("corrupt_servers", "None", "a whole number", "a task states what it relies on")
         require_choice("sharing", self.sharing, SHARINGS)
         if self.sharing == "shamir" and self.encoding.ring.name != "mersenne61":
             raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected with Shamir shares")
         require_choice("calibration", self.calibration, CALIBRATIONS)
         if not self.noise.integer:
-            raise InputError(f"noise: {self.noise.name} given, an integer noise expected: shares are integers")
+            raise InputError("noise", self.noise.name, "an integer noise", "shares are integers")
         proved = isinstance(self.statistic, ProvedContribution)
         if self.sharing == "shamir" and self.servers_add_noise and not proved:
             raise InputError(
@@ -180,7 +180,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         fewest = fewest_present(self.scheme)  # the scheme rejects a threshold that it does not have
         if self.sharing != "shamir" or not self.servers_add_noise:
             if self.noising.dealt:
-                raise InputError(f"dealers: {dealers} given, none expected: only noise for Shamir shares is dealt")
+                raise InputError("dealers", dealers, "none", "only noise for Shamir shares is dealt")
             return
         if fewest > servers:
             raise InputError(
@@ -189,8 +189,10 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             )
         if not isinstance(dealers, int) or not fewest <= dealers <= servers:
             raise InputError(
-                f"dealers: {dealers or 'none'} given, {fewest} to {servers} expected: at least {fewest} of {servers} "
-                "servers are present, and each of those deals its noise"
+                "dealers",
+                f"{dealers or 'none'}",
+                f"{fewest} to {servers}",
+                f"at least {fewest} of {servers} servers are present, and each of those deals its noise",
             )
 
     @property
@@ -240,7 +242,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             If the range is too wide for the field.
         """
         if not self.noise_is_dealt:
-            raise InputError("task: one whose servers deal no noise given, one with Shamir shares and proofs expected")
+            raise InputError("task", "one whose servers deal no noise", "one with Shamir shares and proofs")
         return ProvedNoise(self.sketch.rows * self.width, self.noise_bound)
 
     @functools.cached_property
@@ -313,7 +315,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     @property
     def _shamir(self) -> ShamirSharing:
         if not isinstance(self.scheme, ShamirSharing):
-            raise InputError(f"sharing: {self.sharing!r} given, 'shamir' expected: MPyC computes on Shamir shares")
+            raise InputError("sharing", f"{self.sharing!r}", "'shamir'", "MPyC computes on Shamir shares")
         return self.scheme
 
     @property

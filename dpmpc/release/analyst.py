@@ -90,7 +90,7 @@ def open_robustly(task: Task, shares: Mapping[int, Words]) -> OpenedSums:
     servers = range(task.trust.servers)
     for server in shares:
         if server not in servers:
-            raise InputError(f"shares: server {server!r} given, a number from 0 to {servers[-1]} expected")
+            raise InputError("shares", f"server {server!r}", f"a number from 0 to {servers[-1]}")
     missing = [server for server in servers if server not in shares]
     needed = scheme.threshold + 1 if isinstance(scheme, ShamirSharing) else task.trust.servers
     if len(shares) < needed:

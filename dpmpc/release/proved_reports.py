@@ -42,7 +42,7 @@ def row_words(plan: Task, *, by_key: bool) -> int:
 def statement_of(plan: Task) -> Proved:
     """Return what clients prove of their contributions; refuse a task whose clients prove nothing."""
     if plan.proofs is None:
-        raise InputError(f"task: of {plan.statistic.name} given, a proved contribution expected")
+        raise InputError("task", f"of {plan.statistic.name}", "a proved contribution")
     return plan.proofs
 
 

@@ -145,7 +145,7 @@ class Release(GramSource):
     def __post_init__(self) -> None:
         expected = (self.task.sketch.rows, self.task.width)
         if self.sums.shape != expected or self.sums.dtype != np.int64:
-            raise InputError(f"sums: {self.sums.dtype} {self.sums.shape} given, int64 {expected} expected")
+            raise InputError("sums", f"{self.sums.dtype} {self.sums.shape}", f"int64 {expected}")
 
     @property
     def unit(self) -> float:
@@ -243,7 +243,7 @@ class GramRelease(GramSource):
         side = len(self.task.schema) + 1
         if self.products.shape != (side, side) or self.products.dtype != np.int64:
             given = f"{self.products.dtype} {self.products.shape}"
-            raise InputError(f"products: {given} given, int64 {(side, side)} expected")
+            raise InputError("products", given, f"int64 {(side, side)}")
 
     def gram(self) -> NoisyGram:
         """Return the noisy Gram matrix of (1, z), in normalised units."""
@@ -311,7 +311,7 @@ class SelectedColumns(GramSource):
     @property
     def _opened(self) -> Release:
         if not isinstance(self.source, Release) or not isinstance(self.source.task.statistic, Rows):
-            raise InputError(f"release: {self.source!r} given, opened rows expected")
+            raise InputError("release", f"{self.source!r}", "opened rows")
         return self.source
 
     @property

@@ -151,13 +151,15 @@ def require_dealt(task: Task, dealt: Words | None) -> Words | None:
     """
     if not task.noise_is_dealt:
         if dealt is not None:
-            raise InputError("dealt: a share of noise given, none expected: the task has no noise that servers deal")
+            raise InputError("dealt", "a share of noise", "none", "the task has no noise that servers deal")
         return None
     shape = (task.sketch.rows, task.width)
     if dealt is None or dealt.shape != shape:
         raise InputError(
-            f"dealt: {'none' if dealt is None else dealt.shape} given, this server's share {shape} of the noise that "
-            "servers deal expected: only servers of a collection deal noise"
+            "dealt",
+            f"{'none' if dealt is None else dealt.shape}",
+            f"this server's share {shape} of the noise that servers deal",
+            "only servers of a collection deal noise",
         )
     return task.encoding.ring.require_canonical(dealt, "dealt")
 

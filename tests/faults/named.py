@@ -124,6 +124,8 @@ def _unify(pattern: Any, node: Any, names: set[str], local: set[str], renamed: R
         if pattern.id in names or node.id not in local:
             return pattern.id == node.id
         return renamed.setdefault(pattern.id, node.id) == node.id
+    if isinstance(pattern, ast.Raise) and isinstance(node, ast.Raise):  # messages may change
+        return _raised(pattern) == _raised(node)
     if isinstance(pattern, ast.AST):
         fields = (field for field in pattern._fields if field not in ("ctx", "type_comment", "kind"))
         return type(pattern) is type(node) and all(
@@ -133,6 +135,10 @@ def _unify(pattern: Any, node: Any, names: set[str], local: set[str], renamed: R
         pairs = zip(pattern, node, strict=False)
         return len(pattern) == len(node) and all(_unify(one, other, names, local, renamed) for one, other in pairs)
     return type(pattern) is type(node) and bool(pattern == node)
+
+
+def _raised(node: ast.Raise) -> str:
+    return ast.unparse(node.exc.func if isinstance(node.exc, ast.Call) else node.exc) if node.exc is not None else ""
 
 
 def spliced(text: str, nodes: Sequence[Any], renamed: Renamed, new: str) -> str:

@@ -92,7 +92,7 @@ def _chosen(wanted: Sequence[str], known: Sequence[str]) -> list[str]:
         return list(known)
     for name in wanted:
         if name not in known:
-            raise InputError(f"mechanism: {name!r} given, {ALL} or some of {', '.join(known)} expected")
+            raise InputError("mechanism", f"{name!r}", f"{ALL} or some of {', '.join(known)}")
     return list(dict.fromkeys(wanted))
 
 

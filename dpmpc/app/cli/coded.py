@@ -117,7 +117,7 @@ def _check_missing_options(options: argparse.Namespace) -> None:
     """
     rules = [name for name in ("zero_missing", "drop_missing", "fill_missing") if getattr(options, name)]
     if len(rules) > 1:
-        raise InputError(f"{', '.join(rules)}: {'both' if len(rules) == 2 else 'all'} given, one of them expected")
+        raise InputError(f"{', '.join(rules)}", f"{'both' if len(rules) == 2 else 'all'}", "one of them")
     if options.public_count is not None and not options.drop_missing:
         raise InputError(f"public_count: {options.public_count} given, but it belongs with --drop-missing")
     if options.drop_missing and options.public_count is None:

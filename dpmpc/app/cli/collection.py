@@ -268,7 +268,7 @@ def _identity(options: argparse.Namespace) -> None:
     from dpmpc.parties.network.identity import CERTIFICATE_FILE, fingerprint, write_identity
 
     if not 1 <= options.days <= MOST_DAYS:
-        raise InputError(f"days: {options.days} given, 1 to {MOST_DAYS} expected")
+        raise InputError("days", options.days, f"1 to {MOST_DAYS}")
     folder = Path(options.folder)
     if options.seal is not None:
         from dpmpc.collect.upload.seal_folder import SealFolder, read_public
@@ -317,7 +317,7 @@ def _collection(options: argparse.Namespace) -> None:
 
     seals = [(read_public(path),) for path in options.seal]
     if len(seals) != len(options.server):
-        raise InputError(f"seal: {len(seals)} given, one for each of {len(options.server)} servers expected")
+        raise InputError("seal", f"{len(seals)}", f"one for each of {len(options.server)} servers")
     servers = tuple(
         ServerEntry(url, peers, release, _text(path), keys, number in options.public_certificate, organisation)
         for number, ((url, peers, release, path), keys, organisation) in enumerate(
@@ -325,7 +325,7 @@ def _collection(options: argparse.Namespace) -> None:
         )
     )
     if unknown := [number for number in options.public_certificate if not 0 <= number < len(servers)]:
-        raise InputError(f"public_certificate: {unknown[0]} given, a server from 0 to {len(servers) - 1} expected")
+        raise InputError("public_certificate", f"{unknown[0]}", f"a server from 0 to {len(servers) - 1}")
     terms = CollectionTerms(
         name=options.name,
         servers=servers,
@@ -530,7 +530,7 @@ def _roster(options: argparse.Namespace) -> None:
 def _names(options: argparse.Namespace) -> list[str]:
     if options.names is None:
         if options.clients < 1:
-            raise InputError(f"clients: {options.clients} given, at least 1 expected")
+            raise InputError("clients", options.clients, "at least 1")
         return [str(number + 1) for number in range(options.clients)]
     try:
         names = read_bytes(options.names, largest=_LARGEST_NAMES).decode("utf-8").split("\n")
@@ -538,7 +538,7 @@ def _names(options: argparse.Namespace) -> list[str]:
         raise InputError(f"names: {options.names} cannot be read: {error}") from error
     found = [name.strip() for name in names if name.strip()]
     if not found or len(set(found)) < len(found):
-        raise InputError(f"names: {len(found)} given, {len(set(found))} of them different; different ones expected")
+        raise InputError("names", f"{len(found)}", f"{len(set(found))} of them different; different ones")
     return found
 
 
@@ -557,7 +557,7 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
     configure(options.log_level, options.log_format)
     collection = Collection.load(options.collection)
     if options.web is None and options.proxy is None:
-        raise InputError("web, proxy: none given, one of the two expected: no client would reach this server")
+        raise InputError("web, proxy", "none", "one of the two", "no client would reach this server")
     if options.proxy is not None and not (collection.proved or options.unproved_proxy):
         raise InputError(
             "proxy: one given for a collection without proofs: whoever ends TLS for it could exchange a record of an "

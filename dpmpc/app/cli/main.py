@@ -52,9 +52,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     arguments = sys.argv[1:] if argv is None else list(argv)
     top = parser()
     options = top.parse_args(arguments, argparse.Namespace(arguments=arguments))
+    command = top.commands.choices[options.command]
     _announce_simulation(options)
     with _ended_in_order(), _warnings_in_a_line(), told_while_waiting(f"dpmpc {options.command}"):
-        return exit_status(lambda: options.run(options))
+        named = {action.dest: action.option_strings[-1] for action in command.arguments if action.option_strings}
+        return exit_status(lambda: options.run(options), named)
 
 
 def _announce_simulation(options: argparse.Namespace) -> None:

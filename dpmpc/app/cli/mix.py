@@ -99,7 +99,7 @@ def _prepare(options: argparse.Namespace) -> None:
 
     parties = len(addresses_of(options))
     if len(options.bounds) != parties:
-        raise InputError(f"bounds: {len(options.bounds)} files given, one for each of {parties} parties expected")
+        raise InputError("bounds", f"{len(options.bounds)} files", f"one for each of {parties} parties")
     columns = [Schema.of_numbers(path).names for path in options.bounds]
     names = [f"party {number}" for number in range(parties)]
     arguments = _arguments(options, columns, options.subjects, _bounds(options.bounds), names)

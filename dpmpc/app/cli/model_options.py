@@ -107,7 +107,7 @@ def _check_features(features: Sequence[str], known: Collection[str], target: str
     """Refuse features that are no columns, are named twice, or are the target."""
     for place, name in enumerate(features):
         if name not in known:
-            raise InputError(f"features: {name!r} given, some of {', '.join(known)} expected")
+            raise InputError("features", f"{name!r}", f"some of {', '.join(known)}")
         if name == target or name in features[:place]:
             expected = "is the target" if name == target else "is named twice"
             raise InputError(f"features: {name!r} given, which {expected}")

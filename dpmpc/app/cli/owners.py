@@ -165,7 +165,7 @@ def _finish(options: argparse.Namespace) -> None:
     plan = plan_of(require_prepared(folder, None, PROGRAM).arguments)
     releases = load_releases(folder)
     if not releases:
-        raise InputError(f"finish: {options.finish!r} given, a folder where at least one sum was opened expected")
+        raise InputError("finish", f"{options.finish!r}", "a folder where at least one sum was opened")
     first = releases[0].task
     if (first.schema, first.clients, first.trust) != plan.public:
         raise InputError(f"finish: {options.finish!r} given, whose first sum is of another plan than its settings")

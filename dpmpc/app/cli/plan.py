@@ -126,7 +126,7 @@ def _public(options: argparse.Namespace, model: Any) -> Schema:
     if (options.width is None) == (options.bounds is None):
         raise InputError("columns, bounds: give a number (--columns) or a bounds file (--bounds), one of the two")
     if options.width is not None and not 1 < options.width + (model.kind == "moment") <= MOST_COLUMNS:
-        raise InputError(f"columns: {options.width} given, 2 (a feature and a target) to {MOST_COLUMNS} expected")
+        raise InputError("columns", options.width, f"2 (a feature and a target) to {MOST_COLUMNS}")
     given = (
         Schema.unit([f"x{column}" for column in range(options.width)])
         if options.bounds is None
@@ -146,7 +146,7 @@ def _public(options: argparse.Namespace, model: Any) -> Schema:
         return public
     target = column or public.names[-1]
     if target not in public.names:
-        raise InputError(f"target: {target!r} given, one of {', '.join(public.names)} expected")
+        raise InputError("target", f"{target!r}", f"one of {', '.join(public.names)}")
     return target_last(model, public, target, given=True) if options.bounds is not None else public
 
 

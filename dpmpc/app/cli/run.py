@@ -108,7 +108,7 @@ def _join(options: argparse.Namespace, chosen: Any, agreement: Any, program: Any
     from dpmpc.parties.network.programs import join_alone
 
     if chosen.index is None or not 0 <= chosen.index < agreement.servers:
-        raise InputError(f"-I: {chosen.index} given, a party from 0 to {agreement.servers - 1} expected")
+        raise InputError("-I", chosen.index, f"a party from 0 to {agreement.servers - 1}")
     if options.identity is None or len(options.certificate or ()) != agreement.servers:
         raise InputError(
             f"identity, certificate: {options.identity}, {len(options.certificate or ())} given, this party's folder "

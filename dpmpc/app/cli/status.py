@@ -69,7 +69,7 @@ def _ask(options: argparse.Namespace) -> list[Any]:
         if options.collection is not None or options.server is not None:
             raise InputError(f"collection, server: given with the file {options.where!r}, a URL expected with them")
         if not Path(options.where).is_file():
-            raise InputError(f"url: {options.where!r} given, https://HOST:PORT or a task file expected")
+            raise InputError("url", f"{options.where!r}", "https://HOST:PORT or a task file")
         return list(asyncio.run(ask_all(Collection.load(options.where))))
     number, entry = None, None
     if options.collection is not None:
@@ -90,5 +90,5 @@ def _named(collection: Any, url: str, server: int | None) -> tuple[int, Any]:
             raise InputError(f"url: {url!r} given, one of {', '.join(urls)} expected, or --server with its number")
         server = urls.index(url.rstrip("/"))
     if not 0 <= server < len(collection.servers):
-        raise InputError(f"server: {server} given, 0 to {len(collection.servers) - 1} expected")
+        raise InputError("server", server, f"0 to {len(collection.servers) - 1}")
     return server, collection.servers[server]

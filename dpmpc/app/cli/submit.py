@@ -95,7 +95,7 @@ def _rows(options: argparse.Namespace, public: Schema) -> Reals:
         values = np.array([_read_row(_pairs(options.row, public.names, "NUMBER"), public.names)])
     first, last = options.rows or (1, len(values))
     if not 1 <= first <= last <= len(values):
-        raise InputError(f"rows: {first} to {last} given, rows within 1 to {len(values)} expected")
+        raise InputError("rows", f"{first} to {last}", f"rows within 1 to {len(values)}")
     return values[first - 1 : last]
 
 

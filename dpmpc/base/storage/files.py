@@ -185,7 +185,7 @@ def whole_directory(target: Path) -> Iterator[Path]:
         If the directory exists.
     """
     if target.exists():
-        raise InputError(f"out: {target} given, a directory that does not exist yet expected")
+        raise InputError("out", target, "a directory that does not exist yet")
     target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}.") as temporary:
         partial = Path(temporary) / "partial"

@@ -58,7 +58,7 @@ def _open_path(path: Path) -> socket.socket:
     try:
         with contextlib.suppress(FileNotFoundError):
             if not stat.S_ISSOCK(path.lstat().st_mode):
-                raise InputError(f"proxy: {path} given, a path that is free expected")
+                raise InputError("proxy", path, "a path that is free")
             with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(ConnectionRefusedError):
                 other.connect(str(path))
                 raise InputError(f"proxy: {path} given, where somebody listens; a path that is free expected")

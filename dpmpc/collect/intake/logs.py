@@ -60,7 +60,7 @@ def configure(level: str = "info", form: str = "text", stream: TextIO | None = N
     """Send what dpmpc logs to a stream, standard error by default; this replaces any earlier configuration."""
     for name, given, known in (("log_level", level, LEVELS), ("log_format", form, FORMS)):
         if given not in known:
-            raise InputError(f"{name}: {given!r} given, one of {', '.join(known)} expected")
+            raise InputError(name, f"{given!r}", f"one of {', '.join(known)}")
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonFormatter() if form == "json" else LineFormatter())
     logger = logging.getLogger(ROOT)

@@ -73,9 +73,7 @@ class Withdrawals:
         """Return what takes a report of the roster back, by its id."""
         assert self._roster is not None
         if len(body) != self._form.report_bytes:
-            raise ReportRejected(
-                f"body: {len(body)} bytes given, one sealed withdrawal of {self._form.report_bytes} expected"
-            )
+            raise ReportRejected("body", f"{len(body)} bytes", f"one sealed withdrawal of {self._form.report_bytes}")
         if self._opener is not None and not self._opener.ended:
             token = self._opener.open_withdrawal(body)
             if not self._roster.admits(id_of(body), token):
@@ -86,7 +84,7 @@ class Withdrawals:
         """Return what takes reports back, by their ids."""
         if not body or len(body) % SECRET_BYTES or len(body) > self.longest:
             raise ReportRejected(
-                f"body: {len(body)} bytes given, 1 to {MOST_WITHDRAWALS} secrets of {SECRET_BYTES} bytes expected"
+                "body", f"{len(body)} bytes", f"1 to {MOST_WITHDRAWALS} secrets of {SECRET_BYTES} bytes"
             )
         secrets = [body[first : first + SECRET_BYTES] for first in range(0, len(body), SECRET_BYTES)]
         found = {report_id(self._digest, secret): secret for secret in secrets}

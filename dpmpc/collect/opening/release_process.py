@@ -126,7 +126,7 @@ def releasing(
     require_quorum(collection, without)
     require_whole("threads", threads, 1)
     if out.is_dir() or not out.absolute().parent.is_dir():
-        raise InputError(f"out: {out} given, a file in a directory that exists expected")
+        raise InputError("out", out, "a file in a directory that exists")
     agreement = Agreement(
         release_protocol.__name__,
         len(collection.servers),

@@ -103,7 +103,7 @@ class ReleaseLedger(Store):
         require_bytes("manifest_digest", manifest_digest, 32)
         batch = sorted_ids(ids)
         if not len(batch):
-            raise InputError("ids: none given, at least one expected")
+            raise InputError("ids", "none", "at least one")
         ids_digest = hashlib.sha256(batch.data).digest()
         with self._turns, typed_errors(self.folder), transaction(self._database):
             known = self._known(manifest_digest)

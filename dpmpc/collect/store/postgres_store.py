@@ -604,8 +604,7 @@ def require_address(address: str) -> str:
         raise InputError(f"store: {told}; postgresql://[USER@][HOST][:PORT]/NAME expected") from None
     if "password" in parts:
         raise InputError(
-            "store: an address with a password given, one without expected: peer authentication, or a private file "
-            "~/.pgpass"
+            "store", "an address with a password", "one without", "peer authentication, or a private file ~/.pgpass"
         )
     return address
 

@@ -318,7 +318,7 @@ class ReportStore(Store):
             raise InputError("writer: False given, True expected for adding to a store")
         for ids, words in uploads:
             if words.shape != (len(ids), *self.shape):
-                raise InputError(f"words: shape {words.shape} given, {(len(ids), *self.shape)} expected")
+                raise InputError("words", f"shape {words.shape}", f"{(len(ids), *self.shape)}")
             require_ids(ids)
             self.ring.require_canonical(words, "words")
         return Incoming(uploads, self.shape)

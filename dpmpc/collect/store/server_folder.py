@@ -91,7 +91,7 @@ class ServerFolder:
 
     def __post_init__(self) -> None:
         if not self.path.is_dir():
-            raise InputError(f"folder: {self.path} given, a directory with identity/{KEY_FILE} expected")
+            raise InputError("folder", self.path, f"a directory with identity/{KEY_FILE}")
         require_private("folder", self.path)
 
     @property

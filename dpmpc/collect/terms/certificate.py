@@ -285,7 +285,7 @@ def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
     """
     servers, fewest = len(collection.servers), quorum(collection)
     if not set(without) < set(range(servers)):
-        raise InputError(f"without: {sorted(without)} given, some of the servers 0 to {servers - 1} expected")
+        raise InputError("without", f"{sorted(without)}", f"some of the servers 0 to {servers - 1}")
     if servers - len(set(without)) < fewest:
         proofs = ", and have false reports accepted where clients prove what they share" if collection.proved else ""
         raise GuaranteeError(

@@ -108,15 +108,15 @@ def design_collection(
         If the guarantee cannot be given.
     """
     if options.get("by") is not None:
-        raise InputError(
-            f"by: {options['by']!r} given, none expected: collections do not take groups yet; dpmpc fit --by does"
-        )
+        raise InputError("by", f"{options['by']!r}", "none", "collections do not take groups yet; dpmpc fit --by does")
     if terms.series is not None:
         total = Budget(terms.series.epsilon, terms.series.delta)
         if budget != total:
             raise InputError(
-                f"budget: epsilon {budget.epsilon:g} and delta {budget.delta:g} given, the total of the series "
-                f"expected: {total.epsilon:g} and {total.delta:g}"
+                "budget",
+                f"epsilon {budget.epsilon:g} and delta {budget.delta:g}",
+                "the total of the series",
+                f"{total.epsilon:g} and {total.delta:g}",
             )
         budget = Budget(terms.series.epsilon_of_epoch, terms.series.delta)
     sharing = options.get("sharing", "additive")

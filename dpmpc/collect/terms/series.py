@@ -56,21 +56,23 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
         if not 1 <= self.epoch <= self.epochs <= MOST_EPOCHS or len(self.share) != self.epochs:
             raise InputError(
-                f"series: epoch {self.epoch} of {self.epochs} with {len(self.share)} shares given, 1 <= epoch <= "
-                f"epochs <= {MOST_EPOCHS} and a share for each expected"
+                "series",
+                f"epoch {self.epoch} of {self.epochs} with {len(self.share)} shares",
+                f"1 <= epoch <= epochs <= {MOST_EPOCHS} and a share for each",
             )
         total = composed_epsilon([self.cost_of(epoch) for epoch in range(1, self.epochs + 1)], self.delta)
         if not total <= self.epsilon:
             raise GuaranteeError(
-                f"series: shares that together give epsilon {total:.6g} at delta {self.delta:g} given, at most "
-                f"{self.epsilon:g} expected"
+                "series",
+                f"shares that together give epsilon {total:.6g} at delta {self.delta:g}",
+                f"at most {self.epsilon:g}",
             )
 
     @classmethod
     def of(cls, name: str, epochs: int, epsilon: float, delta: float) -> Series:
         """Return the first epoch of a series whose epochs have equal shares."""
         if not 1 <= epochs <= MOST_EPOCHS:
-            raise InputError(f"epochs: {epochs} given, 1 to {MOST_EPOCHS} expected")
+            raise InputError("epochs", epochs, f"1 to {MOST_EPOCHS}")
         slack = epsilon * _FOR_SLACK / (4 * epochs)
         left = epsilon - 4 * epochs * slack
         mu = mu_of_budget(left, delta * math.exp(-2 * epochs * slack)) / math.sqrt(epochs)
@@ -200,8 +202,7 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
     known = begun_epochs(epoch.series, others)
     if epoch.earlier != known:
         raise GuaranteeError(
-            f"series: a manifest that names {len(epoch.earlier)} earlier epochs given, those of this ledger expected: "
-            f"{known}"
+            "series", f"a manifest that names {len(epoch.earlier)} earlier epochs", "those of this ledger", known
         )
     return forgotten
 

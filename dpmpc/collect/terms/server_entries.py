@@ -121,7 +121,7 @@ def _host_and_port(place: str) -> tuple[str, int]:
 def check_servers(servers: Sequence[ServerEntry]) -> None:
     """Refuse servers that nobody reaches, or that share a place, a certificate or a key."""
     if len(servers) > MOST_SERVERS:
-        raise InputError(f"servers: {len(servers)} given, at most {MOST_SERVERS} expected")
+        raise InputError("servers", f"{len(servers)}", f"at most {MOST_SERVERS}")
     for server, entry in enumerate(servers):
         _check_server(server, entry)
     for what, places in (
@@ -130,9 +130,9 @@ def check_servers(servers: Sequence[ServerEntry]) -> None:
         ("release address", {server.release_address for server in servers}),
     ):
         if len(places) < len(servers):
-            raise InputError(f"servers: two with one {what} given, different ones expected")
+            raise InputError("servers", f"two with one {what}", "different ones")
     if len({server.certificate for server in servers}) < len(servers):
-        raise InputError("servers: two with one certificate given, different ones expected")
+        raise InputError("servers", "two with one certificate", "different ones")
     _check_keys(servers)
 
 
@@ -145,11 +145,11 @@ def check_text(what: str, text: str, longest: int) -> None:
 
 def _check_server(number: int, server: ServerEntry) -> None:
     if not _is_https_host(server.url):
-        raise InputError(f"servers: url {server.url!r} of server {number} given, https://HOST[:PORT] expected")
+        raise InputError("servers", f"url {server.url!r} of server {number}", "https://HOST[:PORT]")
     for what, place in (("peers", server.peers), ("release", server.release)):
         host, _, port = place.rpartition(":")
         if not host or not port.isdecimal() or not 0 < int(port) < 1 << 16:
-            raise InputError(f"servers: {what} {place!r} of server {number} given, HOST:PORT expected")
+            raise InputError("servers", f"{what} {place!r} of server {number}", "HOST:PORT")
     check_text(f"servers: organisation of server {number}", server.organisation, LONGEST_NAME)
     check_certificate(server.certificate.encode(), number, "server")
 

@@ -99,17 +99,18 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     def __post_init__(self) -> None:
         for name in ("opens", "closes", "expires"):
             if getattr(self, name).tzinfo is None:
-                raise InputError(f"{name}: {getattr(self, name)} given, a time with its time zone expected")
+                raise InputError(name, f"{getattr(self, name)}", "a time with its time zone")
         if not self.opens < self.closes < self.expires:
             times = f"{self.opens}, {self.closes}, {self.expires}"
-            raise InputError(f"opens, closes, expires: {times} given, each later than the one before expected")
+            raise InputError("opens, closes, expires", times, "each later than the one before")
         if not 1 <= self.minimum_batch <= self.largest_batch:
             raise InputError(
-                f"minimum_batch, largest_batch: {self.minimum_batch}, {self.largest_batch} given, "
-                "1 <= minimum_batch <= largest_batch expected"
+                "minimum_batch, largest_batch",
+                f"{self.minimum_batch}, {self.largest_batch}",
+                "1 <= minimum_batch <= largest_batch",
             )
         if not self.name.strip() or not is_unicode(self.name):
-            raise InputError(f"name: {self.name!r} given, what people call the collection expected")
+            raise InputError("name", f"{self.name!r}", "what people call the collection")
         for what in ("purpose", "contact"):
             check_text(what, getattr(self, what), LONGEST_TEXT)
         check_servers(self.servers)
@@ -117,7 +118,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         if len(self.servers) != task.trust.servers:
             raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
         if task.simulation:
-            raise InputError("task: simulation = true given, false expected: a collection protects real people")
+            raise InputError("task", "simulation = true", "false", "a collection protects real people")
         if task.schema.outside != "clip":
             raise InputError(
                 f"outside: {task.schema.outside!r} given, 'clip' expected in a collection: a report that does not "
@@ -136,7 +137,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         try:
             return canonical({**self.to_dict(), **times})
         except ValueError as error:
-            raise InputError("task: infinity or NaN given, finite numbers expected") from error
+            raise InputError("task", "infinity or NaN", "finite numbers") from error
 
     @functools.cached_property
     def digest(self) -> bytes:
@@ -347,7 +348,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         except OSError as error:
             raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
         except ReadError as error:
-            raise InputError(f"collection: {path} given, the task file of a collection expected: {error}") from error
+            raise InputError("collection", path, "the task file of a collection", error) from error
         if loaded.content != content:
             raise InputError(
                 f"collection: {path} given, JSON with other bytes than a collection of this content has: "
@@ -390,4 +391,4 @@ def _utc(time: datetime.datetime) -> str:
     try:
         return time.astimezone(datetime.UTC).isoformat()
     except OverflowError:
-        raise InputError(f"time: {time.isoformat()} given, one in the years 1 to 9999 of UTC expected") from None
+        raise InputError("time", f"{time.isoformat()}", "one in the years 1 to 9999 of UTC") from None

@@ -126,7 +126,7 @@ class Pending:
         with self._transaction():
             tables = {name for (name,) in self._database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
             if tables not in (set(), self._names):
-                raise InputError(f"state: {self._path} given, a database with other tables; another file expected")
+                raise InputError("state", self._path, "a database with other tables; another file")
             self._path.chmod(0o600)  # ours alone, before it holds a record
             if not tables:
                 self._begin(reports)
@@ -224,7 +224,7 @@ def secrets_in(path: str | os.PathLike[str], collection: Collection) -> list[byt
             ((digest, count),) = database.execute("SELECT collection, reports FROM about").fetchall()
             rows = database.execute("SELECT secret, id FROM secrets ORDER BY position").fetchall()
     except (sqlite3.Error, ValueError) as error:
-        raise InputError(f"state: {path} given, the file of a submission expected: {error}") from error
+        raise InputError("state", path, "the file of a submission", error) from error
     if str(digest).split()[:1] != [collection.digest.hex()]:
         raise InputError(f"state: {path} is of collection {digest}, {collection.digest.hex()} expected")
     wrong = sum(report_id(collection.digest, secret) != report for secret, report in rows)

@@ -31,7 +31,7 @@ def split(strings: NDArray[np.bytes_]) -> list[bytes]:
 def sorted_ids(ids: Bytes) -> NDArray[np.bytes_]:
     """Return a batch's ids as an array of 16-byte strings, or refuse ids that are not in ascending order."""
     if ids.dtype != np.uint8 or ids.ndim != 2 or ids.shape[1] != ID_BYTES:
-        raise InputError(f"ids: {ids.dtype} of shape {ids.shape} given, uint8 of shape (n, {ID_BYTES}) expected")
+        raise InputError("ids", f"{ids.dtype} of shape {ids.shape}", f"uint8 of shape (n, {ID_BYTES})")
     strings = as_strings(ids)
     if not (strings[:-1] < strings[1:]).all():
         raise InputError("ids: not in order or not distinct, ascending and distinct ids expected")

@@ -92,14 +92,14 @@ class ReportFormat:
         """Return the report ids of an upload, and what is to be kept of each."""
         size = self.record_bytes
         if not body or len(body) % size:
-            raise ReportRejected(f"body: {len(body)} bytes given, a positive multiple of {size} expected")
+            raise ReportRejected("body", f"{len(body)} bytes", f"a positive multiple of {size}")
         records = np.frombuffer(body, np.uint8).reshape(-1, size)
         named, payloads = np.split(records, [ID_BYTES], axis=1)
         kept = np.ascontiguousarray(payloads).view(WORD).astype(np.uint64, copy=False)
         words = kept.reshape(len(records), *self.stored_shape)
         ring = self.stored_ring
         if not ring.is_canonical(words):
-            raise ReportRejected(f"body: an element that is not canonical given, elements of {ring.name} expected")
+            raise ReportRejected("body", "an element that is not canonical", f"elements of {ring.name}")
         ids = [one.tobytes() for one in named]
         if self.collection.proved:
             self._require_own_parts(ids, words)

@@ -94,7 +94,7 @@ def draw_tickets(clients: Sequence[str]) -> list[Ticket]:
 def write_roster(path: Path, collection: Collection, server: int, tickets: Sequence[Ticket]) -> None:
     """Write what a server has to know: report ids and hashes of tokens, in the order of the ids; mode 0600."""
     if not collection.authenticated:
-        raise InputError("collection: authenticated = false given, true expected: the roster would not be used")
+        raise InputError("collection", "authenticated = false", "true", "the roster would not be used")
     entries = sorted(ticket.report + hashlib.sha256(ticket.token(server)).digest() for ticket in tickets)
     write_private(path, _header(collection, server) + b"".join(entries))
 
@@ -119,9 +119,9 @@ def read_tickets(path: str | os.PathLike[str]) -> list[Ticket]:
     except OSError as error:
         raise InputError(f"tickets: {path} cannot be read: {error.strerror}") from error
     except (ValueError, csv.Error):  # its text may hold a secret
-        raise InputError(f"tickets: {path} given, CSV with the columns {', '.join(_HEADINGS)} expected") from None
+        raise InputError("tickets", path, f"CSV with the columns {', '.join(_HEADINGS)}") from None
     if any((len(ticket.report), len(ticket.secret)) != (ID_BYTES, SECRET_BYTES) for ticket in tickets):
-        raise InputError(f"tickets: {path} given, reports of {ID_BYTES} and secrets of {SECRET_BYTES} bytes expected")
+        raise InputError("tickets", path, f"reports of {ID_BYTES} and secrets of {SECRET_BYTES} bytes")
     return tickets
 
 

@@ -103,7 +103,7 @@ class SealFolder:
         try:
             return read_added(content, collection, server)
         except ReadError as error:
-            raise InputError(f"seal: {path} given, keys that this server has signed expected: {error}") from None
+            raise InputError("seal", path, "keys that this server has signed", error) from None
 
     def bind(self, collection: Collection, server: int) -> None:
         """Give the keys of a server to this collection; refuse those that another one has."""
@@ -179,8 +179,7 @@ def _read_key(path: str | os.PathLike[str], *, private: bool) -> tuple[SuiteName
     key = _key_in(path, private=private)
     if key is None:
         raise InputError(
-            f"seal: {path} given, a file with {' or '.join(map(repr, SUITES))} and a key of it in hexadecimal digits "
-            "expected"
+            "seal", path, f"a file with {' or '.join(map(repr, SUITES))} and a key of it in hexadecimal digits"
         )
     return key
 

@@ -121,7 +121,7 @@ class SealedMessages(abc.ABC):
         """Return the messages of a body, or reject it."""
         size = self.report_bytes
         if not body or len(body) % size:
-            raise ReportRejected(f"body: {len(body)} bytes given, a positive multiple of {size} expected")
+            raise ReportRejected("body", f"{len(body)} bytes", f"a positive multiple of {size}")
         return [body[first : first + size] for first in range(0, len(body), size)]
 
     def info(self, server: int, number: int, report: bytes) -> bytes:
@@ -226,8 +226,9 @@ class Opener:
         key = self._keys.get(number)
         if message[: len(FORMAT)] != FORMAT or key is None:
             raise ReportRejected(
-                f"body: a report of format {message[0]}, sealed to key {number} of server {self._server} given, format "
-                "2 and a key that this server has expected"
+                "body",
+                f"a report of format {message[0]}, sealed to key {number} of server {self._server}",
+                "format 2 and a key that this server has",
             )
         try:
             return self._suite.open(key, own[1:], form.info(self._server, number, named))

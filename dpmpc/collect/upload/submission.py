@@ -162,7 +162,7 @@ class Submission:
         They are sealed to the newest of the keys in the task file and those that servers have added.
         """
         if self.tickets is not None and len(self.tickets) != len(rows):
-            raise InputError(f"tickets: {len(self.tickets)} given, one for each of {len(rows)} rows expected")
+            raise InputError("tickets", f"{len(self.tickets)}", f"one for each of {len(rows)} rows")
         content = np.ascontiguousarray(rows, "<f8").tobytes()
         stream, own = Stream.from_os(), [ticket.report for ticket in self.tickets or ()]
         kept: list[bytes] = []

@@ -136,8 +136,10 @@ def secrets_of(
         )
     if report_id(collection.digest, told[b"secret"]) != told[b"report"]:
         raise InputError(
-            f"receipt: {receipt}: a secret that is not of report {told[b'report'].hex()} given, the receipt as the "
-            "form saved it expected: one of its digits has changed"
+            "receipt",
+            f"{receipt}: a secret that is not of report {told[b'report'].hex()}",
+            "the receipt as the form saved it",
+            "one of its digits has changed",
         )
     return [told[b"secret"]]
 
@@ -159,7 +161,7 @@ def withdraw(
     """
     if collection.authenticated != bool(tickets) or bool(tickets) == bool(secrets):
         expected = "tickets" if collection.authenticated else "secrets"
-        raise InputError(f"withdrawal: {len(secrets)} secrets and {len(tickets)} tickets given, {expected} expected")
+        raise InputError("withdrawal", f"{len(secrets)} secrets and {len(tickets)} tickets", expected)
     if door is not None:
         require_door(door)
     said = asyncio.run(_ask_servers(collection, secrets, tickets, door))

@@ -208,7 +208,7 @@ def _insurance_table(path: Path, cells: dict[str, list[str]]) -> Table:
     for name, words in known.items():
         for word in cells[name]:
             if word not in words:
-                raise InputError(f"{path}: column {name!r}: {word!r} given, one of {', '.join(words)} expected")
+                raise InputError(f"{path}", f"column {name!r}: {word!r}", f"one of {', '.join(words)}")
     try:
         numbers = {name: np.array(cells[name], np.float64) for name in _INSURANCE_COLUMNS if name not in known}
     except ValueError as error:

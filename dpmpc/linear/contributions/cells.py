@@ -87,18 +87,18 @@ class CellGrid(Record, frozen=True):
             require_whole("groups: indicators", count, 1)
         ordered = sorted(self.groups)
         if any(first + count > later for (first, count), (later, _) in itertools.pairwise(ordered)):
-            raise InputError(f"groups: {list(self.groups)} given, variables with indicators of their own expected")
+            raise InputError("groups", f"{list(self.groups)}", "variables with indicators of their own")
         if self.column is None and (self.edges or self.missing is not None):
             raise InputError("column: none given, one expected beside edges or missing values")
         rising = all(low < high for low, high in itertools.pairwise([-math.inf, *self.edges, math.inf]))
         if not rising or len(self.edges) > MOST_CELLS + 1:  # with a cell for each bound
-            raise InputError(f"edges: {list(self.edges)[:8]} given, at most {MOST_CELLS + 1} rising numbers expected")
+            raise InputError("edges", f"{list(self.edges)[:8]}", f"at most {MOST_CELLS + 1} rising numbers")
         if self.strategy != "identity" and self.cells < 2:
             raise InputError(f"strategy: {self.strategy!r} given, 'identity' expected of a grid without ordered cells")
         if self.strategy == "root" and self.group_count > 1:
             raise InputError("strategy: 'root' given, 'identity' or 'path' expected of a grid with groups")
         if self.words < 2:
-            raise InputError(f"{self.called}: one cell given, at least two expected")
+            raise InputError(f"{self.called}", "one cell", "at least two")
 
     @property
     def cells(self) -> int:
@@ -247,7 +247,7 @@ class CellCounts(CellCodes):
     def __init__(self, grids: Sequence[CellGrid | Mapping[str, Any]], digest: str | None = None):
         self.grids = tuple(grid if isinstance(grid, CellGrid) else CellGrid.from_dict(grid) for grid in grids)
         if not self.grids:
-            raise InputError("grids: none given, at least one expected")
+            raise InputError("grids", "none", "at least one")
         words = sum(grid.words for grid in self.grids)
         if words > MOST_WORDS:
             raise InputError(
@@ -330,7 +330,7 @@ class CellCounts(CellCodes):
             places = [*([] if grid.column is None else [grid.column]), *(first for first, _ in grid.groups)]
             named = [by_place.get(place) for place in places]
             if not named or None in named:
-                raise InputError(f"{grid.called}: {grid} given, one of the variables of the bounds expected")
+                raise InputError(f"{grid.called}", grid, "one of the variables of the bounds")
             variable, *groups = [one for one in named if one is not None]
             expected = _grid(schema, variable, groups)
             if (grid.edges, grid.missing, grid.groups) != (expected.edges, expected.missing, expected.groups):

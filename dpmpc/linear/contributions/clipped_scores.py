@@ -80,15 +80,15 @@ class ClippedScores(Contribution):
     def __init__(self, matrix: ArrayLike, theta: ArrayLike, clip: float, link: Link | Mapping[str, Any]):
         self.matrix = np.array(matrix, dtype=np.float64)
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1] or not len(self.matrix):
-            raise InputError(f"matrix: shape {self.matrix.shape} given, a square matrix expected")
+            raise InputError("matrix", f"shape {self.matrix.shape}", "a square matrix")
         if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
             raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
         if not np.array_equal(self.matrix, self.matrix.T):
-            raise InputError("matrix: one that is not symmetric given, a symmetric matrix expected")
+            raise InputError("matrix", "one that is not symmetric", "a symmetric matrix")
         self.theta = require_theta(theta, len(self.matrix))
         self.clip = require_positive("clip", clip, _CLIPS[1])
         if self.clip < _CLIPS[0]:
-            raise InputError(f"clip: {clip} given, at least {_CLIPS[0]:g} expected")
+            raise InputError("clip", clip, f"at least {_CLIPS[0]:g}")
         self.link = link if isinstance(link, Link) else link_from(link)
 
     def parameters(self) -> dict[str, Any]:

@@ -285,7 +285,7 @@ class WhitenedProducts(Contribution):
     def __init__(self, matrix: ArrayLike, triangle: bool = False):
         self.matrix = np.array(matrix, dtype=np.float64)
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
-            raise InputError(f"matrix: shape {self.matrix.shape} given, a square matrix expected")
+            raise InputError("matrix", f"shape {self.matrix.shape}", "a square matrix")
         if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
             raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
         self.triangle = bool(triangle)

@@ -124,7 +124,7 @@ class ItemSketch(CellCodes):
         try:
             self.seed = seed_bytes(bytes.fromhex(seed) if isinstance(seed, str) else seed)
         except ValueError as error:
-            raise InputError(f"seed: {seed!r} given, 64 hexadecimal digits, 32 bytes or a number expected") from error
+            raise InputError("seed", f"{seed!r}", "64 hexadecimal digits, 32 bytes or a number") from error
         self._matrix = CountSketch(rows=rows, columns=self.items, seed=self.seed)
         self.rows = self._matrix.rows
 
@@ -133,7 +133,7 @@ class ItemSketch(CellCodes):
         """Return the contribution of a column whose public bounds are the first and the last item."""
         if not (column.lower.is_integer() and column.upper.is_integer()):
             given = f"({column.lower}, {column.upper})"
-            raise InputError(f"bounds of column {column.name!r}: {given} given, the first and the last item expected")
+            raise InputError(f"bounds of column {column.name!r}", given, "the first and the last item")
         return cls(int(column.upper) - int(column.lower) + 1, rows, seed)
 
     def parameters(self) -> dict[str, Any]:

@@ -196,7 +196,7 @@ class FixedPoint(Described):
         """
         reals = _reals(z)
         if reals.ndim == 0:
-            raise InputError("z: a number given, vectors expected")
+            raise InputError("z", "a number", "vectors")
         out = np.empty(reals.shape, np.int64)
         vectors = (-1, reals.shape[-1]) if reals.size else (0, 1)
         if arithmetic.encode_ball(reals.reshape(vectors), self._scale, self._radius(radius), out.reshape(vectors)):
@@ -228,32 +228,28 @@ class FixedPoint(Described):
             See `Sensitivity`.
         """
         if columns < 1:
-            raise InputError(f"columns: {columns} given, at least 1 expected")
+            raise InputError("columns", columns, "at least 1")
         if neighbouring not in ("replace-one", "zero-out"):
-            raise InputError(f"neighbouring: {neighbouring!r} given, 'replace-one' or 'zero-out' expected")
+            raise InputError("neighbouring", f"{neighbouring!r}", "'replace-one' or 'zero-out'")
         moves = 2 if neighbouring == "replace-one" else 1
         if clip == "box":
             reach = np.broadcast_to(self._bounds(eta, columns, "eta"), columns)
             if reach.min() < 1:
-                raise InputError(
-                    f"eta: {eta!r} given, at least 2^-{self.fractional_bits} expected: smaller encodes as 0"
-                )
+                raise InputError("eta", f"{eta!r}", f"at least 2^-{self.fractional_bits}", "smaller encodes as 0")
             sides = [moves * int(side) for side in reach]
             return Sensitivity(sum(sides), root_up(sum(side**2 for side in sides)), max(sides), columns, neighbouring)
         if clip == "ball":
             diameter = moves * self._radius(eta)
             return Sensitivity(math.isqrt(columns * diameter**2), diameter, diameter, columns, neighbouring)
-        raise InputError(f"clip: {clip!r} given, 'box' or 'ball' expected")
+        raise InputError("clip", f"{clip!r}", "'box' or 'ball'")
 
     def _bounds(self, bound: ArrayLike, columns: int, name: str) -> Reals:
         """Return round(2^f bound) as integers held in float64, of shape (1,) or (columns,)."""
         values = np.atleast_1d(np.asarray(bound, np.float64))
         if values.shape not in ((1,), (columns,)):
-            raise InputError(
-                f"{name}: shape {values.shape} given, a number or one for each of {columns} columns expected"
-            )
+            raise InputError(name, f"shape {values.shape}", f"a number or one for each of {columns} columns")
         if not np.all(np.abs(values) <= LARGEST_INTEGER / self._scale):  # a NaN fails too
-            raise InputError(f"{name}: {bound!r} given, at most 2^51 in units of 2^-{self.fractional_bits} expected")
+            raise InputError(name, f"{bound!r}", f"at most 2^51 in units of 2^-{self.fractional_bits}")
         return np.rint(values * self._scale)
 
     def _radius(self, radius: ArrayLike) -> int:
@@ -261,14 +257,14 @@ class FixedPoint(Described):
         number = require_float("radius", radius)
         if not 1 <= number * self._scale <= LARGEST_INTEGER:
             limits = f"from 1 to 2^51 in units of 2^-{self.fractional_bits}"
-            raise InputError(f"radius: {radius!r} given, a number {limits} expected")
+            raise InputError("radius", f"{radius!r}", f"a number {limits}")
         return math.floor(number * self._scale)
 
 
 def _reals(z: ArrayLike) -> Reals:
     array = np.asarray(z)
     if array.dtype.kind not in "fiu":
-        raise InputError(f"z: {array.dtype} given, real numbers expected")
+        raise InputError("z", array.dtype, "real numbers")
     return np.require(array, np.float64, "C")
 
 
@@ -358,7 +354,7 @@ def plan_modulus(
     for name, value, least in (("occupancy_max", occupancy_max, 0), ("eta_int", eta_int, 0), ("cells", cells, 1)):
         require_whole(name, value, least)
     if not 0 < failure < 1:
-        raise InputError(f"failure: {failure} given, a probability between 0 and 1 expected")
+        raise InputError("failure", failure, "a probability between 0 and 1")
     log_odds = math.log(2 * cells) - math.log(failure)  # a union over cells and two sides
     noise = require_finite("noise", tail(log_odds), 0)
     magnitude = int(occupancy_max) * int(eta_int)

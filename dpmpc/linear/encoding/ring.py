@@ -25,7 +25,7 @@ def elements(array: Words, name: str) -> Words:
     """Return `array` as a C-contiguous array of uint64, or refuse another dtype."""
     if not isinstance(array, np.ndarray) or array.dtype != np.uint64:
         kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        raise InputError(f"{name}: {kind} given, an array of uint64 expected")
+        raise InputError(name, kind, "an array of uint64")
     return np.require(array, requirements="C")
 
 
@@ -33,7 +33,7 @@ def integers(array: Integers, name: str) -> Integers:
     """Return `array` as a C-contiguous array of int64, or refuse a dtype that does not fit."""
     if not isinstance(array, np.ndarray) or not np.can_cast(array.dtype, np.int64):
         kind = array.dtype if isinstance(array, np.ndarray) else type(array).__name__
-        raise InputError(f"{name}: {kind} given, an array of signed integers expected")
+        raise InputError(name, kind, "an array of signed integers")
     return np.require(array, np.int64, "C")
 
 
@@ -112,7 +112,7 @@ class Ring(abc.ABC):
     def sum_of(self, arrays: Sequence[Words], out: Words | None = None, name: str = "arrays") -> Words:
         """Return the sum of one or more arrays of equal shape; `out` must not be one of them."""
         if not len(arrays):
-            raise InputError(f"{name}: none given, at least one expected")
+            raise InputError(name, "none", "at least one")
         addends = [self.require_canonical(array, f"{name}[{index}]") for index, array in enumerate(arrays)]
         out = output(out, addends[0].shape)
         for addend in addends:
@@ -276,7 +276,7 @@ def ring_named(value: Ring | type[Ring] | str) -> Ring:
         return value()
     if isinstance(value, str) and value in _RINGS:
         return _RINGS[value]()
-    raise InputError(f"ring: {value!r} given, one of {', '.join(_RINGS)} expected")
+    raise InputError("ring", f"{value!r}", f"one of {', '.join(_RINGS)}")
 
 
 def output(out: Words | None, shape: tuple[int, ...]) -> Words:
@@ -284,10 +284,10 @@ def output(out: Words | None, shape: tuple[int, ...]) -> Words:
     if out is None:
         return np.empty(shape, np.uint64)
     if out.dtype != np.uint64 or out.shape != shape or not out.flags.c_contiguous:
-        raise InputError(f"out: {out.dtype} of shape {out.shape} given, C-contiguous uint64 of shape {shape} expected")
+        raise InputError("out", f"{out.dtype} of shape {out.shape}", f"C-contiguous uint64 of shape {shape}")
     return out
 
 
 def _same_shape(array: Words, out: Words) -> None:
     if array.shape != out.shape:
-        raise InputError(f"shapes: {array.shape} and {out.shape} given, equal shapes expected")
+        raise InputError("shapes", f"{array.shape} and {out.shape}", "equal shapes")

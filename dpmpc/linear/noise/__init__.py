@@ -42,7 +42,7 @@ FAMILIES: dict[str, type[Noise]] = {name: _class_at(place) for name, place in (N
 def family_named(name: object) -> type[Noise]:
     """Return the noise of this name, or raise `InputError`."""
     if not isinstance(name, str) or name not in FAMILIES:
-        raise InputError(f"noise: {name!r} given, one of {', '.join(FAMILIES)} expected")
+        raise InputError("noise", f"{name!r}", f"one of {', '.join(FAMILIES)}")
     return FAMILIES[name]
 
 

@@ -52,7 +52,7 @@ def digit_weights(span: int) -> tuple[int, ...]:
     less than 4^m, so that no number is left out.
     """
     if span < 0 or span % (BASE - 1):
-        raise InputError(f"span: {span} given, a multiple of 3 that is at least 0 expected")
+        raise InputError("span", span, "a multiple of 3 that is at least 0")
     weights: list[int] = []
     while BASE ** (len(weights) + 1) - 1 <= span:
         weights.append(BASE ** len(weights))
@@ -268,15 +268,13 @@ class RowCircuit(Circuit):
     def _check(self) -> None:
         require_whole("columns", self.columns, 1)
         if self.high <= self.least:
-            raise InputError(f"least, high: {self.least}, {self.high} given, least < high expected")
+            raise InputError("least, high", f"{self.least}, {self.high}", "least < high")
         if self.squared_radius is not None:
             require_whole("squared_radius", self.squared_radius, 0)
         if self.matrix and not self.moments:
             raise InputError("matrix: one given without products, no matrix or `moments` expected")
         if any(len(row) != self.columns for row in self.matrix) or len(self.matrix) not in (0, self.columns):
-            raise InputError(
-                f"matrix: {len(self.matrix)} rows given, {self.columns} of {self.columns} numbers expected"
-            )
+            raise InputError("matrix", f"{len(self.matrix)} rows", f"{self.columns} of {self.columns} numbers")
         squared = self.largest**2 if self.products else self.largest
         if 2 * max(squared, self.high - self.low) + 1 >= P:
             raise OverflowRisk(f"range: numbers up to {squared} given, less than (p - 1)/2, p = 2^61 - 1, expected")
@@ -366,7 +364,7 @@ class RowCircuit(Circuit):
             If a row is outside the range or the ball: it has no witness.
         """
         if z.dtype != np.int64 or z.ndim != 2 or z.shape[1] != self.columns:
-            raise InputError(f"z: {z.dtype} of shape {z.shape} given, int64 of shape (n, {self.columns}) expected")
+            raise InputError("z", f"{z.dtype} of shape {z.shape}", f"int64 of shape (n, {self.columns})")
         outside = ((z < self.low) | (z > self.high)).any(axis=1)
         if outside.any():
             row = int(outside.argmax())
@@ -407,7 +405,7 @@ class CellsCircuit(Circuit):
         require_whole("sizes: grids", len(self.sizes), 1)
         largest = max(require_whole("sizes: cells", size, 1) for size in self.sizes)
         if (BASE - 1) * largest >= P:
-            raise OverflowRisk(f"sizes: {largest} given, digits that add up to less than p = 2^61 - 1 expected")
+            raise OverflowRisk("sizes", largest, "digits that add up to less than p = 2^61 - 1")
 
     @property
     def digits(self) -> int:
@@ -430,9 +428,7 @@ class CellsCircuit(Circuit):
     def witness(self, cells: Integers) -> Words:
         """Return the witnesses (n, cells) of rows (n, grids): the cell of each grid, from 0."""
         if cells.dtype != np.int64 or cells.ndim != 2 or cells.shape[1] != len(self.sizes):
-            raise InputError(
-                f"cells: {cells.dtype} of shape {cells.shape} given, int64 of shape (n, {len(self.sizes)}) expected"
-            )
+            raise InputError("cells", f"{cells.dtype} of shape {cells.shape}", f"int64 of shape (n, {len(self.sizes)})")
         outside = ((cells < 0) | (cells >= np.array(self.sizes))).any(axis=1)
         if outside.any():
             row = int(outside.argmax())
@@ -446,7 +442,7 @@ def require_block(name: str, words: Words, count: int, width: int) -> Words:
     """Return words (count, width) that are canonical and contiguous, or refuse them."""
     if not isinstance(words, np.ndarray) or words.shape != (count, width):
         shape = words.shape if isinstance(words, np.ndarray) else type(words).__name__
-        raise InputError(f"{name}: {shape} given, ({count}, {width}) expected")
+        raise InputError(name, shape, f"({count}, {width})")
     return FIELD.require_canonical(words, name)
 
 
@@ -454,5 +450,5 @@ def require_bytes_block(name: str, block: Bytes, shape: tuple[int, ...]) -> Byte
     """Return bytes of one shape, contiguous, or refuse them."""
     if not isinstance(block, np.ndarray) or block.dtype != np.uint8 or block.shape != shape:
         found = f"{block.dtype} of shape {block.shape}" if isinstance(block, np.ndarray) else type(block).__name__
-        raise InputError(f"{name}: {found} given, uint8 of shape {shape} expected")
+        raise InputError(name, found, f"uint8 of shape {shape}")
     return np.ascontiguousarray(block)

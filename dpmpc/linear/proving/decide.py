@@ -104,7 +104,7 @@ def decide(
         require_whole("messages", server, 0, scheme.servers - 1)
     require_present(scheme, messages)
     if point.circuit != circuit:
-        raise InputError("point: one of another circuit given, one of this circuit expected")
+        raise InputError("point", "one of another circuit", "one of this circuit")
     count = len(joint)
     joint = require_block("joint", joint, count, circuit.joint_words)
     words = {

@@ -65,14 +65,14 @@ class Binding:
         blinds = require_bytes_block("blinds", blinds, (len(ids), BLIND_BYTES))
         if witnesses.dtype != np.uint64 or witnesses.ndim != 2 or len(witnesses) != len(ids):
             found = f"{witnesses.dtype} of shape {witnesses.shape}"
-            raise InputError(f"witnesses: {found} given, uint64 with a row for each of {len(ids)} ids expected")
+            raise InputError("witnesses", found, f"uint64 with a row for each of {len(ids)} ids")
         shares = np.ascontiguousarray(witnesses, "<u8").view(np.uint8)
         return self._parts(server, ids, blinds, shares)
 
     def seeds(self, ids: Bytes, parts: Bytes) -> Bytes:
         """Return the seeds (n, 32) of the joint randomness from the lists of parts (n, M, 32) of all servers."""
         if parts.ndim != 3 or not 1 <= parts.shape[1] <= MOST_SERVERS:
-            raise InputError(f"parts: shape {parts.shape} given, (n, servers, {PART_BYTES}) expected")
+            raise InputError("parts", f"shape {parts.shape}", f"(n, servers, {PART_BYTES})")
         parts = require_bytes_block("parts", parts, (len(ids), parts.shape[1], PART_BYTES))
         frame = (len(ids), parts.shape[1], WORD_BYTES)
         lengths = np.broadcast_to(np.frombuffer(PART_BYTES.to_bytes(8, "little"), np.uint8), frame)

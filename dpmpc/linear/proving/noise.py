@@ -68,7 +68,7 @@ class ProvedNoise:
             If a number is out of range.
         """
         if noise.dtype != np.int64 or noise.shape != (self.cells,):
-            raise InputError(f"noise: {noise.dtype} of shape {noise.shape} given, int64 of ({self.cells},) expected")
+            raise InputError("noise", f"{noise.dtype} of shape {noise.shape}", f"int64 of ({self.cells},)")
         filled = np.zeros(self.blocks * self.columns, np.int64)
         filled[: self.cells] = noise
         return self.circuit.witness(filled.reshape(self.blocks, self.columns))

@@ -82,7 +82,7 @@ class ProvedShares:
         if self.keys is not None:
             return binding.parts_of_keys(self.server, self.ids, self.keys)
         if self.words is None or self.blinds is None:
-            raise InputError("shares: neither keys nor blinds and words given, one of them expected")
+            raise InputError("shares", "neither keys nor blinds and words", "one of them")
         return binding.parts_of_words(self.server, self.ids, self.blinds, self.words[:, : circuit.witness_words])
 
     def records(self, circuit: Circuit) -> Words:
@@ -90,7 +90,7 @@ class ProvedShares:
         if self.words is not None:
             return self.words
         if self.keys is None:
-            raise InputError("shares: neither keys nor words given, one of them expected")
+            raise InputError("shares", "neither keys nor words", "one of them")
         return expand_many(self.keys, circuit.words, FIELD)
 
 
@@ -114,7 +114,7 @@ class Prover:
 
     def __init__(self, circuit: Circuit, scheme: Scheme, collection: bytes):
         if scheme.ring != FIELD or scheme.servers > MOST_SERVERS:
-            raise InputError(f"scheme: {scheme!r} given, shares in {FIELD.name} among up to {MOST_SERVERS} expected")
+            raise InputError("scheme", f"{scheme!r}", f"shares in {FIELD.name} among up to {MOST_SERVERS}")
         self.circuit, self.scheme, self.binding = circuit, scheme, Binding(collection)
 
     def reports(self, witnesses: Words, ids: Bytes, stream: Stream | None = None) -> list[ProvedShares]:

@@ -53,7 +53,7 @@ class QueryPoint:
         self.kappa = elements(tuple(require_whole("kappa", entry, 0, P - 1) for entry in kappa))
         expected = _COORDINATES + len(circuit.forms)
         if len(self.kappa) != expected:
-            raise InputError(f"kappa: {len(self.kappa)} numbers given, {expected} expected")
+            raise InputError("kappa", f"{len(self.kappa)} numbers", expected)
         #: The kernel of what is asked at this point, whose (T) is all forms with their weights: its own weight is 1.
         self.proofs = circuit.kernel(weighted(circuit.forms, kappa[_COORDINATES:]))
         self.weights = elements((*kappa[:_COORDINATES], 1))
@@ -70,7 +70,7 @@ class QueryPoint:
         element beyond 4N.
         """
         if len(toss) != SEED_BYTES:
-            raise InputError(f"toss: {len(toss)} bytes given, {SEED_BYTES} expected")
+            raise InputError("toss", f"{len(toss)} bytes", SEED_BYTES)
         seed = hashlib.sha256(framed(Label.PROOF_TOSS, toss)).digest()
         weights = _COORDINATES + len(circuit.forms)
         drawn = expand_seeds(as_block([seed], SEED_BYTES, "seed"), weights + _POINTS)[0].tolist()
@@ -121,7 +121,7 @@ class ProofServer:
         """
         shares.require_form(self.circuit, self.scheme)
         if shares.server != self.server:
-            raise InputError(f"shares: those of server {shares.server} given, of server {self.server} expected")
+            raise InputError("shares", f"those of server {shares.server}", f"of server {self.server}")
         own = shares.own_parts(self.circuit, self.binding)
         matching: NDArray[np.bool_] = (own == shares.parts[:, self.server]).all(axis=1)
         return matching
@@ -144,7 +144,7 @@ class ProofServer:
         """
         circuit = self.circuit
         if point.circuit != circuit:
-            raise InputError("point: one of another circuit given, one of this server's circuit expected")
+            raise InputError("point", "one of another circuit", "one of this server's circuit")
         records = require_block("records", records, len(records), circuit.words)
         joint = require_block("joint", joint, len(records), circuit.joint_words)
         messages = np.empty((len(records), circuit.wires + 1), np.uint64)

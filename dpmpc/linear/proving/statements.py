@@ -222,8 +222,9 @@ class ProvedWhitened(Proved):
         scaled = np.rint(contribution.matrix * 2.0**self.matrix_bits)
         if not (np.abs(scaled) < 1 << MOST_BITS).all() or not scaled.any():
             raise InputError(
-                f"matrix: largest entry {np.abs(contribution.matrix).max():g} given, entries that are not all 0 and at "
-                f"most 2^{MOST_BITS} in units of 2^-{self.matrix_bits} expected"
+                "matrix",
+                f"largest entry {np.abs(contribution.matrix).max():g}",
+                f"entries that are not all 0 and at most 2^{MOST_BITS} in units of 2^-{self.matrix_bits}",
             )
         self.matrix = scaled / 2.0**self.matrix_bits
         whole = scaled.astype(np.int64).tolist()
@@ -388,7 +389,7 @@ def proved(contribution: Contribution, columns: int, fractional_bits: int) -> Pr
     """
     if type(contribution) not in _KINDS:
         known = ", ".join(kind.name for kind in _KINDS)
-        raise InputError(f"contribution: {contribution.name!r} given, one that can be proved expected: {known}")
+        raise InputError("contribution", f"{contribution.name!r}", "one that can be proved", known)
     return _KINDS[type(contribution)](contribution, columns, fractional_bits)
 
 

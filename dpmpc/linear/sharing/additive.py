@@ -103,7 +103,7 @@ class AdditiveSharing:
             If there are not M shares, or they differ in shape, are not uint64 or not canonical.
         """
         if len(shares) != self.servers:
-            raise InputError(f"shares: {len(shares)} given, {self.servers} expected")
+            raise InputError("shares", f"{len(shares)}", self.servers)
         return self.ring.sum_of(shares, name="shares")
 
     def _subtract_masks(

@@ -52,7 +52,7 @@ def outputs(out: Sequence[Words] | None, shape: tuple[int, ...], servers: int) -
     """Return an array for each share: those of `out`, checked, or new ones."""
     arrays = [None] * servers if out is None else list(out)
     if len(arrays) != servers:
-        raise InputError(f"out: {len(arrays)} arrays given, {servers} expected")
+        raise InputError("out", f"{len(arrays)} arrays", servers)
     return [output(array, shape) for array in arrays]
 
 
@@ -191,7 +191,7 @@ class Share(abc.ABC):
             If there are no such rows, or an element is not canonical.
         """
         if first < 0 or count < 0 or first + count > self.shape[0]:
-            raise InputError(f"first, count: {first}, {count} given, rows within {self.shape[0]} expected")
+            raise InputError("first, count", f"{first}, {count}", f"rows within {self.shape[0]}")
         return self._rows(first, count)
 
     @abc.abstractmethod
@@ -212,7 +212,7 @@ class ArrayShare(Share):
     def __init__(self, array: Words, ring: Ring | type[Ring] | str = "ring64"):
         self.array = elements(array, "array")
         if array.ndim == 0:
-            raise InputError("array: a single element given, at least one axis expected")
+            raise InputError("array", "a single element", "at least one axis")
         self.ring = ring_named(ring)
         self.shape = array.shape
 
@@ -296,9 +296,7 @@ class SeededShare(Share):
     def __init__(self, key: bytes, shape: tuple[int, ...], ring: Ring | type[Ring] | str = "ring64"):
         require_bytes("key", key, KEY_BYTES)
         if not shape or len(shape) > MOST_AXES or min(shape) < 0 or math.prod(shape) > _MOST_ELEMENTS:
-            raise InputError(
-                f"shape: {shape} given, 1 to {MOST_AXES} axes and at most {_MOST_ELEMENTS} elements expected"
-            )
+            raise InputError("shape", shape, f"1 to {MOST_AXES} axes and at most {_MOST_ELEMENTS} elements")
         self.key = bytes(key)
         self.ring = ring_named(ring)
         self.shape = tuple(shape)

@@ -64,7 +64,7 @@ def draw_coefficients(seed: bytes, count: int) -> Words:
 def check_values(rows: Words, coefficients: Words) -> Words:
     """Return (1) for each report."""
     if rows.ndim != 2 or rows.shape[1] != len(coefficients) + 1:
-        raise InputError(f"rows: shape {rows.shape} given, (n, {len(coefficients) + 1}) expected")
+        raise InputError("rows", f"shape {rows.shape}", f"(n, {len(coefficients) + 1})")
     weights = np.append(coefficients, np.uint64(1))
     values = np.empty(len(rows), np.uint64)
     step = max(1, _WORDS_AT_ONCE // len(weights))

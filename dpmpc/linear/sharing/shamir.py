@@ -278,17 +278,15 @@ class ShamirSharing:
                 raise InputError(f"shares: {len(shares)} given, {expected}")
             shares = dict(enumerate(shares))
         if len(shares) <= self.threshold:
-            raise InputError(f"shares: {len(shares)} given, at least {self.threshold + 1} expected")
+            raise InputError("shares", f"{len(shares)}", f"at least {self.threshold + 1}")
         for party in shares:
             if party not in range(self.servers):
-                raise InputError(f"shares: party {party!r} given, a number from 0 to {self.servers - 1} expected")
+                raise InputError("shares", f"party {party!r}", f"a number from 0 to {self.servers - 1}")
         ordered = {
             party: self.ring.require_canonical(shares[party], f"share of party {party}") for party in sorted(shares)
         }
         if len({share.shape for share in ordered.values()}) > 1:
-            raise InputError(
-                f"shares: shapes {[share.shape for share in ordered.values()]} given, equal shapes expected"
-            )
+            raise InputError("shares", f"shapes {[share.shape for share in ordered.values()]}", "equal shapes")
         return ordered
 
     def interpolate(self, shares: Mapping[int, Words], at: int) -> Words:

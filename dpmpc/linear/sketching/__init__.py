@@ -74,5 +74,5 @@ def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
     with malformed("sketch"):
         sketch = rebuilt("sketch", FAMILIES, description, "family")
         if canonical(sketch.describe()) != canonical(description):  # where 1, 1.0 and true are three values
-            raise InputError(f"description: {dict(description)} given, {sketch.describe()} expected")
+            raise InputError("description", f"{dict(description)}", f"{sketch.describe()}")
         return sketch

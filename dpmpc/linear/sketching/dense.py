@@ -70,7 +70,7 @@ class GaussianProjection:
     def apply(self, X: Reals) -> Reals:
         """Return sqrt(k) S X, whose S has N(0, 1) entries, for float64 X (n, p): float64 (k, p)."""
         if X.ndim != 2 or len(X) != self.columns or X.dtype != np.float64:
-            raise InputError(f"X: {X.dtype} {X.shape} given, float64 ({self.columns}, p) expected")
+            raise InputError("X", f"{X.dtype} {X.shape}", f"float64 ({self.columns}, p)")
         stream = Stream(derive(self.seed, Label.GAUSSIAN_PROJECTION))
         projected = np.empty((self.rows, X.shape[1]))
         step = max(1, BLOCK_CELLS // self.columns)

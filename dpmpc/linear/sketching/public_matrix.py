@@ -192,7 +192,7 @@ class PublicMatrix(Described):
         _refuse_secure(X)
         given = np.asarray(X)
         if given.dtype.kind not in "biuf":
-            raise InputError(f"X: {given.dtype} given, real numbers expected")
+            raise InputError("X", given.dtype, "real numbers")
         real: Reals = given.astype(np.float64, copy=False)
         if real.ndim == 0 or len(real) != self.columns:
             raise InputError(f"X: shape {real.shape} given, {self.columns} rows expected, one for each client")
@@ -356,11 +356,11 @@ class PublicMatrix(Described):
     def check_clients(self, shape: tuple[int, ...], first: int) -> None:
         """Refuse rows of a shape that `apply` does not take, or of clients that this matrix does not have."""
         if len(shape) not in (2, 3) or shape[-1] == 0 or (len(shape) == 3 and shape[1] not in (1, self.sparsity)):
-            raise InputError(f"X: shape {shape} given, (m, p), (m, 1, p) or (m, {self.sparsity}, p) expected")
+            raise InputError("X", f"shape {shape}", f"(m, p), (m, 1, p) or (m, {self.sparsity}, p)")
         require_whole("first", first, 0, self.columns)
         if first + shape[0] > self.columns:
             last = first + shape[0] - 1
-            raise InputError(f"X: clients {first} to {last} given, clients below {self.columns} expected")
+            raise InputError("X", f"clients {first} to {last}", f"clients below {self.columns}")
 
     def _check_out(self, X: NDArray[Number], out: NDArray[Number] | None, kind: Kind) -> NDArray[Number]:
         shape = (self.rows, X.shape[-1])
@@ -368,7 +368,7 @@ class PublicMatrix(Described):
             return self.zeros(X.shape[-1]).view(X.dtype)
         if not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != X.dtype:
             given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
-            raise InputError(f"out: {given} given, an array of {X.dtype} {shape} expected")
+            raise InputError("out", given, f"an array of {X.dtype} {shape}")
         if not (out.flags.c_contiguous and out.flags.writeable) or np.may_share_memory(X, out):
             raise InputError("out: a writeable C-contiguous array apart from X is expected")
         if kind == "mersenne61":
@@ -406,8 +406,10 @@ def _refuse_secure(X: object) -> None:
     """Refuse a secure array of MPyC, which is not imported here, and say what to call with it."""
     if "mpyc" in _packages(X):
         raise InputError(
-            f"X: {type(X).__name__}, a secure object of MPyC, given, numbers expected: call S.apply(x), after "
-            "'import dpmpc.parties.mpyc', with a secure array"
+            "X",
+            f"{type(X).__name__}, a secure object of MPyC,",
+            "numbers",
+            "call S.apply(x), after 'import dpmpc.parties.mpyc', with a secure array",
         )
 
 
@@ -415,7 +417,7 @@ def _kind(X: object, ring: str | Ring) -> Kind:
     _refuse_secure(X)
     dtype = X.dtype if isinstance(X, np.ndarray) else type(X).__name__
     if dtype not in (np.uint64, np.float64):
-        raise InputError(f"X: {dtype} given, an array of uint64 or float64 expected")
+        raise InputError("X", dtype, "an array of uint64 or float64")
     return "float64" if dtype == np.float64 else cast(Kind, ring_named(ring).name)
 
 
@@ -423,5 +425,5 @@ def weights_from(weights: Reals, rows: int) -> Reals:
     """Return a weight for each row, checked."""
     weights = np.asarray(weights, np.float64)
     if weights.shape != (rows,):
-        raise InputError(f"weights: shape {weights.shape} given, ({rows},) expected")
+        raise InputError("weights", f"shape {weights.shape}", f"({rows},)")
     return weights

@@ -305,7 +305,7 @@ class Inference:
         names = ("intercept", *self.feature_names)
         unknown = [name for name in weights if name not in names]
         if unknown or not any(weights.values()):
-            raise InputError(f"weights: {unknown or weights!r} given, numbers by {', '.join(names)} expected")
+            raise InputError("weights", f"{unknown or weights!r}", f"numbers by {', '.join(names)}")
         row = np.array([float(weights.get(name, 0.0)) for name in names])
         estimate = float(row @ [self.intercept, *self.coef])
         variance, bound = self._variances(row)

@@ -40,7 +40,7 @@ class Blocks(GramSource):
         self.groups = names if groups is None else tuple(groups)
         for name in self.groups:
             if name not in names:
-                raise InputError(f"group: {name!r} given, one of {', '.join(names)} expected")
+                raise InputError("group", f"{name!r}", f"one of {', '.join(names)}")
         if not self.groups or len(set(self.groups)) < len(self.groups):
             raise InputError(f"groups: {list(self.groups)} given, at least one, each once, expected")
         self.task = source.task
@@ -122,10 +122,10 @@ def column_index(columns: tuple[str, ...], target: str | int) -> int:
     """Return the position of a target given by name or by number."""
     if isinstance(target, str):
         if target not in columns:
-            raise InputError(f"target: {target!r} given, one of {', '.join(columns)} expected")
+            raise InputError("target", f"{target!r}", f"one of {', '.join(columns)}")
         return columns.index(target)
     if not -len(columns) <= target < len(columns):
-        raise InputError(f"target: {target} given, a column number below {len(columns)} expected")
+        raise InputError("target", target, f"a column number below {len(columns)}")
     return target % len(columns)
 
 
@@ -135,10 +135,10 @@ def chosen_columns(columns: tuple[str, ...], target: str, features: Sequence[str
         return columns
     others = ", ".join(each for each in columns if each != target)
     if isinstance(features, str):
-        raise InputError(f"features: {features!r} given, a list of some of {others} expected")
+        raise InputError("features", f"{features!r}", f"a list of some of {others}")
     for name in features:
         if name == target or name not in columns:
-            raise InputError(f"features: {name!r} given, some of {others} expected")
+            raise InputError("features", f"{name!r}", f"some of {others}")
     if len(set(features)) < len(features) or not features:
         raise InputError(f"features: {', '.join(features) or 'none'} given, at least one, each once, expected")
     return (*features, target)

@@ -67,7 +67,7 @@ def rows_like_fitted(estimator: Any, X: Any, bounds: Bounds = None) -> Reals:
         return rows
     expected = tuple(known.get("feature_names_in_", default_names(estimator.n_features_in_)))
     if X.names != expected:
-        raise InputError(f"X: columns {listed(X.names)} given, {listed(expected)} expected")
+        raise InputError("X", f"columns {listed(X.names)}", f"{listed(expected)}")
     return X.values
 
 
@@ -82,7 +82,7 @@ def target_of(estimator: Any, y: Any, count: int) -> Reals:
     except ValueError as error:
         raise InputError(f"y: {error}") from error
     if vector.shape != (count,):
-        raise InputError(f"y: shape {vector.shape} given, ({count},) expected: one value for each row of X")
+        raise InputError("y", f"shape {vector.shape}", f"({count},)", "one value for each row of X")
     return numeric_vector("y", vector)
 
 

@@ -322,7 +322,7 @@ def _checked(groups: Mapping[str, Sequence[str]], features: tuple[str, ...]) -> 
         unknown = [feature for feature in group if feature not in features]
         if isinstance(group, str) or unknown or not group or len(set(group)) < len(group) or name == ALL_FEATURES:
             raise InputError(
-                f"groups: {name!r} with {group!r} given, a list of different features of {', '.join(features)} expected"
+                "groups", f"{name!r} with {group!r}", f"a list of different features of {', '.join(features)}"
             )
     return {name: tuple(group) for name, group in groups.items()}
 

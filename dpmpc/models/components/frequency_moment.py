@@ -207,7 +207,7 @@ class FrequencyMoment(PrivateEstimator):
     def statistic(self, public: Schema) -> Contribution:
         """Return what each client sends; a schema of one column is expected."""
         if len(public) != 1:
-            raise InputError(f"X: columns {', '.join(public.names)} given, one expected")
+            raise InputError("X", f"columns {', '.join(public.names)}", "one")
         if self.of == "values":
             return PowerSum.of(public.columns[0], self.order)
         rows = DEFAULT_ROWS if self.rows is None else self.rows
@@ -226,7 +226,7 @@ class FrequencyMoment(PrivateEstimator):
         if self.of == "items" and (fractions := np.flatnonzero(table.values[:, 0] % 1)).size:
             row = int(fractions[0])
             given = f"column {table.names[0]!r}, row {row + 1}: {table.values[row, 0]}"
-            raise InputError(f"X: {given} given, a whole number expected: an item")
+            raise InputError("X", given, "a whole number", "an item")
 
     def fit_release(self, release: Release, column: str | int = -1) -> Self:
         """Fit a release of the same order and kind, or for order 1 and 2 of second moments: pure post-processing.
@@ -324,7 +324,7 @@ def _table_of(X: Any) -> Table:
     """Make a table of one column, given as a vector or as a table."""
     table = Table.from_any(np.asarray(X)[:, None] if np.ndim(X) == 1 else X)
     if len(table.names) != 1:
-        raise InputError(f"X: columns {', '.join(table.names)} given, one expected")
+        raise InputError("X", f"columns {', '.join(table.names)}", "one")
     return table
 
 

@@ -167,7 +167,7 @@ class LowRankApproximation(PrivateLinearModel):
         require_fitted(self)
         coordinates = np.asarray(T, dtype=np.float64)
         if coordinates.ndim != 2 or coordinates.shape[1] != len(self.components_):
-            raise InputError(f"T: shape {coordinates.shape} given, (m, {len(self.components_)}) expected")
+            raise InputError("T", f"shape {coordinates.shape}", f"(m, {len(self.components_)})")
         return self.release_.schema.denormalise(coordinates @ self.components_ + self._origin())
 
     def command_choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:

@@ -116,10 +116,10 @@ class EstimatorByGroup(PrivateEstimator):
 def labels_of(groups: Any, values: Sequence[str], count: int) -> list[str]:
     """Return the group of each row as text, or refuse what is none."""
     if groups is None:
-        raise InputError(f"groups: none given, one of {', '.join(values)} for each row expected")
+        raise InputError("groups", "none", f"one of {', '.join(values)} for each row")
     labels = [str(label) for label in np.asarray(groups, dtype=object).reshape(-1).tolist()]
     if len(labels) != count:
-        raise InputError(f"groups: {len(labels)} given, {count} expected: one for each row of X")
+        raise InputError("groups", f"{len(labels)}", count, "one for each row of X")
     known = set(values)
     for row, label in enumerate(labels, 1):
         if label not in known:

@@ -197,10 +197,10 @@ class GroupComparison(EstimatorByGroup):
         before = tuple(with_variables(release.task.schema, self.before) or ())
         others = [column for column in blocks.columns if column != name]
         if unknown := [column for column in before if column not in others]:
-            raise InputError(f"before: {unknown[0]!r} given, some of {', '.join(others) or 'none'} expected")
+            raise InputError("before", f"{unknown[0]!r}", f"some of {', '.join(others) or 'none'}")
         self.control_ = blocks.groups[0] if self.control is None else self.control
         if self.control_ not in blocks.groups:
-            raise InputError(f"control: {self.control_!r} given, one of {', '.join(blocks.groups)} expected")
+            raise InputError("control", f"{self.control_!r}", f"one of {', '.join(blocks.groups)}")
         self.release_, self.target_, self.before_ = release, name, before
         self.groups_, self.by_ = blocks.groups, blocks.by
         self.sizes_, self.size_error_ = blocks.sizes()
@@ -245,7 +245,7 @@ class GroupComparison(EstimatorByGroup):
             if _variable(book, argument, name).name == self.by:
                 raise InputError(f"{argument}: {name!r} given, which tells the group, another column expected")
         if self.control is not None and self.control not in groups.categories:
-            raise InputError(f"control: {self.control!r} given, one of {', '.join(groups.categories)} expected")
+            raise InputError("control", f"{self.control!r}", f"one of {', '.join(groups.categories)}")
         super().check_rows(table, public, column, filled=filled)
 
     def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:

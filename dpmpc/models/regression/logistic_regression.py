@@ -253,7 +253,7 @@ class LogisticRegression(RegressionInRounds):
             return None  # refused with the words of the other estimators
         labels = np.asarray(y)
         if labels.dtype.kind == "f" and not np.isfinite(labels).all():
-            raise InputError("y: NaN or infinity given, labels expected")
+            raise InputError("y", "NaN or infinity", "labels")
         from sklearn.utils.multiclass import type_of_target
 
         try:
@@ -265,6 +265,6 @@ class LogisticRegression(RegressionInRounds):
         found = self._two(np.unique(labels) if self.classes is None else self.classes)
         strange = ~np.isin(labels, found)
         if strange.any():
-            raise InputError(f"y: {labels[strange].tolist()[0]!r} given, one of the classes {found.tolist()} expected")
+            raise InputError("y", f"{labels[strange].tolist()[0]!r}", f"one of the classes {found.tolist()}")
         self.classes_ = found
         return (labels == found[1]).astype(np.float64)

@@ -593,7 +593,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         given: Any = self.alpha
         number = isinstance(given, Real) and not isinstance(given, bool)
         if given is not None and not (given == AUTO if isinstance(given, str) else number and 0 <= given < math.inf):
-            raise InputError(f"alpha: {given} given, a finite number >= 0 or {AUTO!r} expected")
+            raise InputError("alpha", given, f"a finite number >= 0 or {AUTO!r}")
         require_choice("debias", self.debias, DEBIAS)
         if self.rounds != AUTO and rounds_of(self.rounds, 1, intervals=self.intervals, least=0):
             for argument, allowed in self._allowed_in_rounds:

@@ -81,7 +81,7 @@ def rounds_of(rounds: int | str, clients: int, *, intervals: bool, least: int = 
     if rounds == AUTO:
         return 8 if intervals or clients > _MANY else 32
     if isinstance(rounds, bool) or not isinstance(rounds, int | np.integer) or not least <= rounds <= MOST_ROUNDS:
-        raise InputError(f"rounds: {rounds!r} given, 'auto' or a whole number from {least} to {MOST_ROUNDS} expected")
+        raise InputError("rounds", f"{rounds!r}", f"'auto' or a whole number from {least} to {MOST_ROUNDS}")
     return int(rounds)
 
 
@@ -293,8 +293,7 @@ def require_words(columns: int, *, scores: bool) -> None:
     """
     if (words := _words(columns, scores=scores)) > MOST_WORDS:
         raise InputError(
-            f"columns: {columns} given, fewer expected: a client would send {words:,} numbers in a round, at most "
-            f"{MOST_WORDS:,}"
+            "columns", columns, "fewer", f"a client would send {words:,} numbers in a round, at most {MOST_WORDS:,}"
         )
 
 

@@ -105,7 +105,7 @@ class _Round:
         """Read a release of scores."""
         scores = release.task.statistic
         if not isinstance(scores, Scores):
-            raise InputError(f"release: of {scores.name} given, of scores expected")
+            raise InputError("release", f"of {scores.name}", "of scores")
         sums = scores.read(release.sketch[0], math.sqrt(float(release.noise_variance[0])))
         eigenvalues, vectors = np.linalg.eigh(sums.outer - np.outer(sums.score, sums.score) / release.clients)
         sampling = (vectors * np.maximum(eigenvalues, 0.0)) @ vectors.T

@@ -175,7 +175,7 @@ def read_linear(first: Release, second: Release, steered: Reals) -> LinearEstima
     """
     contribution = second.task.statistic
     if not isinstance(contribution, ResidualProducts):
-        raise InputError(f"release: of {contribution.name} given, of residual products expected")
+        raise InputError("release", f"of {contribution.name}", "of residual products")
     gram, clients, side = first.gram().matrix, first.clients, len(steered)
     variance = float(first.noise_variance[0])  # sd^2, of an entry on the diagonal; off it it is half of that
     N, m = gram[:side, :side], gram[:side, side]

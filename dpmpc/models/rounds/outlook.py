@@ -245,7 +245,7 @@ def _model_of(model: str, assumed: Assumed) -> RoundModel:
         return PoissonModel(assumed.most)
     if model == "ridge":
         return LeastSquares()
-    raise InputError(f"model: {model!r} given, one of {', '.join(MODELS_IN_ROUNDS)} expected")
+    raise InputError("model", f"{model!r}", f"one of {', '.join(MODELS_IN_ROUNDS)}")
 
 
 def _planned(model: RoundModel, releases: Releases, shares: Shares) -> list[PlannedSum]:

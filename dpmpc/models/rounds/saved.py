@@ -39,7 +39,7 @@ class SavedReleases(Releases):
 
     def __init__(self, releases: Sequence[Release], epsilon: float):
         if not releases:
-            raise InputError("releases: none given, second moments and at least one round expected")
+            raise InputError("releases", "none", "second moments and at least one round")
         first, clients = releases[0].task, [release.clients for release in releases]
         spec = ReleaseSpec(
             schema=first.schema,
@@ -63,7 +63,7 @@ class SavedReleases(Releases):
         """
         place = len(self.made)
         if place == len(self._saved):
-            raise InputError(f"releases: {place} given, more expected: the fit goes on for another round")
+            raise InputError("releases", place, "more", "the fit goes on for another round")
         release = self._saved[place]
         require_alike(release.task, self.task(share, contribution), place)
         return self._taken(release)

@@ -171,7 +171,7 @@ class CoxRegression(PrivateSurvival):
                     "counts"
                 )
         if len(set(chosen)) < len(chosen):
-            raise InputError(f"features: {', '.join(chosen)} given, different columns expected")
+            raise InputError("features", f"{', '.join(chosen)}", "different columns")
         require_patterns([known[name] for name in chosen])
         self.cells_, self.used_ = cells, chosen
         members = cells.members(chosen)

@@ -384,7 +384,7 @@ class KaplanMeier(PrivateSurvival):
 
     def _curve(self, group: str | None) -> Curve:
         if (group is None) == bool(self.groups_) or (group is not None and group not in self.groups_):
-            raise InputError(f"group: {group!r} given, one of {', '.join(self.groups_) or 'none'} expected")
+            raise InputError("group", f"{group!r}", f"one of {', '.join(self.groups_) or 'none'}")
         return self.curves_[EVERYBODY if group is None else group]
 
     def _plot(self, level: float) -> PlotData:

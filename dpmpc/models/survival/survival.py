@@ -107,7 +107,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
     def check_options(self, column: str | None, *, bounds: bool) -> None:
         """Refuse a fit without a bounds file, which says how times are cut into cells."""
         if not bounds:
-            raise InputError("bounds: none given, a bounds file expected: how times are cut into cells (--bounds)")
+            raise InputError("bounds", "none", "a bounds file", "how times are cut into cells (--bounds)")
 
     def read(self, cells: ReadCells) -> tuple[Table, Schema]:
         """Return the coded rows of people, and their public bounds."""
@@ -159,7 +159,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
     def public_schema(self) -> Schema:
         """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
         if self.bounds is None:
-            raise InputError("bounds: none given, a bounds file or a pair (lower, upper) of times expected")
+            raise InputError("bounds", "none", "a bounds file or a pair (lower, upper) of times")
         called = self.counted_argument
         return survival_schema(self._given(), *self._time_and_event, self.counted_by(), called=called)
 
@@ -183,7 +183,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
             return Schema.from_toml(self.bounds)
         if isinstance(self.bounds, Schema):
             return self.bounds
-        raise InputError(f"bounds: {self.bounds!r} given, a bounds file, a Schema or a pair of times expected")
+        raise InputError("bounds", f"{self.bounds!r}", "a bounds file, a Schema or a pair of times")
 
     def counted_by(self) -> Sequence[str]:
         """Return the columns by whose values people are counted, beside the event."""
@@ -207,9 +207,7 @@ class _Frame(dict[str, Any]):
         arrays = {name: np.asarray(values) for name, values in columns.items()}
         lengths = {name: values.shape for name, values in arrays.items()}
         if any(len(shape) != 1 for shape in lengths.values()) or len(set(lengths.values())) != 1:
-            raise InputError(
-                f"{', '.join(columns)}: shapes {list(lengths.values())} given, one number for each person expected"
-            )
+            raise InputError(f"{', '.join(columns)}", f"shapes {list(lengths.values())}", "one number for each person")
         super().__init__(arrays)
 
     @property

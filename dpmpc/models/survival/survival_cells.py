@@ -54,7 +54,7 @@ def survival_schema(
             )
     names = [name for _, name in named]
     if len(set(names)) < len(names):
-        raise InputError(f"time, event, {called}: {', '.join(names)} given, different columns expected")
+        raise InputError(f"time, event, {called}", f"{', '.join(names)}", "different columns")
     if given.weighted:
         raise InputError("bounds: with weights or rows of zeros given, neither expected where people are counted")
     for name in features:
@@ -103,7 +103,7 @@ def require_patterns(features: Sequence[Variable]) -> None:
     """Refuse features with too many combinations of values for a regression."""
     patterns = math.prod(len(one.categories) for one in features)
     if not features:
-        raise InputError("features: none given, a category or an answer at least expected")
+        raise InputError("features", "none", "a category or an answer at least")
     if patterns > MOST_PATTERNS:
         raise InputError(
             f"features: {', '.join(one.name for one in features)} given, which have {patterns} patterns, at most "
@@ -120,7 +120,7 @@ def _with_room(variable: Variable) -> Variable:
         raise InputError(f"time: {variable.name!r} given, a {shown}, a number expected, which counts from the start")
     lower, upper = float(variable.lower or 0.0), float(variable.upper or 0.0)
     if lower < 0:
-        raise InputError(f"time: {variable.name!r} with the lower bound {lower:g} given, 0 or more expected")
+        raise InputError("time", f"{variable.name!r} with the lower bound {lower:g}", "0 or more")
     count = len(variable.inner_edges) + 1
     most = MOST_CELLS - 1 if variable.step is not None else (MOST_CELLS - 1) // 2
     if count > most:
@@ -145,8 +145,10 @@ def _answer(variable: Variable) -> Variable:
         yes, no = _ANSWERS
         return Variable(variable.name, yes=yes, no=no, missing=variable.missing)
     raise InputError(
-        f"event: {variable.name!r} given, a {variable.kind}, an answer expected: yes = [...] and no = [...] in its "
-        "bounds, or lower = 0 and upper = 1"
+        "event",
+        f"{variable.name!r}",
+        f"a {variable.kind}, an answer",
+        "yes = [...] and no = [...] in its bounds, or lower = 0 and upper = 1",
     )
 
 
@@ -168,12 +170,10 @@ class SurvivalCells:
         counted = contribution.counted(release.task.schema)
         numbers = {one.name: (grid, one, by) for grid, (one, by) in enumerate(counted) if one.kind == "number"}
         if time is None and len(numbers) != 1:
-            raise InputError(
-                f"time: none given, one of {', '.join(numbers) or 'the numbers (there are none)'} expected"
-            )
+            raise InputError("time", "none", f"one of {', '.join(numbers) or 'the numbers (there are none)'}")
         chosen = next(iter(numbers)) if time is None else time
         if chosen not in numbers:
-            raise InputError(f"time: {chosen!r} given, one of {', '.join(numbers)} expected")
+            raise InputError("time", f"{chosen!r}", f"one of {', '.join(numbers)}")
         grid, variable, by = numbers[chosen]
         answers = {one.name: one for one in by if one.kind == "yes-no"}
         found = (by[-1].name if by else None) if event is None else event

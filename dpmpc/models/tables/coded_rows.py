@@ -57,7 +57,7 @@ def predict_by_group(
     book = codebook_of(public)
     variable = book.variable(by)
     if variable is None or not variable.categories:
-        raise InputError(f"by: {by!r} given, a category of the release's codebook expected")
+        raise InputError("by", f"{by!r}", "a category of the release's codebook")
     shown, complete = book.encode_features(X, [column.name for column in variable.term.columns])
     places = _places(shown)
     groups = [variable.categories[place] if known else "" for place, known in zip(places, complete, strict=True)]

@@ -146,7 +146,7 @@ class TableOne(PrivateEstimator):
             Not used.
         """
         if self.bounds is None:
-            raise InputError("bounds: none given, a bounds file or pairs (lower, upper) expected: cells follow from it")
+            raise InputError("bounds", "none", "a bounds file or pairs (lower, upper)", "cells follow from it")
         if (book := codebook_in(self.bounds)) is not None:
             table = book.only(self.read_columns(book)).encode(X, counted=True)
         else:
@@ -257,7 +257,7 @@ class TableOne(PrivateEstimator):
         """Return the distribution of a number or a date, in one group or in all."""
         grid, variable = self._variable(name)
         if variable.categories:
-            raise InputError(f"name: {name!r} given, a {variable.kind}, a number or a date expected")
+            raise InputError("name", f"{name!r}", f"a {variable.kind}, a number or a date")
         return Distribution(self.estimates_, grid, variable, self._members(group))
 
     def quantile(self, name: str, q: float, group: str | None = None, level: float = 0.95) -> Interval:
@@ -363,7 +363,7 @@ class TableOne(PrivateEstimator):
         """Return the table of a category by the groups."""
         _, variable = self._variable(name)
         if not variable.categories:
-            raise InputError(f"name: {name!r} given, a {variable.kind}, a column with listed values expected")
+            raise InputError("name", f"{name!r}", f"a {variable.kind}, a column with listed values")
         return CrossTable.of(self.release_, name, self._grouped())
 
     def rank_test(self, name: str) -> Independence | str:
@@ -520,13 +520,13 @@ class TableOne(PrivateEstimator):
 
     def _variable(self, name: str) -> tuple[int, Variable]:
         if name not in self.variables_:
-            raise InputError(f"name: {name!r} given, one of {', '.join(self.variables_)} expected")
+            raise InputError("name", f"{name!r}", f"one of {', '.join(self.variables_)}")
         return self.variables_[name]
 
     def _members(self, group: str | None) -> NDArray[np.bool_]:
         """Return which groups of a number's grid are meant."""
         if group is not None and group not in self.groups_:
-            raise InputError(f"group: {group!r} given, one of {', '.join(self.groups_) or 'none'} expected")
+            raise InputError("group", f"{group!r}", f"one of {', '.join(self.groups_) or 'none'}")
         return np.array([group in (None, one) for one in self.groups_ or (None,)], np.bool_)
 
     def _within(self, name: str, group: str | None) -> Reals:

@@ -129,7 +129,7 @@ def _variable(known: Sequence[Variable], name: str) -> Variable:
     found = next((one for one in listed if one.name == name), None)
     if found is None:
         names = ", ".join(one.name for one in listed) or "none"
-        raise InputError(f"crosstab: {name!r} given, a variable with listed values expected: {names}")
+        raise InputError("crosstab", f"{name!r}", "a variable with listed values", names)
     if found.if_missing == "middle":
         raise InputError(
             f"crosstab: {name!r} given, whose missing values are coded between others, "

@@ -66,7 +66,7 @@ class IdComparison:
 
     def __init__(self, number: int, parties: int, session: bytes, value: int, stream: Stream | None = None):
         if parties < 2 or not 0 <= number < parties:
-            raise InputError(f"number: {number} of {parties} given, one of at least 2 parties expected")
+            raise InputError("number", f"{number} of {parties}", "one of at least 2 parties")
         self.number, self.parties, self._value = number, parties, value % ORDER
         self._stream = stream or Stream.from_os()
         self._transcript = hashlib.sha256(Label.EQUALITY.value + parties.to_bytes(4, "little") + session).digest()

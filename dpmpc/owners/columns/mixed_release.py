@@ -47,7 +47,7 @@ class MixedRelease:
         expected = (self.task.released_rows, len(self.task.columns))
         kind = np.dtype(np.int64 if self.task.noise.integer else np.float64)
         if self.sums.shape != expected or self.sums.dtype != kind:
-            raise InputError(f"sums: {self.sums.dtype} {self.sums.shape} given, {kind} {expected} expected")
+            raise InputError("sums", f"{self.sums.dtype} {self.sums.shape}", f"{kind} {expected}")
 
     @classmethod
     def join(

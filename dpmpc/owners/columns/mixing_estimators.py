@@ -254,7 +254,7 @@ def tables_of(parties: Sequence[ArrayLike]) -> list[Table]:
         tables.append(Table.from_any(party, names).require_public_count())
         width += len(tables[-1].names)
     if len(tables) < 2:
-        raise InputError(f"parties: {len(tables)} given, at least 2 expected")
+        raise InputError("parties", f"{len(tables)}", "at least 2")
     for number, table in enumerate(tables):
         if len(table) != len(tables[0]):
             raise InputError(f"parties: party {number} has {len(table)} rows, {len(tables[0])} expected as in party 0")

@@ -47,7 +47,7 @@ def public_arguments(
             f"method: {method!r} given, but rows are {'not ' if task.rows is None else ''}mixed by the task"
         )
     if len(names) != len(task.parties):
-        raise InputError(f"names: {len(names)} given, one for each of {len(task.parties)} parties expected")
+        raise InputError("names", f"{len(names)}", f"one for each of {len(task.parties)} parties")
     return {
         "mixing": task.to_dict(),
         "names": list(names),
@@ -63,8 +63,10 @@ def require_frames(task: MixingTask) -> None:
     most = (FRAME_LIMIT - FRAME_HEADER) // (8 * widest)
     if task.released_rows > most:
         raise InputError(
-            f"rows: {task.released_rows} given, at most {most} expected: {widest} columns of a party, 8 bytes each, "
-            f"in one message of at most {FRAME_LIMIT} bytes"
+            "rows",
+            task.released_rows,
+            f"at most {most}",
+            f"{widest} columns of a party, 8 bytes each, in one message of at most {FRAME_LIMIT} bytes",
         )
 
 

@@ -68,7 +68,7 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
         force_setattr(self, "parties", tuple(self.parties))
         super().__post_init__()
         if len(self.parties) < 2:
-            raise InputError(f"parties: {len(self.parties)} given, at least 2 expected")
+            raise InputError("parties", f"{len(self.parties)}", "at least 2")
         check_names(self.columns, "parties")
         require_whole("subjects", self.subjects, 1, MOST_COLUMNS)
         features = len(self.columns) - 1

@@ -46,7 +46,7 @@ def choose_rows(rows: int | str, subjects: int, features: int, noise_sd: float, 
     elif rows == "paper":
         chosen = math.floor(math.sqrt(subjects) * 2 * math.sqrt(largest_party) / noise_sd)
     elif isinstance(rows, str):
-        raise InputError(f"rows: {rows!r} given, a number, 'theory' or 'paper' expected")
+        raise InputError("rows", f"{rows!r}", "a number, 'theory' or 'paper'")
     else:
         chosen = require_whole("rows", rows, 1, MOST_ROWS)
     if chosen < features:

@@ -69,13 +69,11 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
 
     def __post_init__(self) -> None:
         if len(self.owners) < LEAST_OWNERS:
-            raise InputError(f"owners: {len(self.owners)} given, at least {LEAST_OWNERS} expected")
+            raise InputError("owners", f"{len(self.owners)}", f"at least {LEAST_OWNERS}")
         if len(set(self.owners)) < len(self.owners):
             raise InputError("owners: a name given twice, different names expected")
         if len(self.rows) != len(self.owners):
-            raise InputError(
-                f"rows: {len(self.rows)} numbers given, one for each of {len(self.owners)} owners expected"
-            )
+            raise InputError("rows", f"{len(self.rows)} numbers", f"one for each of {len(self.owners)} owners")
         for count in self.rows:
             require_whole("rows", count, 1)
         require_choice("model", self.model, (*MODELS_IN_ROUNDS, TABLE))
@@ -94,7 +92,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
                 )
         if self.schema.outside != "clip":  # the others would notice, and no ledger counts it
             raise InputError(
-                f"bounds: outside = {self.schema.outside!r} given, 'clip' expected: no owner refuses because of a row"
+                "bounds", f"outside = {self.schema.outside!r}", "'clip'", "no owner refuses because of a row"
             )
 
     def require_possible(self) -> Guarantee:

@@ -154,7 +154,7 @@ class RoundsRecord(Store):
         """Return the random bytes of the commitment, in each run the same."""
         nonce = self._kept.get(_nonce(number))
         if nonce is None:
-            raise InputError(f"round: {number} given, one whose shares this folder has kept expected")
+            raise InputError("round", number, "one whose shares this folder has kept")
         return nonce
 
     def keep_commitments(self, number: int, commitments: Mapping[int, bytes]) -> None:

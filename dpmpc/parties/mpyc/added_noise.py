@@ -51,7 +51,7 @@ def noise(task: Task) -> Any:
     from dpmpc.parties.mpyc.secret_arrays import secret_array  # which imports MPyC's runtime
 
     if task.simulation:
-        raise InputError("simulation_seed: one given, none expected: noise that can be repeated protects nobody")
+        raise InputError("simulation_seed", "one", "none", "noise that can be repeated protects nobody")
     scheme = _scheme()
     trust = (task.trust.servers, task.trust.colluding_servers)
     if trust != (scheme.servers, scheme.threshold) or task.noising.by != "servers" or task.encoding.ring != scheme.ring:
@@ -99,7 +99,9 @@ def _scheme() -> ShamirSharing:
     runtime = current_runtime()
     if runtime.threshold < 1:
         raise InputError(
-            f"-M, -T: {len(runtime.parties)} parties of whom {runtime.threshold} may collude given, at least 3 and 1 "
-            "expected: fewer keep no secret (-M3)"
+            "-M, -T",
+            f"{len(runtime.parties)} parties of whom {runtime.threshold} may collude",
+            "at least 3 and 1",
+            "fewer keep no secret (-M3)",
         )
     return ShamirSharing(len(runtime.parties), runtime.threshold)

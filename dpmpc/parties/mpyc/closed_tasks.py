@@ -49,11 +49,13 @@ class OpenedProducts:
 def require_shamir(task: Task) -> None:
     """Refuse a task whose shares MPyC cannot multiply."""
     if task.sharing != "shamir":
-        raise InputError(f"sharing: {task.sharing!r} given, 'shamir' expected: MPyC computes on Shamir shares")
+        raise InputError("sharing", f"{task.sharing!r}", "'shamir'", "MPyC computes on Shamir shares")
     if 2 * task.trust.colluding_servers >= task.trust.servers:
         raise InputError(
-            f"corrupt_servers: {task.trust.colluding_servers} of {task.trust.servers} given, fewer than half expected: "
-            "MPyC multiplies with an honest majority"
+            "corrupt_servers",
+            f"{task.trust.colluding_servers} of {task.trust.servers}",
+            "fewer than half",
+            "MPyC multiplies with an honest majority",
         )
 
 
@@ -105,7 +107,7 @@ def require_products(task: Task) -> Task:
     """Return the task if A^T A can be computed modulo p: Shamir shares of sketched rows, and nothing wraps around."""
     require_shamir(task)
     if not isinstance(task.statistic, Rows):
-        raise InputError(f"statistic: {task.statistic.name!r} given, 'rows' expected: a sketch to multiply")
+        raise InputError("statistic", f"{task.statistic.name!r}", "'rows'", "a sketch to multiply")
     return require_room(task, bits_of_products(task))
 
 
@@ -147,7 +149,7 @@ def require_square(task: Task) -> Task:
     """Return the task if ||z||^2 can be computed modulo p: Shamir shares of an item sketch, nothing wraps around."""
     require_shamir(task)
     if not isinstance(task.statistic, ItemSketch):
-        raise InputError(f"statistic: {task.statistic.name!r} given, 'item-sketch' expected")
+        raise InputError("statistic", f"{task.statistic.name!r}", "'item-sketch'")
     return require_room(task, bits_of_square(task))  # p = 2^61 - 1 is not a square
 
 

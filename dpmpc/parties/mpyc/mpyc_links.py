@@ -48,7 +48,7 @@ class WholeNumbers:
     def dumps(value: object) -> bytes:
         """Return the digits of a number."""
         if type(value) is not int or value < 0:
-            raise InputError(f"message: {type(value).__name__} given, words of a secure type expected: no pickles here")
+            raise InputError("message", type(value).__name__, "words of a secure type", "no pickles here")
         return b"%d" % value
 
     @classmethod

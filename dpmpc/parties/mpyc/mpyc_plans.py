@@ -107,7 +107,7 @@ class MpycPlan(Plan):
         self.args = args
         self.links = NetworkLinks() if hasattr(mpc, "party") else MpycLinks(mpc)
         if len(mpc.parties) < 2:
-            raise InputError("-M: 1 party given, at least 2 expected: one party alone sees every row (-M3)")
+            raise InputError("-M", "1 party", "at least 2", "one party alone sees every row (-M3)")
 
     async def compare(self, task: Task, rows: str) -> bytes:
         """Compare all that this party was told with the others; return 32 bytes that stand for this run."""
@@ -155,7 +155,7 @@ class PlayedPlan(MpycPlan):
                 self.generated = uniform_rows(self.task.schema)
             self.require_parties(self.task)
             if self.task.clients % parties:
-                raise InputError(f"--task: one for {self.task.clients} clients given, a multiple of {parties} expected")
+                raise InputError("--task", f"one for {self.task.clients} clients", f"a multiple of {parties}")
         else:
             self.spec = specification(args, schema, **choices)
             self.task = designed(self.spec, matrix_seed=bytes(SEED_BYTES))  # what cannot be had is refused here

@@ -59,8 +59,10 @@ def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
         needed = bits + (S.columns - 1).bit_length()
         if here < needed:
             raise InputError(
-                f"as_type: {as_type.__name__} of {here} bits given, at least {needed} expected: sums of {S.columns} "
-                f"numbers of {bits} bits"
+                "as_type",
+                f"{as_type.__name__} of {here} bits",
+                f"at least {needed}",
+                f"sums of {S.columns} numbers of {bits} bits",
             )
     if bits is not None and S.columns << bits >= modulus:
         raise InputError(

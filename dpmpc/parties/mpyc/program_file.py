@@ -46,7 +46,7 @@ def run_script(party: Party) -> dict[str, Any]:
     party.runtime.settings.require_own_digest()
     path = Path(read_source(party.folder, ProgramFile).path)
     if _digest(path) != party.arguments["sha256"]:
-        raise InputError(f"program: {path} given, a file with the SHA-256 {party.arguments['sha256']} expected")
+        raise InputError("program", path, f"a file with the SHA-256 {party.arguments['sha256']}")
     options, rest = backend.read_options(party.arguments["options"])
     party.runtime.take_options(options)
     sys.argv = [str(path), *rest]
@@ -78,4 +78,4 @@ def _digest(path: Path) -> str:
     try:
         return hashlib.sha256(read_bytes(path, largest=LARGEST_PROGRAM)).hexdigest()
     except OSError as error:
-        raise InputError(f"program: {path} given, the file of an MPyC program expected: {error.strerror}") from error
+        raise InputError("program", path, "the file of an MPyC program", error.strerror) from error

@@ -83,11 +83,11 @@ def options(doc: str, **defaults: Any) -> argparse.Namespace:
     if args.shares and args.task:
         raise InputError("--task: given with --shares, none expected: a folder of shares holds its task")
     if args.analyst is not None and not 0 <= args.analyst < len(mpc.parties):
-        raise InputError(f"--analyst: {args.analyst} given, a party from 0 to {len(mpc.parties) - 1} expected")
+        raise InputError("--analyst", args.analyst, f"a party from 0 to {len(mpc.parties) - 1}")
     for name in ("release", "costs"):
         path = getattr(args, name)
         if path is not None and (Path(path).exists() or not Path(path).absolute().parent.is_dir()):
-            raise InputError(f"--{name}: {path} given, a new file in a directory that exists expected")
+            raise InputError(f"--{name}", path, "a new file in a directory that exists")
     return args
 
 

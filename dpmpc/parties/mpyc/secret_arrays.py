@@ -68,7 +68,7 @@ def secret_array(sharing: str = "additive", ring: str | None = None) -> Any:
         For another sharing or ring, or for Shamir shares of too few parties.
     """
     if sharing not in SHARINGS:
-        raise InputError(f"sharing: {sharing!r} given, 'additive' or 'shamir' expected")
+        raise InputError("sharing", f"{sharing!r}", "'additive' or 'shamir'")
     if sharing == "additive":
         return _additive(ring_named(ring or "ring64"))
     if ring not in (None, FIELD.name):
@@ -136,8 +136,10 @@ class _Opening:
                 )
             if not array.dealt:
                 raise InputError(
-                    "output: words of single parties given, a sum with an array that was input or loaded expected: "
-                    "nothing masks them"
+                    "output",
+                    "words of single parties",
+                    "a sum with an array that was input or loaded",
+                    "nothing masks them",
                 )
         opened = [_opened(cls, array, receivers) for array in x]  # each under a program counter of its own
         return [await one for one in opened]
@@ -162,7 +164,7 @@ def require_all_clients(S: PublicMatrix, shape: tuple[int, ...]) -> None:
     """Refuse an array of some clients only, before anything is computed."""
     S.check_clients(shape, 0)
     if shape[0] != S.columns:
-        raise InputError(f"X: {shape[0]} clients given, {S.columns} expected")
+        raise InputError("X", f"{shape[0]} clients", S.columns)
 
 
 def _peers() -> list[int]:
@@ -307,7 +309,7 @@ def _additive(ring: Ring) -> Any:
             if not isinstance(other, AdditiveArray):
                 return NotImplemented
             if other.shape != self.shape:
-                raise InputError(f"+: shape {other.shape} given, {self.shape} expected")
+                raise InputError("+", f"shape {other.shape}", self.shape)
             total = add(self, other)
             total.dealt = self.dealt or other.dealt
             return total

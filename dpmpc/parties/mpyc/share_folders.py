@@ -117,7 +117,7 @@ def write_share_folders(out: str | os.PathLike[str], task: Task, shares: Sequenc
         One for each server, as `dpmpc.release.client.share_batch` makes them.
     """
     if len(shares) != task.trust.servers:
-        raise InputError(f"shares: {len(shares)} given, one for each of {task.trust.servers} servers expected")
+        raise InputError("shares", f"{len(shares)}", f"one for each of {task.trust.servers} servers")
     names = [f"party-{server}" for server in range(len(shares))]
     with whole_directory(Path(out)) as partial:
         for name, share in zip(names, shares, strict=True):

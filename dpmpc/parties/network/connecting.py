@@ -190,5 +190,5 @@ async def bind(host: str, port: int) -> CountingSocket:
             listener.close()
             raise
     except OSError as error:
-        raise InputError(f"addresses: {host}:{port} given, an address of this machine expected: {error}") from error
+        raise InputError("addresses", f"{host}:{port}", "an address of this machine", error) from error
     return listener

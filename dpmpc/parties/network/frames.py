@@ -100,9 +100,9 @@ class Frame:
         require_whole("sender", self.sender, 0, PARTIES - 1)
         if isinstance(self.content, np.ndarray):
             if self.content.dtype != WORD:
-                raise InputError(f"content: dtype {self.content.dtype} given, uint64 expected")
+                raise InputError("content", f"dtype {self.content.dtype}", "uint64")
             if not 1 <= self.content.ndim <= MAX_DIMENSIONS:
-                raise InputError(f"content: {self.content.ndim} dimensions given, 1 to {MAX_DIMENSIONS} expected")
+                raise InputError("content", f"{self.content.ndim} dimensions", f"1 to {MAX_DIMENSIONS}")
 
     @property
     def content_type(self) -> ContentType:

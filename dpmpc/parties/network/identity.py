@@ -88,9 +88,9 @@ def write_identity(folder: Path, party: int, lifetime: datetime.timedelta) -> by
     """Make a key and a certificate that it signs itself: party.crt and party.key, mode 0600."""
     require_whole("party", party, 0, PARTIES - 1)
     if lifetime <= datetime.timedelta(0):
-        raise InputError(f"lifetime: {lifetime} given, a positive duration expected")
+        raise InputError("lifetime", lifetime, "a positive duration")
     if (folder / KEY_FILE).exists():
-        raise InputError(f"folder: {folder} given, one without a {KEY_FILE} expected")
+        raise InputError("folder", folder, f"one without a {KEY_FILE}")
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     key = ec.generate_private_key(ec.SECP256R1())
     name = _name(party_name(party))
@@ -127,9 +127,9 @@ def check_certificate(pem: bytes, party: int, role: str = "party") -> None:
     except InvalidSignature:
         raise InputError(f"{given}: one that its own key has signed expected") from None
     if names != expected_name:
-        raise InputError(f"{given}: names {[name.value for name in names]} given, {[party_name(party)]} expected")
+        raise InputError(f"{given}", f"names {[name.value for name in names]}", f"{[party_name(party)]}")
     if is_authority or usage.key_cert_sign or not usage.digital_signature:
-        raise InputError(f"{given}: the certificate of an authority given, one for signatures only expected")
+        raise InputError(f"{given}", "the certificate of an authority", "one for signatures only")
 
 
 def sign(folder: Path, message: bytes) -> bytes:
@@ -274,14 +274,14 @@ def _parse(pem: bytes) -> x509.Certificate:
     """Read a PEM file that holds one certificate on P-256 and nothing else."""
     objects = pem.count(b"-----BEGIN")
     if objects != 1:
-        raise InputError(f"certificate: {objects} PEM objects given, one certificate expected")
+        raise InputError("certificate", f"{objects} PEM objects", "one certificate")
     try:
         certificate = x509.load_pem_x509_certificate(pem)
         key = certificate.public_key()
     except (ValueError, *_UNREADABLE) as error:
         raise InputError(f"certificate: a readable one expected: {error}") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise InputError("certificate: another key given, one on the curve P-256 expected")
+        raise InputError("certificate", "another key", "one on the curve P-256")
     return certificate
 
 

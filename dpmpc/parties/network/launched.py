@@ -94,9 +94,7 @@ class Launcher:
             self.facts = self._read(Launched)
         except (OSError, ReadError) as error:
             self._connection.close()
-            raise InputError(
-                f"{OPTION}: descriptor {descriptor} given, facts of a launcher expected: {error}"
-            ) from error
+            raise InputError(f"{OPTION}", f"descriptor {descriptor}", "facts of a launcher", error) from error
 
     def follow(self) -> None:
         """Watch the launcher from now on."""

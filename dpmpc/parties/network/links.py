@@ -101,7 +101,7 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
         """Hand a frame over, however much the peer has not taken yet."""
         data, limit = encode(frame), self.runtime.settings.frame_limit
         if len(data) > limit:
-            raise InputError(f"frame: {len(data)} bytes given, at most {limit} expected: send it in parts")
+            raise InputError("frame", f"{len(data)} bytes", f"at most {limit}", "send it in parts")
         self._frames_sent += 1
         self._took_leave = frame.kind is Kind.GOODBYE
         super().send(FAREWELL if self._took_leave else -self._frames_sent, data)

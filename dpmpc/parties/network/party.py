@@ -188,7 +188,7 @@ def _program(settings: PartySettings) -> Any:
     """Import the program and call its `prepare`, if it has one."""
     program = importlib.import_module(settings.program)
     if not hasattr(program, "main") and not hasattr(program, "run_script"):
-        raise InputError(f"program: {settings.program} given, a module with a coroutine main expected")
+        raise InputError("program", settings.program, "a module with a coroutine main")
     if hasattr(program, "prepare"):
         program.prepare(settings)
     return program
@@ -267,7 +267,7 @@ def require_by_hand(folder: Path, settings: PartySettings, program: str | None =
     ours = settings.program.rpartition(".")[0] == PROGRAMS
     if settings.program != program and (program is not None or not ours):
         expected = f"one of {PROGRAMS}, or the one that the command line names," if program is None else f"{program}"
-        raise InputError(f"program: {printable(settings.program, 100)} given, {expected} expected")
+        raise InputError("program", f"{printable(settings.program, 100)}", expected)
     if program is None and os.path.lexists(folder / SOURCE_FILE):
         raise InputError(
             f"{folder / SOURCE_FILE}: given, which names files of this machine to read, none expected where whoever "

@@ -189,7 +189,7 @@ class LocalParties:
     ) -> None:
         """Bind the sockets, write the folders and start the processes, which wait until they are told to go on."""
         if sources is not None and len(sources) != agreement.parties:
-            raise InputError(f"sources: {len(sources)} given, {agreement.parties} expected: one for each party")
+            raise InputError("sources", f"{len(sources)}", agreement.parties, "one for each party")
         enter = self._stack.enter_context
         listeners = [enter(socket.create_server((LOOPBACK, 0))) for _ in range(agreement.parties)]
         self._addresses = [listener.getsockname() for listener in listeners]
@@ -215,9 +215,9 @@ class LocalParties:
         """Clear the folders of what the last run has left, and give the parties the settings of the next one."""
         kind = (agreement.program, agreement.servers, agreement.analyst)
         if kind != (first.program, first.servers, first.analyst):
-            raise InputError(f"agreement: on {kind} given, {(first.program, first.servers, first.analyst)} expected")
+            raise InputError("agreement", f"on {kind}", f"{(first.program, first.servers, first.analyst)}")
         if not all(process.ended for process in self._processes):
-            raise InputError("parties: those of a run that has failed given, parties that wait for a run expected")
+            raise InputError("parties", "those of a run that has failed", "parties that wait for a run")
         for party, names in self._members.items():
             folder = self._folders[party]
             for path in folder.iterdir():
@@ -303,7 +303,7 @@ def prepare(
     """
     for name, given in (("addresses", addresses), ("certificates", certificates)):
         if given is not None and len(given) != agreement.parties:
-            raise InputError(f"{name}: {len(given)} given, {agreement.parties} expected: one for each party")
+            raise InputError(name, f"{len(given)}", agreement.parties, "one for each party")
     agreement = dataclasses.replace(agreement, connect_deadline=BY_HAND_SECONDS)
     names = [f"{called}-{party}" for party in range(agreement.parties)]
     with whole_directory(target) as partial:

@@ -247,9 +247,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         self.options.bit_length, self.options.sec_param = options.bit_length, options.sec_param
         if options.threshold is not None:
             if not 0 <= 2 * options.threshold < len(self.parties):
-                raise InputError(
-                    f"-T: {options.threshold} given, fewer than half of {len(self.parties)} parties expected"
-                )
+                raise InputError("-T", options.threshold, f"fewer than half of {len(self.parties)} parties")
             self.threshold = options.threshold
 
     def run_program(self, program: Coroutine[Any, Any, Result]) -> Result:
@@ -373,7 +371,5 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         if self.settings.without:
             raise InputError(f"input: servers {self.settings.without} left out, all expected where MPyC computes")
         if self.threshold == 0:
-            raise InputError(
-                f"input: {len(self.parties)} servers given, at least 3 expected: fewer keep no secret in MPyC"
-            )
+            raise InputError("input", f"{len(self.parties)} servers", "at least 3", "fewer keep no secret in MPyC")
         return super()._distribute(x, senders)

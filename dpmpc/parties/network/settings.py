@@ -96,7 +96,7 @@ class PartySettings(AgreedSettings, frozen=True, forbid_unknown_fields=True):
     def require_own_digest(self) -> None:
         """Refuse arguments whose digest is not the one of every frame, which all parties compare."""
         if self.task != digest_of(self.program, self.arguments):
-            raise InputError(f"task: {self.task[:16]}... given, the digest of this party's own arguments expected")
+            raise InputError("task", f"{self.task[:16]}...", "the digest of this party's own arguments")
 
     @property
     def analyst(self) -> int | None:
@@ -142,7 +142,7 @@ def digest_of(program: str, arguments: dict[str, Any]) -> str:
     try:
         canonical = msgspec.json.encode([program, arguments], order="sorted")
     except (TypeError, UnicodeEncodeError) as error:  # of an object, or of half a surrogate pair
-        raise InputError(f"arguments: {sorted(arguments)} given, plain data expected: {error}") from error
+        raise InputError("arguments", f"{sorted(arguments)}", "plain data", error) from error
     return hashlib.sha256(canonical).hexdigest()
 
 
@@ -223,4 +223,4 @@ def read_outcome(folder: Path) -> Outcome | None:
 
 def _require(condition: bool, name: str, given: object, expected: str) -> None:
     if not condition:
-        raise InputError(f"{name}: {given!r} given, {expected} expected")
+        raise InputError(name, f"{given!r}", expected)

@@ -270,7 +270,7 @@ def groups_outlook(task: Task, population: Population | None = None) -> GroupsOu
     """Say what to expect of a task by group."""
     contribution, metric = task.statistic, Regression()
     if not isinstance(contribution, GroupedMoments):
-        raise InputError(f"task: of {contribution.name} given, one by group expected")
+        raise InputError("task", f"of {contribution.name}", "one by group")
     columns = len(contribution.analysed(task.schema))
     scenario = dataclasses.replace(Scenario.of(task, population), columns=columns)
     variance, groups = float(task.noise_variance[0]), contribution.groups

@@ -91,7 +91,7 @@ def design(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> VerifiedTa
     if mechanism.proved:
         contribution = _proved(contribution, mechanism)
     if clients < matrix.rows:
-        raise InputError(f"clients: {clients} given, at least {matrix.rows} expected: as many as the sketch has rows")
+        raise InputError("clients", clients, f"at least {matrix.rows}", "as many as the sketch has rows")
     shamir = mechanism.sharing == "shamir"
     field = shamir or mechanism.proved
     encoding = FixedPoint(
@@ -208,9 +208,7 @@ def _of_several_rows(
         )
         rows = metric.default_rows(scenario)
     if rows <= columns:
-        raise InputError(
-            f"rows: {rows} given, more than the {columns} columns expected: the sketch would not be solvable"
-        )
+        raise InputError("rows", rows, f"more than the {columns} columns", "the sketch would not be solvable")
     balanced = spec.sketch.balanced
     if kind == "countsketch":
         if sparsity not in (None, 1):

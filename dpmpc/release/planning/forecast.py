@@ -44,7 +44,7 @@ class Assumptions:
 
     def __post_init__(self) -> None:
         if not 0 < self.spread <= 1:
-            raise InputError(f"spread: {self.spread} given, a number in (0, 1] expected")
+            raise InputError("spread", self.spread, "a number in (0, 1]")
         for name in ("explained", "events"):
             if getattr(self, name) is not None:
                 require_fraction(name, getattr(self, name))

@@ -50,7 +50,7 @@ class Population:
     def __post_init__(self) -> None:
         for name in ("spread", "target_spread"):
             if not 0 < getattr(self, name) <= 1:
-                raise InputError(f"{name}: {getattr(self, name)} given, a number in (0, 1] expected")
+                raise InputError(name, f"{getattr(self, name)}", "a number in (0, 1]")
         require_fraction("explained", self.explained)
 
 
@@ -306,13 +306,13 @@ class LowRank(UtilityMetric):
         """Return the population's eigenvalues of second moments: r equal the first, p - r the second."""
         r, p, explained = self.components, scenario.columns, scenario.population.explained
         if not 1 <= r < p:
-            raise InputError(
-                f"components: {r} given, 1 to {p - 1} expected: with {p} columns that leaves something out"
-            )
+            raise InputError("components", r, f"1 to {p - 1}", f"with {p} columns that leaves something out")
         if explained <= r / p:
             raise InputError(
-                f"explained: {explained} given, more than {r / p:.6g} expected: "
-                f"any {r} of {p} directions have that share of the variance"
+                "explained",
+                explained,
+                f"more than {r / p:.6g}",
+                f"any {r} of {p} directions have that share of the variance",
             )
         total = p * scenario.population.spread**2
         return explained * total / r, (1 - explained) * total / (p - r)

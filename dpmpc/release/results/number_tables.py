@@ -70,14 +70,14 @@ class NumberTable:
     def __post_init__(self) -> None:
         for heading, values in self.columns.items():
             if len(values) != len(self.names):
-                raise InputError(f"columns: {len(values)} numbers of {heading!r} given, {len(self.names)} expected")
+                raise InputError("columns", f"{len(values)} numbers of {heading!r}", f"{len(self.names)}")
         for heading in (
             *self.errors,
             *self.errors.values(),
             *(end for ends in self.intervals.values() for end in ends),
         ):
             if heading not in self.columns:
-                raise InputError(f"columns: {', '.join(self.columns)} given, {heading!r} among them expected")
+                raise InputError("columns", f"{', '.join(self.columns)}", f"{heading!r} among them")
 
     def rows(self) -> list[tuple[str, list[float]]]:
         """Return each name with its numbers: whole ones as they are, others as floats."""

@@ -28,12 +28,12 @@ def normalised_rows(X: ArrayLike, y: ArrayLike | None = None, *, radius: float |
     if y is not None:
         label = np.asarray(y, dtype=np.float64)
         if label.shape != (len(rows),):
-            raise InputError(f"y: shape {label.shape} given, ({len(rows)},) expected: one value for each row of X")
+            raise InputError("y", f"shape {label.shape}", f"({len(rows)},)", "one value for each row of X")
         rows = np.column_stack([rows, label])
     check_finite("X, y", rows, [str(position) for position in range(rows.shape[1])])
     largest = float(np.abs(rows).max(initial=0.0))
     if largest > 1:
-        raise InputError(f"X, y: largest magnitude {largest:g} given, at most 1 expected: normalise first")
+        raise InputError("X, y", f"largest magnitude {largest:g}", "at most 1", "normalise first")
     return rows if radius is None else clip_ball(rows, radius)
 
 

@@ -64,6 +64,6 @@ def least_leak(successes: int, trials: int) -> float:
         Unless 0 <= successes <= trials and there is a trial.
     """
     if not 0 <= successes <= trials or trials < 1:
-        raise InputError(f"successes, trials: {successes}, {trials} given, 0 <= successes <= trials >= 1 expected")
+        raise InputError("successes, trials", f"{successes}, {trials}", "0 <= successes <= trials >= 1")
     error = 1.0 if successes == 0 else float(beta.ppf(1 - _FAILURE, trials - successes + 1, successes))
     return 0.0 if error >= 0.5 else 1 - binary_entropy(error)

@@ -127,7 +127,7 @@ MOST_BITS = 500.0  # 2^(2 epsilon) still is a double
 def check_bits(leakage_bits: float) -> float:
     """Return a number of bits, or refuse what is not an amount of information."""
     if not (math.isfinite(leakage_bits) and 0 < leakage_bits <= MOST_BITS):
-        raise InputError(f"leakage_bits: {leakage_bits} given, a number of bits in (0, {MOST_BITS:g}] expected")
+        raise InputError("leakage_bits", leakage_bits, f"a number of bits in (0, {MOST_BITS:g}]")
     return float(leakage_bits)
 
 

@@ -171,7 +171,7 @@ class RandomProjection(NoisyRegression):
 
     def _release(self, X: Reals, y: Reals, stream: Stream) -> tuple[Reals, Reals]:
         if require_whole("rows", self.rows, 1) < X.shape[1]:
-            raise InputError(f"rows: {self.rows} given, at least {X.shape[1]} expected: one for each column of X")
+            raise InputError("rows", self.rows, f"at least {X.shape[1]}", "one for each column of X")
         floor = self._checked_floor()
         self.sigma_ = math.sqrt(self._variance(X, y, floor))
         self.guarantee_ = self._guarantee(floor)
