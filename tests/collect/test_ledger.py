@@ -19,6 +19,7 @@ from dpmpc.collect.store.sqlite_store import SqliteStore
 from support import collection_processes
 from support.collection_processes import SHAPE, batch, digest, open_spool, upload_of
 from support.processes import CONTEXT, begin
+from support.rejections import rejects
 from support.state_machines import run_in
 
 SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)
@@ -124,9 +125,9 @@ def test_a_repeated_opening_sends_the_same_sums(folder):
 
 def test_what_is_given_must_fit_what_was_given(folder):
     with ReleaseLedger(folder) as ledger:
-        with pytest.raises(InputError, match="31 bytes given"):
+        with rejects("manifest_digest", given="31 bytes"):
             ledger.seal(bytes(31), "{}", batch(1))
-        with pytest.raises(InputError, match="ids: none given"):
+        with rejects("ids", given="none"):
             ledger.seal(bytes(32), "{}", batch())
         with pytest.raises(InputError, match="ascending and distinct"):
             ledger.seal(bytes(32), "{}", batch(1, 1))
@@ -140,7 +141,7 @@ def test_what_is_given_must_fit_what_was_given(folder):
             ledger.seal(bytes(32), "[]", batch(1))
         with pytest.raises(InputError, match="sealed, opening expected"):
             ledger.finish(bytes(32))
-        with pytest.raises(InputError, match="sums: float64"):
+        with rejects("sums", given="float64"):
             ledger.begin_opening(bytes(32), SUMS.astype(float))
         assert ledger.find(bytes(32)).state is State.SEALED
 

@@ -14,6 +14,7 @@ from dpmpc.base.errors import CollectionClosed, InputError, ReportConflict, Spoo
 from support import collection_processes
 from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, ledger_of, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
+from support.rejections import rejects
 from support.report_stores import cluster_or_skip
 from support.waiting import wait_for
 
@@ -359,7 +360,7 @@ def test_a_worker_number_has_one_process(place, monkeypatch):
         open_spool(place, worker=1, workers=2).close()
         assert len(first) == 0
     open_spool(place).close()
-    with pytest.raises(InputError, match="worker: 2 given"):
+    with rejects("worker", given="2"):
         open_spool(place, worker=2, workers=2)
 
 

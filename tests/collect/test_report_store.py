@@ -18,6 +18,7 @@ from dpmpc.collect.terms.withdrawal_verdict import Fate
 from support import collection_processes
 from support.collection_processes import SEGMENT_ROWS, SHAPE, as_array, cut, holds, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
+from support.rejections import rejects
 from support.report_stores import STORES, crash, place_of, wipe
 from support.state_machines import run_in
 
@@ -156,7 +157,7 @@ def test_batches_that_the_store_does_not_have(place):
         for wrong in (as_array(ids[:2])[::-1], as_array([ids[0], ids[0]])):
             with pytest.raises(InputError, match="ascending and distinct"):
                 store.share(wrong)
-        with pytest.raises(InputError, match=r"ids: uint8 of shape \(2, 8\)"):
+        with rejects("ids", given="uint8 of shape (2, 8)"):
             store.share(as_array(ids[:2])[:, :8])
         assert store.share(np.empty((0, 16), np.uint8)).shape == (0, *SHAPE)
 

@@ -27,6 +27,7 @@ from support.collection_processes import (
     upload_of,
     words_of,
 )
+from support.rejections import rejects
 
 
 @pytest.fixture(autouse=True)
@@ -70,7 +71,7 @@ def test_every_segment_is_a_share_file_of_its_own(folder):
 
 def test_arguments_that_make_no_spool(folder):
     ledger = ledger_of(folder)
-    with pytest.raises(InputError, match="digest: 31 bytes"):
+    with rejects("digest", given="31 bytes"):
         SqliteStore(folder, bytes(31), 0, SHAPE, ledger=ledger)
     with pytest.raises(InputError, match="shape: "):
         SqliteStore(folder, DIGEST, 0, (0, 3), ledger=ledger)

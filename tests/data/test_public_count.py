@@ -15,6 +15,7 @@ from dpmpc.models.papers.coinpress import CoinPressRegression, PrivateCovariance
 from dpmpc.models.papers.mutual_information import RandomProjection
 from dpmpc.owners.columns import RMGM
 from dpmpc.release.release import Release
+from support.rejections import rejects
 
 BUDGET = ("--epsilon", "1", "--delta", "1e-6")
 INCOME = ("--target", "income", "--sketch", "sum")
@@ -92,9 +93,9 @@ def test_a_missing_value_becomes_the_middle_of_its_bounds(tmp_path):
     assert Table.from_any([[1.0, np.nan]], fill=0.5).values.tolist() == [[1, 0.5]]
     with pytest.raises(InputError, match="fill: none given for column 'hours'"):
         read_table(data, fill={"income": 50})
-    with pytest.raises(InputError, match="fill of column 'hours': inf given"):
+    with rejects("fill of column 'hours'", given="inf"):
         read_table(data, fill=np.inf)
-    with pytest.raises(InputError, match="drop_missing and fill: both given"):
+    with rejects("drop_missing and fill", given="both"):
         read_table(data, fill=0.0, drop_missing=True)
 
 

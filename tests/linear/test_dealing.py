@@ -5,12 +5,13 @@ import itertools
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import InconsistentShares, InputError
+from dpmpc.base.errors import InconsistentShares
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.linear.sharing.check_values import check_values, draw_coefficients, judge
 from support.hostile.servers import agreed_lie
+from support.rejections import rejects
 from support.sharing_inputs import P, secret
 
 SEED = bytes(range(32))
@@ -36,7 +37,7 @@ def test_check_values_are_the_linear_combination_of_the_words_and_the_mask():
     ]
     assert check_values(rows, coefficients).tolist() == expected
     assert check_values(rows[:0], coefficients).shape == (0,)
-    with pytest.raises(InputError, match=r"rows: shape \(7, 6\) given, \(n, 5\) expected"):
+    with rejects("rows", given="shape (7, 6)"):
         check_values(rows, coefficients[:4])
 
 

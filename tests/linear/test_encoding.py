@@ -25,6 +25,7 @@ from dpmpc.linear.noise.floating import GammaLaplace, Gaussian
 from dpmpc.linear.noise.integer import Skellam
 from references import sharing as reference
 from support.matrix_inputs import each_instruction_set
+from support.rejections import rejects
 
 VECTORS = json.loads((reference.VECTORS / "encoding.json").read_text())
 instruction_set = each_instruction_set(dispatch)
@@ -381,9 +382,9 @@ def test_balls_and_moments_in_one_pass_are_those_in_several(columns):
 def test_values_refused_in_one_pass_are_named(radius):
     rows = np.zeros((600, 3))
     rows[500, 1] = np.nan
-    with pytest.raises(InputError, match="row 601: nan given"):
+    with rejects("X", given="column 'b', row 601: nan"):
         FixedPoint().encode_within(rows, Schema.unit(["a", "b", "c"]), np.empty((600, 3), np.int64), 100, radius)
-    with pytest.raises(InputError, match="row 601: nan given"):
+    with rejects("X", given="column 'b', row 601: nan"):
         FixedPoint().encode_moments_within(rows, Schema.unit(["a", "b", "c"]), 1.5, np.empty((600, 9), np.int64), 100)
     rows[500, 1] = -1.5
     with pytest.raises(InputError, match=r"row 501: -1\.5 lies outside"):

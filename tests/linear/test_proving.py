@@ -32,6 +32,7 @@ from support.proof_inputs import (
     record_of,
     verdicts,
 )
+from support.rejections import rejects
 
 VECTORS = json.loads((Path(__file__).parents[1] / "vectors" / "proving.json").read_text())
 KAT = "aa85f25d966087b2b89bf65be657b38f8f4dc6da2b31f5a69f20a3ed1a870650"
@@ -420,28 +421,28 @@ def test_bad_arguments_name_themselves():
     circuit, ids = CIRCUITS["rows, box"], new_ids(2)
     with pytest.raises(InputError, match=r"scheme: .*Ring64\(\)\) given, shares in mersenne61"):
         Prover(circuit, AdditiveSharing(2), COLLECTION)
-    with pytest.raises(InputError, match="collection: 3 bytes given, 32 expected"):
+    with rejects("collection", given="3 bytes"):
         Binding(b"abc")
-    with pytest.raises(InputError, match=r"ids: uint8 of shape \(2, 16\) given, uint8 of shape \(3, 16\)"):
+    with rejects("ids", given="uint8 of shape (2, 16)"):
         Prover(circuit, TWO, COLLECTION).reports(circuit.witness(points_of(circuit, 3)), ids)
     for r in (0, 1, circuit.rows, circuit.degree, P):
         with pytest.raises(InputError, match=f"r: {r} given, a whole number from {circuit.degree + 1}"):
             QueryPoint(circuit, r, (1, 2, 3))
-    with pytest.raises(InputError, match=r"kappa: .* given, a whole number from 0"):
+    with rejects("kappa", given="2305843009213693951"):
         QueryPoint(circuit, 1000, (1, 2, P))
-    with pytest.raises(InputError, match="kappa: 2 numbers given, 3 expected"):
+    with rejects("kappa", given="2 numbers"):
         QueryPoint(circuit, 1000, (1, 2))
-    with pytest.raises(InputError, match="toss: 3 bytes given, 32 expected"):
+    with rejects("toss", given="3 bytes"):
         QueryPoint.of_toss(circuit, b"abc")
     exchange = Exchange(circuit, TWO, circuit.witness(points_of(circuit, 2)))
     elsewhere = QueryPoint(dataclasses.replace(circuit, rows=circuit.rows + 1), 1000, (1, 2, 3))
-    with pytest.raises(InputError, match="point: one of another circuit"):
+    with rejects("point", given="one of another circuit"):
         exchange.servers[0].query(elsewhere, exchange.joint, exchange.records[0])
-    with pytest.raises(InputError, match="point: one of another circuit"):
+    with rejects("point", given="one of another circuit"):
         decide(circuit, TWO, elsewhere, exchange.joint, exchange.messages())
-    with pytest.raises(InputError, match="witnesses: float64"):
+    with rejects("witnesses", given="float64 of shape (2, 3)"):
         Binding(COLLECTION).parts_of_words(0, ids, ids, np.zeros((2, 3)))
-    with pytest.raises(InputError, match="parts: shape"):
+    with rejects("parts", given="shape (2, 16)"):
         Binding(COLLECTION).seeds(ids, ids)
     with pytest.raises(InputError, match="z: row 1 is"):
         circuit.witness(np.array([[0] * 6, [128] + [0] * 5]))
@@ -450,7 +451,7 @@ def test_bad_arguments_name_themselves():
     for outside in ([[3, 7, 0]], [[-1, 0, 0]]):
         with pytest.raises(InputError, match=r"cells: row 0 is .*, from 0 to below \[4, 7, 2\] expected"):
             CIRCUITS["cells"].witness(np.array(outside))
-    with pytest.raises(InputError, match=r"cells: int64 of shape \(1, 2\) given, int64 of shape \(n, 3\) expected"):
+    with rejects("cells", given="int64 of shape (1, 2)"):
         CIRCUITS["cells"].witness(np.array([[0, 0]]))
 
 
@@ -662,9 +663,9 @@ def test_statements_that_hold_modulo_p_alone_cannot_be_made():
 def test_circuits_that_make_no_sense_are_refused(fields, message):
     with pytest.raises(InputError, match=message):
         RowCircuit(**{"columns": 2, "least": -7, "high": 7, **fields})
-    with pytest.raises(InputError, match="sizes: cells: 0 given"):
+    with rejects("sizes: cells", given="0"):
         CellsCircuit((3, 0))
-    with pytest.raises(InputError, match="sizes: grids: 0 given"):
+    with rejects("sizes: grids", given="0"):
         CellsCircuit(())
 
 
@@ -735,7 +736,7 @@ def test_the_bound_on_false_reports():
     assert soundness_error(circuit, scheme, 0, 2.0**140) == 1.0
     four, one = (soundness_error(circuit, ShamirSharing(servers, 1), 10**4, 1.0) for servers in (4, 3))
     assert four == pytest.approx(4 * one, rel=1e-9)
-    with pytest.raises(InputError, match="false_reports: -1"):
+    with rejects("false_reports", given="-1"):
         soundness_error(circuit, scheme, -1)
 
 

@@ -23,6 +23,7 @@ from dpmpc.linear.sharing.batch import (
     save_share,
 )
 from references import sharing as reference
+from support.rejections import rejects
 from support.sharing_inputs import KEY, P, words
 
 
@@ -138,7 +139,7 @@ def test_a_block_of_another_shape_is_refused(tmp_path):
     for rows, block in ((slice(0, 5), np.ones((4, 2), np.uint64)), (slice(4, 6), np.ones((2, 2), np.uint64))):
         with pytest.raises(InputError, match="block: shape"):
             share[rows] = block
-    with pytest.raises(InputError, match="block: int64 given"):
+    with rejects("block", given="int64"):
         share[0:1] = np.ones((1, 2), np.int64)
     assert (share.rows(0, 5) == 0).all()
 

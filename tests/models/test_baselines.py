@@ -25,6 +25,7 @@ from dpmpc.models.papers.baselines.linear import ADASSP_SENSITIVITY, optimal_rid
 from dpmpc.models.papers.baselines.low_rank import modsulq_beta
 from dpmpc.privacy.gaussian import mu_of_budget
 from dpmpc.release.release import NoisyGram
+from support.rejections import rejects
 
 RIDGE = (SSP, AdaSSP, LocalGaussian)
 LOW_RANK = (AnalyzeGauss, ModSulq, LocalGaussian)
@@ -335,7 +336,7 @@ def test_a_low_rank_baseline_is_a_scikit_learn_citizen(baseline):
     assert fitted.components_ @ fitted.components_.T == pytest.approx(np.eye(2), abs=1e-9)
     assert (clone(fitted).fit(X).components_ == fitted.components_).all()
     for count in (0, 21, 1.5, True):
-        with pytest.raises(InputError, match="n_components"):
+        with rejects("n_components"):
             baseline(n_components=count).fit(X)
 
 
@@ -360,7 +361,7 @@ def test_bad_parameters(baseline, parameters, message):
 def test_bad_data():
     X, y = regression(50, features=2)
     for baseline in RIDGE:
-        with pytest.raises(InputError, match="y: shape"):
+        with rejects("y", given="shape (49,)"):
             baseline().fit(X, y[:-1])
         with pytest.raises(InputError, match="normalise first"):
             baseline().fit(3 * X, y)

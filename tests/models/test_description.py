@@ -10,6 +10,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
+from support.rejections import rejects
 
 BOUNDS = Schema.unit(["a", "b", "c"])
 UNITS = Schema(
@@ -105,5 +106,5 @@ def test_it_needs_second_moments():
     rows = release_of_law(task, people(500, np.random.default_rng(6)), np.random.default_rng(0))
     with pytest.raises(InputError, match=r"release: of rows given, of second moments expected"):
         rows.describe()
-    with pytest.raises(InputError, match=r"of: 'people' given"):
+    with rejects("of", given="'people'"):
         released(people(100, np.random.default_rng(0))).describe(of="people")

@@ -19,6 +19,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation as model
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
+from support.rejections import rejects
 
 
 def population(clients, features=10, residual=0.3, seed=0):
@@ -123,7 +124,7 @@ def test_any_column_can_be_the_target_of_one_release():
     direct = LinearRegression().fit(np.column_stack([X[:, [0, 2]], y]), X[:, 1])
     assert np.linalg.norm(by_name.coef_ - direct.coef_) < 0.2 * np.linalg.norm(direct.coef_)
     for target in ("z", 4, -5):
-        with pytest.raises(InputError, match="target"):
+        with rejects("target"):
             RidgeRegression().fit_release(release, target=target)
 
 
@@ -247,7 +248,7 @@ def test_bad_parameters(parameters, message):
 
 def test_bad_data():
     X, y, _ = population(100, features=2)
-    with pytest.raises(InputError, match="y: shape"):
+    with rejects("y", given="shape (99,)"):
         RidgeRegression().fit(X, y[:-1])
     with pytest.raises(InputError, match="give bounds"):
         RidgeRegression().fit(X * 3, y)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from bench.secure_sketching.simulation import exact_sums, noiseless, opened
-from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.scores import Scores
 from dpmpc.models.common.linear_algebra import contrast_variances
 from dpmpc.models.rounds.last_round import LastRoundEstimate, last_rounds, read_last_rounds
 from dpmpc.models.rounds.models import LogisticModel, PoissonModel
+from support.rejections import rejects
 from support.rounds import numbers, releases
 
 TWO = (0.2, 0.3)  # shares of the last rounds
@@ -80,7 +80,7 @@ def test_no_residual_is_clipped(model):
 
 def test_only_scores_are_read():
     first = releases(numbers(500)).make(0.5)
-    with pytest.raises(InputError, match="of second-moments given, of scores expected"):
+    with rejects("release", given="of second-moments"):
         read_last_rounds([first], first)
 
 

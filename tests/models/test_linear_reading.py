@@ -8,11 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bench.secure_sketching.simulation import noiseless
-from dpmpc.base.errors import InputError
 from dpmpc.linear.contributions.residual_products import ResidualProducts
 from dpmpc.models.rounds.fit import fit_in_rounds
 from dpmpc.models.rounds.linear_reading import read_linear
 from dpmpc.models.rounds.models import LeastSquares
+from support.rejections import rejects
 from support.rounds import numbers, releases
 
 Z = 1.959963984540054
@@ -227,5 +227,5 @@ def test_few_people_have_no_interval_whatever_their_rows_are():
 
 def test_only_residual_products_are_read():
     first = releases(numbers(500)).make(0.5)
-    with pytest.raises(InputError, match="of second-moments given, of residual products expected"):
+    with rejects("release", given="of second-moments"):
         read_linear(first, first, np.zeros(3))

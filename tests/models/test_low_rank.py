@@ -13,6 +13,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation as model
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
+from support.rejections import rejects
 
 FEATURES, RANK = 8, 2
 
@@ -107,7 +108,7 @@ def test_transform_maps_between_units_and_coordinates():
     back = fitted.inverse_transform(coordinates)
     assert np.abs(back - X[:50]).max(axis=0) == pytest.approx([1, 0.1], rel=2)
     assert fitted.transform(back) == pytest.approx(coordinates, abs=1e-12)
-    with pytest.raises(InputError, match="T: shape"):
+    with rejects("T", given="shape (50,)"):
         fitted.inverse_transform(coordinates[:, 0])
 
 
@@ -211,5 +212,5 @@ def test_centring_adds_no_error_to_speak_of():
 
 
 def test_center_is_a_truth_value():
-    with pytest.raises(InputError, match="center: 'yes' given"):
+    with rejects("center", given="'yes'"):
         LowRankApproximation(1, center="yes").fit(np.zeros((10, 2)))

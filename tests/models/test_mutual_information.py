@@ -33,6 +33,7 @@ from dpmpc.models.papers.mutual_information.utility import (
     projection_error_bound,
     relative_error,
 )
+from support.rejections import rejects
 
 EPSILONS = (0.1, 0.2, 0.5, 1.0)
 
@@ -304,9 +305,9 @@ def test_bad_data_are_named():
     for model in (AdditiveNoise(0.5), RandomProjection(0.5, rows=10)):
         with pytest.raises(InputError, match=r"lies outside \[-1\.0, 1\.0\]"):
             model.fit(2 * X, y)
-        with pytest.raises(InputError, match=r"y: shape \(59,\) given, \(60,\) expected"):
+        with rejects("y", given="shape (59,)"):
             model.fit(X, y[1:])
-        with pytest.raises(InputError, match="y: row 3: nan given"):
+        with rejects("y", given="row 3: nan"):
             model.fit(X, np.where(np.arange(60) == 2, np.nan, y))
 
 
@@ -344,7 +345,7 @@ def test_the_guess_is_the_likelihood_ratio_test():
 def test_leaks_are_counted_with_confidence():
     assert least_leak(500, 500) == pytest.approx(0.8954, abs=1e-4)
     assert least_leak(250, 500) == 0 == least_leak(0, 500)
-    with pytest.raises(InputError, match="successes, trials: 3, 2 given"):
+    with rejects("successes, trials", given="3, 2"):
         least_leak(3, 2)
 
 
@@ -372,9 +373,9 @@ def test_theorem_2_as_its_proof_has_it():
     assert projection_error_bound(X, y, 3.0, 0.1) == pytest.approx(expected)
     assert projection_error_bound(X, y, 0.0, 0.1) == pytest.approx(1.21)
     assert projection_error_bound(np.column_stack([X, 0 * X]), y, 3.0, 0.1) == math.inf
-    with pytest.raises(InputError, match="delta: 0 given, a finite number above 0"):
+    with rejects("delta", given="0"):
         projection_error_bound(X, y, 3.0, 0)
-    with pytest.raises(InputError, match="variance: -1 given"):
+    with rejects("variance", given="-1"):
         projection_error_bound(X, y, -1, 0.1)
 
 

@@ -20,6 +20,7 @@ from dpmpc.data import Codebook
 from dpmpc.data.variables import Variable
 from dpmpc.linear.contributions.cells import CellCounts, CellGrid
 from dpmpc.release.release import Release
+from support.rejections import rejects
 
 BOOK = Codebook(
     (
@@ -135,7 +136,7 @@ def test_one_value_everywhere_is_described():
 
 
 def test_no_bounds_are_refused():
-    with pytest.raises(InputError, match="bounds: none given, a bounds file or pairs"):
+    with rejects("bounds", given="none"):
         TableOne().fit(np.zeros((10, 1)))
 
 

@@ -20,6 +20,7 @@ from dpmpc import (
 )
 from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Variable
+from support.rejections import rejects
 
 OPTIONS = {"epsilon": 3.0, "delta": 1e-6, "noise_by": "servers", "simulation_seed": 2}
 COLUMNS = ["term", "estimate", "std_error", "statistic", "p_value", "conf_low", "conf_high", "on_bounds"]
@@ -85,7 +86,7 @@ def test_all_forms_have_the_same_numbers(name):
     glance = result.glance()
     assert (len(glance), glance.clients[0], glance.epsilon[0], glance.delta[0]) == (1, 6000, 3.0, 1e-6)
     assert glance.model[0] == result.model
-    with pytest.raises(InputError, match="level: 1 given"):
+    with rejects("level", given="1"):
         result.conf_int(1)
 
 

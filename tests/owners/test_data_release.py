@@ -31,6 +31,7 @@ from dpmpc.owners.columns.mixing_task import MixingTask
 from dpmpc.owners.columns.owner import mixing_of
 from dpmpc.owners.columns.rows import choose_rows, expected_error
 from dpmpc.privacy.gaussian import epsilon_of_mu
+from support.rejections import rejects
 
 PAPER = {"epsilon": 1.0, "delta": 1e-5, "calibration": "paper"}
 PARTIES = [2, 2, 2, 2, 2, 1]  # Wu et al. 2022, section 5.2: d = 10 and the label
@@ -160,7 +161,7 @@ def test_only_noise_with_a_gaussian_curve_is_accounted_for():
     noise = required.least("gaussian")
     assert required.guarantee(noise, 50).simulation
     assert not required.guarantee(DiscreteGaussian(noise.sigma), 50).simulation
-    with pytest.raises(InputError, match="noise: 'skellam' given, one of discrete-gaussian, gaussian expected"):
+    with rejects("noise", given="'skellam'"):
         required.guarantee(Skellam(1e12), 50)
 
 
@@ -222,7 +223,7 @@ def test_tasks_survive_json():
         assert MixingTask.from_dict(json.loads(json.dumps(task.to_dict()))) == task
     with pytest.raises(InputError, match="rows is missing"):
         MixingTask.from_dict({key: value for key, value in small_task().to_dict().items() if key != "rows"})
-    with pytest.raises(InputError, match="format 9"):
+    with rejects("task", given="not one of this version: format 9"):
         MixingTask.from_dict({**small_task().to_dict(), "format": 9})
     with pytest.raises(InputError, match="simulation: 0 given, true or false"):
         MixingTask.from_dict({**small_task().to_dict(), "simulation": 0})
@@ -259,7 +260,7 @@ def test_join_names_the_party_at_fault():
     with pytest.raises(BatchMismatch, match="part of party 1: shape \\(7, 1\\)") as caught:
         MixedRelease.join(task, [parts[0], parts[1][:7], parts[2]])
     assert caught.value.party == 1
-    with pytest.raises(InputError, match="float64"):
+    with rejects("sums", given="float64 (8, 6)"):
         MixedRelease.join(task, [part.astype(float) for part in parts])
 
 
@@ -474,7 +475,7 @@ def test_a_release_of_the_other_kind_is_refused():
 
 def test_parties_refuse_what_the_task_does_not_say():
     task = small_task()
-    with pytest.raises(InputError, match="number: 3 given"):
+    with rejects("number", given="3"):
         DataOwner(task, 3, mixing_of(task, 1))
     with pytest.raises(InputError, match="mixing: signs of shape None given, \\(8, 40\\) expected"):
         DataOwner(task, 0)
@@ -482,5 +483,5 @@ def test_parties_refuse_what_the_task_does_not_say():
         DataOwner(task, 0, mixing_of(task, 1)).release(np.zeros((39, 2)))
     with pytest.raises(InputError, match="occurs twice"):
         design([["a", "b"], ["b"]], 40, 1.0, 1e-5)
-    with pytest.raises(InputError, match="rows: 3 given"):
+    with rejects("rows", given="3"):
         msgspec.structs.replace(task, rows=3)
