@@ -249,9 +249,9 @@ def test_what_is_refused(fitted, tmp_path, capsys, command, words, said):
 
 def test_without_a_bounds_file_there_are_no_groups(fitted, capsys):
     told = run(capsys, "fit", fitted / "stays.csv", *GROUPED, "--by", "ward", *BUDGET, status=2)
-    assert "by: given without bounds, a bounds file that lists the groups expected" in told.err
+    assert "--bounds: none given, a bounds file that lists the groups expected" in told.err
     told = run(capsys, "plan", "--clients", "30000", "--columns", "3", *GROUPED, "--by", "ward", *BUDGET, status=2)
-    assert "by: given without bounds, a bounds file that lists the groups expected" in told.err
+    assert "--bounds: none given, a bounds file that lists the groups expected" in told.err
 
 
 def test_a_networked_fit_is_that_of_this_process(fitted, capsys):

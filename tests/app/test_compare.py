@@ -167,7 +167,7 @@ def test_bad_input_is_named_and_leaves_nothing_behind(case, fitted, tmp_path, ca
 def test_without_bounds_and_for_other_models_the_options_are_refused(fitted, capsys):
     data = fitted / "trial.csv"
     words = ("fit", data, *BUDGET, "--target", "spend", "--model")
-    assert "by: given without bounds" in run(capsys, *words, "compare", "--by", "arm", status=2).err
+    assert "--bounds: none given" in run(capsys, *words, "compare", "--by", "arm", status=2).err
     assert "'--before' is not an option of this model, but of --model compare" in (
         run(capsys, *words, "ridge", "--before", "last", status=2).err
     )

@@ -121,7 +121,10 @@ def test_read_gives_the_same_from_the_folder_and_from_the_file(fitted, capsys):
         (("--by", "arm"), "by: 'arm' given, but that is for --model survival"),
         (("--model", "survival", "--by", "ward"), "by: 'ward' given, one of arm expected"),
         (("--model", "survival", "--time", "age"), "time: 'age' given, one of months expected"),
-        (("--model", "survival", "--event", "arm"), "event: 'arm' given, an answer yes or no expected"),
+        (
+            ("--model", "survival", "--event", "arm"),
+            "--event: 'arm' given, a variable with the answers yes and no expected",
+        ),
         (("--model", "survival", "--target", "months"), "no target and no groups expected beside it"),
         (("--model", "survival", "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
     ],

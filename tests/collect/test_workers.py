@@ -187,9 +187,7 @@ def test_a_folder_has_one_store_for_good(servers, postgres):
         servers.server_folder(1).open_spool(servers.collection, 1, writer=True)
 
 
-@pytest.mark.parametrize(
-    ("workers", "message"), [(2, "1 expected without a store"), (0, "workers: 0"), (65, "workers: 65")]
-)
+@pytest.mark.parametrize(("workers", "message"), [(2, "1 expected: no store"), (0, "workers: 0"), (65, "workers: 65")])
 def test_workers_need_a_store(servers, workers, message):
     folder = ServerFolder(servers.folder / "server-0")
     with pytest.raises(InputError, match=message):

@@ -159,7 +159,7 @@ def serve(
     """
     folder.require_server(collection.verify(), server)
     if require_whole("workers", workers, 1, MOST_WORKERS) > 1 and store is None and folder.store is None:
-        raise InputError(f"workers: {workers} given, 1 expected without a store that several can write to (--store)")
+        raise InputError("workers", workers, "1", "no store is given that several can write to")
     others = [entry.certificate.encode() for number, entry in enumerate(collection.servers) if number != server]
     pinned, shown = serving_context(folder.identity, others), serving_context(folder.identity)
     roster = Roster(folder.roster, collection, server) if collection.authenticated else None

@@ -158,7 +158,7 @@ class FrequencyMoment(PrivateEstimator):
     def check_rows(self, table: Table, public: Schema, column: str | None, *, filled: bool) -> None:
         """Refuse several columns where none is named, and items that are not whole numbers."""
         if len(table.names) != 1:
-            raise InputError(f"column: none given, one of {', '.join(table.names)} expected (--column)")
+            raise InputError("column", "none", f"one of {', '.join(table.names)}")
         self.check_table(table)
 
     def fit_named(self, release: Any, column: str | None) -> None:

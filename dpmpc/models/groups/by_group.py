@@ -79,7 +79,7 @@ class EstimatorByGroup(PrivateEstimator):
         """Refuse a fit without a target, or without a bounds file, which lists the groups."""
         super().check_options(column, bounds=bounds)
         if not bounds:
-            raise InputError("by: given without bounds, a bounds file that lists the groups expected (--bounds)")
+            raise InputError("bounds", "none", "a bounds file that lists the groups")
 
     def command_choices(self, asked: dict[str, Any], public: Schema) -> dict[str, Any]:
         """Add what second moments are summed by."""

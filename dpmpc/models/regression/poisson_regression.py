@@ -159,8 +159,10 @@ class PoissonRegression(RegressionInRounds, Regressor):
         if not given or target.lower != 0 or target.upper != math.floor(target.upper):
             bounds = f"({target.lower:g}, {target.upper:g})" if given else "none"
             raise InputError(
-                f"bounds of column {target.name!r}: {bounds} given, 0 and the largest count, a whole number, expected "
-                "of the target of a Poisson model (--bounds FILE)"
+                f"bounds of column {target.name!r}",
+                bounds,
+                "0 and the largest count, a whole number",
+                "it is the target of a Poisson model",
             )
         self.most = int(target.upper)
         return target

@@ -107,7 +107,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
     def check_options(self, column: str | None, *, bounds: bool) -> None:
         """Refuse a fit without a bounds file, which says how times are cut into cells."""
         if not bounds:
-            raise InputError("bounds", "none", "a bounds file", "how times are cut into cells (--bounds)")
+            raise InputError("bounds", "none", "a bounds file", "it lists how times are cut into cells")
 
     def read(self, cells: ReadCells) -> tuple[Table, Schema]:
         """Return the coded rows of people, and their public bounds."""

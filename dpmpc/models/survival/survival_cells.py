@@ -179,8 +179,10 @@ class SurvivalCells:
         found = (by[-1].name if by else None) if event is None else event
         if found not in answers:
             raise InputError(
-                f"event: {found!r} given, an answer yes or no expected by which {chosen} is counted: "
-                f"{', '.join(answers) or 'there is none (dpmpc fit --model survival)'}"
+                "event",
+                f"{found!r}",
+                "a variable with the answers yes and no",
+                f"{chosen} is counted by {', '.join(answers) or 'none, as a survival curve allows'}",
             )
         return cls(estimates, grid, variable, by, answers[found])
 

@@ -174,7 +174,7 @@ class TableOne(PrivateEstimator):
     def check_options(self, column: str | None, *, bounds: bool) -> None:
         """Refuse a fit without a bounds file, which lists the cells."""
         if not bounds:
-            raise InputError("bounds: none given, a bounds file expected, which lists the cells (--bounds)")
+            raise InputError("bounds", "none", "a bounds file", "it lists the cells")
 
     def planned_schema(self, given: Schema) -> Schema:
         """Return the bounds of what is described, as a codebook, and refuse what cannot be counted."""

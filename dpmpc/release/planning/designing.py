@@ -304,7 +304,7 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
     if words > AUTO_WIDTH and spec.sketch.kind != "sum":
         raise InputError(
             f"by: {by!r} given, whose {contribution.groups} groups of {len(rest.columns)} columns take {words:,} words "
-            f"a client, at most {AUTO_WIDTH:,} expected: take fewer columns or groups, or sketch='sum' (--sketch sum) "
+            f"a client, at most {AUTO_WIDTH:,} expected: take fewer columns or groups, or sketch='sum' "
             "to have clients send so many"
         )
     return contribution, Sum(columns=spec.clients)
