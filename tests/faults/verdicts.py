@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import collections
+import functools
 import hashlib
 import json
+import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,14 +17,20 @@ from faults.judging import NOTICED, UNCLEAR, UNNOTICED, Verdict
 from faults.named import NamedFault
 from faults.source import functions_of, text_of
 
+SECONDS_BETWEEN = 60.0
 OUTCOMES = (NOTICED, UNNOTICED, UNCLEAR)
 
 
 def digest_of(fault: Any) -> str:
     """Return the hash of the code that a verdict is about, a function's or, in C, the file's."""
-    if fault.file.endswith(".py"):
-        return functions_of(fault.file)[fault.function].digest
-    return hashlib.sha256(text_of(fault.file).encode()).hexdigest()[:16]
+    return _digest(fault.file, fault.function)
+
+
+@functools.cache
+def _digest(file: str, function: str) -> str:
+    if file.endswith(".py"):
+        return functions_of(file)[function].digest
+    return hashlib.sha256(text_of(file).encode()).hexdigest()[:16]
 
 
 @dataclass
@@ -42,6 +50,7 @@ class Verdicts:
     faults: Sequence[Any]
     folder: Path
     records: dict[str, dict[str, Any]]
+    _written: float = 0.0
 
     @classmethod
     def read(cls, faults: Sequence[Any], folder: Path) -> Verdicts:
@@ -62,12 +71,14 @@ class Verdicts:
         return str(record["by"]) if "::" in record.get("by", "") and record["outcome"] == NOTICED else ""
 
     def keep(self, fault: Any, verdict: Verdict) -> None:
-        """Keep a verdict, and write all, so that a run that is broken off loses none."""
+        """Keep a verdict, and now and then write all, so that a run that is broken off loses few."""
         self.records[fault.name] = {**asdict(verdict), "digest": digest_of(fault)}
-        self.write()
+        if time.monotonic() > self._written + SECONDS_BETWEEN:
+            self.write()
 
     def write(self) -> str:
         """Write the verdicts on the faults that there are, and return the page."""
+        self._written = time.monotonic()
         names = [fault.name for fault in self.faults]
         kept = {name: self.records[name] for name in names if name in self.records}
         text = self.page()
