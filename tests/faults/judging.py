@@ -172,7 +172,7 @@ def judge(
             try:
                 verdict = receiver.recv() if receiver in ended else Verdict(NOTICED, "the tests do not end", LONGEST)
             except EOFError:
-                verdict = Verdict(NOTICED, "the process of the tests ends", 0.0)
+                verdict = Verdict(UNCLEAR, "the process of the tests ended", 0.0)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.join()

@@ -66,9 +66,9 @@ class Verdicts:
         return record.get("outcome") in outcomes and record["digest"] == digest_of(fault)
 
     def last_test(self, fault: Any) -> str:
-        """Return the test that noticed the fault in an earlier run, also of other code."""
+        """Return the test that noticed the fault in an earlier run, in whichever case, also of other code."""
         record = self.records.get(fault.name, {})
-        return str(record["by"]) if "::" in record.get("by", "") and record["outcome"] == NOTICED else ""
+        return str(record["by"]).partition("[")[0] if record.get("outcome") == NOTICED and "::" in record["by"] else ""
 
     def keep(self, fault: Any, verdict: Verdict) -> None:
         """Keep a verdict, and now and then write all, so that a run that is broken off loses few."""

@@ -237,3 +237,8 @@ def test_integers_are_embedded_where_they_lie(ring):
     assert apart.tolist() == expected
     assert ring.embed(values, out=values.view(np.uint64)).tolist() == expected
     assert values.view(np.uint64).tolist() == expected
+
+
+@pytest.mark.parametrize("ring", [Ring64(), Mersenne61()])
+def test_a_ring_states_the_bits_of_its_largest_element(ring):
+    assert ring.bits == (ring.modulus - 1).bit_length()

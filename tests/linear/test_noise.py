@@ -297,6 +297,12 @@ def test_bad_numbers_of_shares_are_refused(family: Callable[..., Noise], shares:
         family(3, shares)
 
 
+@pytest.mark.parametrize("family", [DiscreteLaplace, GammaLaplace])
+def test_one_draw_is_the_whole_noise_unless_shares_are_given(family: Callable[..., Noise]) -> None:
+    assert family(3).describe() == family(3, 1).describe()
+    assert family(3).variance == pytest.approx(2 * 3**2, rel=0.02)
+
+
 @pytest.mark.parametrize("number", [np.float32(2.5), np.int64(2), Fraction(5, 2)])
 def test_numbers_of_other_types_are_taken(number: Any) -> None:
     assert DiscreteGaussian(number).sigma == number
