@@ -1,8 +1,7 @@
 """Judge faults: each is made alone in a copy of the checkout, in which tests run until one fails.
 
 The working tree is not touched. Each copy has a process of its own, forked from one that has loaded what the tests
-use except dpmpc. A fault counts as noticed only if a test failed or did not end; one that keeps tests from being
-collected is unclear.
+use except dpmpc. A fault counts as noticed only if a test failed or did not end, or if its module cannot be imported.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ COPIED = (
     *("setup.py", "pyproject.toml", "README.md", "SECURITY.md", "CITATION.cff"),
 )
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
-LONGEST = 600.0  # seconds for the tests of one fault
+LONGEST = 150.0  # seconds for the tests of one fault, which take 60 without it
 FORK = multiprocessing.get_context("fork")
 
 NOTICED, UNNOTICED, UNCLEAR = "noticed", "unnoticed", "unclear"
@@ -89,7 +88,10 @@ def enter(folder: Path) -> None:
 
 
 def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
-    """Run tests in a copy until one fails; return its name, or None if all pass. Only once in a process."""
+    """Run tests in a copy until one fails; return its name, or None if all pass. Only once in a process.
+
+    A fault that keeps the tests' files from being imported is noticed by what imports it.
+    """
     enter(folder)
     # Hypothesis's own profile "ci" repeats its examples and has no deadlines: a busy machine is no fault.
     options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
@@ -101,6 +103,8 @@ def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
         raise RuntimeError(f"dpmpc was imported from {imported}, a file below {folder} expected")
     if status == pytest.ExitCode.OK:
         return None
+    if not_imported := re.search(r"^ERROR (tests/[^\s:]+) - ", output.getvalue(), re.MULTILINE):
+        return f"the import of {not_imported[1]}"
     failed = re.search(r"^(?:FAILED|ERROR) (tests/\S+::.*?)(?: - .*)?$", output.getvalue(), re.MULTILINE)
     if status != pytest.ExitCode.TESTS_FAILED or failed is None:
         raise RuntimeError(f"pytest ended with {status!r}: {output.getvalue()[-500:]}")
