@@ -77,7 +77,7 @@ def view_of(task: Task, honest: Integers, openings: Sequence[Reals] | None = Non
     covered = []
     if task.noising.by == "clients":
         if task.copies > 1 and len(openings) > 1:
-            raise InputError(f"openings: {len(openings)} given, 1 expected where clients noise {task.copies} copies")
+            raise InputError("openings", f"{len(openings)}", "1", condition=f"where clients noise {task.copies} copies")
         covered.append(moved if task.copies == 1 else _apart(moved))
     if task.servers_add_noise:
         fresh = [np.tile(np.eye(len(signs)), task.noising.honest_servers(task.trust)) for signs in openings]

@@ -43,10 +43,12 @@ class InputError(DpmpcError, ValueError):
         What was given, and what was expected.
     remedy : object, optional
         What to do, or why it is expected.
+    condition : object, optional
+        By what, or where, it is expected, with its preposition: "by the task".
 
     Attributes
     ----------
-    argument, given, expected, remedy : str or None
+    argument, given, expected, remedy, condition : str or None
         The parts of the message, as texts. None of one that is a sentence of its own, as where two files differ.
     """
 
@@ -55,19 +57,30 @@ class InputError(DpmpcError, ValueError):
     given: str | None = None
     expected: str | None = None
     remedy: str | None = None
+    condition: str | None = None
 
-    def __init__(self, argument: str, given: object = None, expected: object = None, remedy: object = None):
+    def __init__(
+        self,
+        argument: str,
+        given: object = None,
+        expected: object = None,
+        remedy: object = None,
+        *,
+        condition: object = None,
+    ):
         if expected is None:
             super().__init__(argument)
             return
         self.argument, self.given, self.expected = argument, str(given), str(expected)
         self.remedy = None if remedy is None else str(remedy)
+        self.condition = None if condition is None else str(condition)
         super().__init__(self.text(argument))
 
     def text(self, name: str) -> str:
         """Return the message with another name of the argument, such as that of a command's option."""
+        condition = "" if self.condition is None else f" {self.condition}"
         reason = "" if self.remedy is None else f": {self.remedy}"
-        return f"{name}: {self.given} given, {self.expected} expected{reason}"
+        return f"{name}: {self.given} given, {self.expected} expected{condition}{reason}"
 
 
 class GuaranteeError(InputError):

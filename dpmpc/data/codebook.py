@@ -103,7 +103,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         force_setattr(self, "missing", tuple(self.missing))
         for variable in self.variables:
             if not isinstance(variable, Variable):
-                raise InputError(f"variables: {variable!r} given, a dpmpc.data.Variable expected for each column")
+                raise InputError("variables", f"{variable!r}", "a dpmpc.data.Variable", condition="for each column")
         names = check_names([variable.name for variable in self.variables], "columns")
         require_choice("incomplete", self.incomplete, ("refuse", "zeros"))
         for factors in self.products:
@@ -260,7 +260,9 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         """
         for factors in self.products:
             if name in factors:
-                raise InputError(f"products: {' * '.join(factors)} given, none expected that has {name!r} as a factor")
+                raise InputError(
+                    "products", f"{' * '.join(factors)}", "none", condition=f"that has {name!r} as a factor"
+                )
         left = tuple(variable for variable in self.variables if variable.name != name)
         if not left:
             raise InputError(f"columns: {name!r} is the only one, at least one beside it expected")

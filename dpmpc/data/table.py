@@ -30,7 +30,7 @@ def check_names(names: Sequence[str], where: str) -> tuple[str, ...]:
             raise InputError(f"{where}: the column name {name!r} occurs twice")
         checked[name] = None
     if not checked:
-        raise InputError(f"{where}", f"{names!r}", "a sequence of at least one column name")
+        raise InputError(where, f"{names!r}", "a sequence of at least one column name")
     return tuple(checked)
 
 
@@ -74,14 +74,14 @@ def numeric_vector(where: str, values: NDArray[Any]) -> Reals:
     finite = np.isfinite(vector)
     if not finite.all():
         row = int(np.argmin(finite))
-        raise InputError(f"{where}", f"row {row + 1}: {vector[row]}", "a finite number")
+        raise InputError(where, f"row {row + 1}: {vector[row]}", "a finite number")
     return vector
 
 
 def expect_columns(where: str, matrix: NDArray[Any], names: Sequence[str]) -> None:
     """Refuse a matrix whose number of columns differs from that of the names."""
     if matrix.shape[1] != len(names):
-        raise InputError(f"{where}", f"{matrix.shape[1]} columns", f"{len(names)}", f"{', '.join(names)}")
+        raise InputError(where, f"{matrix.shape[1]} columns", f"{len(names)}", f"{', '.join(names)}")
 
 
 def check_finite(where: str, block: NDArray[Any], names: Sequence[str], start: int = 0) -> None:
@@ -90,7 +90,7 @@ def check_finite(where: str, block: NDArray[Any], names: Sequence[str], start: i
     if not finite.all():
         row, column = np.argwhere(~finite)[0]
         cell = f"column {names[column]!r}, row {start + row + 1}"
-        raise InputError(f"{where}", f"{cell}: {block[row, column]}", "a finite number")
+        raise InputError(where, f"{cell}: {block[row, column]}", "a finite number")
 
 
 def two_dimensional(where: str, X: Any) -> NDArray[Any]:
@@ -386,7 +386,7 @@ def complete(
                 f"{place}: the value is missing (NaN); fill it in by a rule that does not depend on the data, as "
                 "fill=.. (--fill-missing) does; drop_missing=True leaves such rows out, and their number is not public"
             )
-        raise InputError(f"{place}", f"{values[row, column]}", "a finite number")
+        raise InputError(place, f"{values[row, column]}", "a finite number")
     kept = values[finite.all(axis=1)]
     if not len(kept):
         raise InputError(f"{where}: a value is missing in each of the {len(values)} rows; none would be left")

@@ -175,14 +175,14 @@ class Variable(Record, frozen=True, omit_defaults=True):
     def _check_category(self) -> None:
         values = self._words("values")
         if len(values) + (self.other is not None) < 2:
-            raise InputError(f"{self._where}", f"values {list(values)}", "at least two")
+            raise InputError(self._where, f"values {list(values)}", "at least two")
         if self.reference is None:
             force_setattr(self, "reference", values[0])
         require_choice(f"{self._where}: reference", self.reference, values)
         if self.other is not None:
             check_names([*values, self.other], f"{self._where}: values and other")
         if self.if_missing == "middle":
-            raise InputError(f"{self._where}: if_missing = 'middle' given, 'indicator' expected of a category")
+            raise InputError(self._where, "if_missing = 'middle'", "'indicator'", condition="of a category")
 
     def _check_answers(self) -> None:
         yes, no = (tuple(word.casefold() for word in self._words(field)) for field in ("yes", "no"))
@@ -194,7 +194,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
         for bound in ("lower", "upper"):
             given = getattr(self, bound)
             if not isinstance(given, str) or self._day(given) is None:
-                raise InputError(f"{self._where}", f"{bound} = {given!r}", f"a date in the format {self.date!r}")
+                raise InputError(self._where, f"{bound} = {given!r}", f"a date in the format {self.date!r}")
 
     def _check_number(self) -> None:
         for bound in ("lower", "upper"):
@@ -205,7 +205,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
         if self.transform is not None:
             require_choice(f"{self._where}: transform", self.transform, ("log", "spline"))
         if self.transform == "log" and not lower > 0:
-            raise InputError(f"{self._where}: lower = {lower} given, a number above 0 expected with a logarithm")
+            raise InputError(self._where, f"lower = {lower}", "a number above 0", condition="with a logarithm")
         if (self.transform == "spline") != (self.knots is not None):
             raise InputError(f"{self._where}: knots = {self.knots} given, which belong to transform = 'spline'")
         if self.knots is not None:

@@ -225,7 +225,7 @@ def proved_blocks(task: Task, rows: Reals, *, stream: Stream | None = None) -> I
         Source of ids and shares, as in `Client`.
     """
     if rows.shape != (task.clients, len(task.schema)):
-        raise InputError(f"rows: shape {rows.shape} given, {(task.clients, len(task.schema))} expected by the task")
+        raise InputError("rows", f"shape {rows.shape}", f"{(task.clients, len(task.schema))}", condition="by the task")
     client = Client(task.verify(), stream)
     step = max(1, _PROVED_AT_ONCE // circuit_of(task).words)
     for first in range(0, task.clients, step):
@@ -268,7 +268,7 @@ def stored_reports(
             if progress is not None:
                 progress(done / task.clients)
         if done != task.clients:
-            raise InputError(f"blocks: {done} reports given, {task.clients} expected by the task")
+            raise InputError("blocks", f"{done} reports", task.clients, condition="by the task")
 
     return place
 

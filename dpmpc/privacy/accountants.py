@@ -101,7 +101,7 @@ class Accountant(abc.ABC):
         self, sketch: PublicMatrix, sensitivity: Sensitivity, epsilon: float, delta: float, trust: TrustModel
     ) -> Noise:
         """Return noise of this family as the paper calibrates it; an error for families that it does not have."""
-        raise InputError("calibration: 'paper' given, 'joint' expected for a noise that the paper does not have")
+        raise InputError("calibration", "'paper'", "'joint'", condition="for a noise that the paper does not have")
 
     @abc.abstractmethod
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:

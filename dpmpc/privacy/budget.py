@@ -217,7 +217,7 @@ class BudgetLedger:
             kept = read_bytes(path, largest=LARGEST_LEDGER)
             content = _File.from_dict(read_json(kept, dict, largest=LARGEST_LEDGER))
             if content.format != _FORMAT:
-                raise InputError(f"format: {content.format!r} given, {_FORMAT!r} expected in this version")
+                raise InputError("format", f"{content.format!r}", f"{_FORMAT!r}", condition="in this version")
             ledger = cls(content.epsilon, content.delta)
             ledger.entries = list(content.entries)
             ledger._kept = kept

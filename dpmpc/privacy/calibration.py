@@ -133,7 +133,7 @@ class NoisePlacement(msgspec.Struct, frozen=True):
             return 0.0
         if epsilon > _LARGEST_EPSILON:
             raise GuaranteeError(
-                f"epsilon: {epsilon:g} given, at most {_LARGEST_EPSILON:.4g} expected where servers deal their noise"
+                "epsilon", f"{epsilon:g}", f"at most {_LARGEST_EPSILON:.4g}", condition="where servers deal their noise"
             )
         return CUT_OFF_DELTA
 
@@ -143,7 +143,7 @@ class NoisePlacement(msgspec.Struct, frozen=True):
             return 1
         copies = sketch.sparsity if self.copies is None else self.copies
         if copies not in (1, sketch.sparsity):
-            raise InputError(f"copies: {copies} given, 1 or {sketch.sparsity} expected with this sketch")
+            raise InputError("copies", copies, f"1 or {sketch.sparsity}", condition="with this sketch")
         return copies
 
     def reaches_several_rows(self, sketch: PublicMatrix) -> bool:
@@ -224,7 +224,7 @@ class Calibration:
         accountant = accountant_of(noise)
         require_choice("calibration", self.rule, CALIBRATIONS)
         if self.rule == "paper" and self.noising.by_servers(self.sketch):
-            raise InputError("calibration: 'paper' given, 'joint' expected unless clients noise each of their copies")
+            raise InputError("calibration", "'paper'", "'joint'", condition="unless clients noise each of their copies")
         spendable = self._spendable(pure=accountant.pure)
         exposure = self.exposure
         if self.rule == "paper":

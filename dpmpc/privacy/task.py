@@ -150,7 +150,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             raise InputError("corrupt_servers", "None", "a whole number", "a task states what it relies on")
         require_choice("sharing", self.sharing, SHARINGS)
         if self.sharing == "shamir" and self.encoding.ring.name != "mersenne61":
-            raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected with Shamir shares")
+            raise InputError("ring", f"{self.encoding.ring.name!r}", "'mersenne61'", condition="with Shamir shares")
         require_choice("calibration", self.calibration, CALIBRATIONS)
         if not self.noise.integer:
             raise InputError("noise", self.noise.name, "an integer noise", "shares are integers")
@@ -167,11 +167,14 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     def _require_provable(self) -> None:
         """Refuse what cannot be proved: shares in another ring, and noise that clients add."""
         if self.encoding.ring.name != "mersenne61":
-            raise InputError(f"ring: {self.encoding.ring.name!r} given, 'mersenne61' expected where clients prove")
+            raise InputError("ring", f"{self.encoding.ring.name!r}", "'mersenne61'", condition="where clients prove")
         if self.noising.by != "servers":
             raise InputError(
-                f"noise_by: {self.noising.by!r} given, 'servers' expected where clients prove what they share: nobody "
-                "can prove noise, and a report that is dropped would take its noise along"
+                "noise_by",
+                f"{self.noising.by!r}",
+                "'servers'",
+                "nobody can prove noise, and a report that is dropped would take its noise along",
+                condition="where clients prove what they share",
             )
 
     def _require_dealers(self) -> None:
@@ -184,8 +187,10 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             return
         if fewest > servers:
             raise InputError(
-                f"corrupt_servers: {self.trust.colluding_servers} of {servers} given, fewer than half expected where "
-                "servers check proofs on Shamir shares"
+                "corrupt_servers",
+                f"{self.trust.colluding_servers} of {servers}",
+                "fewer than half",
+                condition="where servers check proofs on Shamir shares",
             )
         if not isinstance(dealers, int) or not fewest <= dealers <= servers:
             raise InputError(
@@ -354,7 +359,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         if not self.noiseless:
             self._calibration.require_enough(self.noise)
         elif not self.simulation:
-            raise GuaranteeError("noise: none given, some expected in a task that is no simulation")
+            raise GuaranteeError("noise", "none", "some", condition="in a task that is no simulation")
 
     def epsilon_against(self, corrupt_clients: int) -> float:
         """Return epsilon at the task's delta if this many clients tell their noise; infinite if nothing is proven."""

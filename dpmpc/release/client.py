@@ -167,7 +167,7 @@ def share_batch(
         One for each server.
     """
     if rows.shape != (task.clients, len(task.schema)):
-        raise InputError(f"rows: shape {rows.shape} given, {(task.clients, len(task.schema))} expected by the task")
+        raise InputError("rows", f"shape {rows.shape}", f"{(task.clients, len(task.schema))}", condition="by the task")
     client = Client(task.verify(), stream)
     place = storage or (lambda server: np.empty(task.share_shape, np.uint64))
     scheme = task.scheme

@@ -90,7 +90,7 @@ def write(
     public = json.dumps(plain(header), indent=indent).encode()
     if len(public) > LARGEST_PUBLIC:
         raise InputError(
-            f"task: public facts of {len(public)} bytes given, at most {LARGEST_PUBLIC} expected in a file"
+            "task", f"public facts of {len(public)} bytes", f"at most {LARGEST_PUBLIC}", condition="in a file"
         )
     array = io.BytesIO()
     np.lib.format.write_array(array, np.ascontiguousarray(sums), allow_pickle=False)

@@ -112,7 +112,7 @@ class Forms:
         for name in sorted(self._used):
             given = getattr(options, name)
             if given is None and form in self._needed[name]:
-                raise InputError(f"{name}: none given, one expected with --{form}")
+                raise InputError(name, "none", "one", condition=f"with --{form}")
             if given is not None and form not in (*self._needed[name], *self._used[name]):
                 raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
             if given is None:

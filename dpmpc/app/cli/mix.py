@@ -165,7 +165,7 @@ def _bounds(paths: Sequence[str] | None) -> Schema | None:
         return None
     schemas = [Schema.of_numbers(path) for path in paths]
     if len({schema.outside for schema in schemas}) > 1:
-        raise InputError("bounds: files that clip and files that refuse given, the same 'outside' expected in all")
+        raise InputError("bounds", "files that clip and files that refuse", "the same 'outside'", condition="in all")
     return Schema(tuple(column for schema in schemas for column in schema.columns), schemas[0].outside)
 
 

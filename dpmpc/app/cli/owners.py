@@ -181,7 +181,7 @@ def _schema(options: argparse.Namespace) -> Any:
     if options.describe:
         for name in ("target", "model", "rounds", "predict_only"):
             if given := getattr(options, name):
-                raise InputError(f"{name}: {given!r} given, none expected with --describe, which is one sum")
+                raise InputError(name, f"{given!r}", "none", condition="with --describe, which is one sum")
     else:
         for name in ("target", "model"):
             if getattr(options, name) is None:

@@ -74,18 +74,18 @@ def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any, key: str
     """Make the value that `Described.describe` described, its kind found by `key`; `where` is for errors."""
     with malformed(where):
         if not isinstance(description, Mapping):
-            raise InputError(f"{where}", f"{description!r}", f"a table with {key}")
+            raise InputError(where, f"{description!r}", f"a table with {key}")
         facts = dict(description)
         name = facts.pop(key, None)
         if name not in kinds:
-            raise InputError(f"{where}", f"{key}: {name!r}", f"one of {', '.join(kinds)}")
+            raise InputError(where, f"{key}: {name!r}", f"one of {', '.join(kinds)}")
         return kinds[name].from_facts(facts)
 
 
 def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:
     """Return a mapping if it has all the required fields, and no others but optional ones; `where` is for errors."""
     if not isinstance(entry, Mapping):
-        raise InputError(f"{where}", f"{entry!r}", f"a table with {', '.join(sorted(required))}")
+        raise InputError(where, f"{entry!r}", f"a table with {', '.join(sorted(required))}")
     for key in sorted(required - entry.keys()):
         raise InputError(f"{where}: {key} is missing, {', '.join(sorted(required))} expected")
     for key in sorted(map(str, entry.keys() - required - optional)):
@@ -173,7 +173,7 @@ def _require_fields(where: str, kind: type[msgspec.Struct], given: Any) -> None:
     tag = set() if config.tag_field is None else {config.tag_field}
     number = _format_of(kind)
     if number is not None and isinstance(given, Mapping) and given.get("format", number) != number:
-        raise InputError(f"{where}", f"not one of this version: format {given['format']!r}", number)
+        raise InputError(where, f"not one of this version: format {given['format']!r}", number)
     left_out = {part.name for part in parts if part.may_be_left_out}
     fields = fields_of(where, given, {part.name for part in parts} - left_out | tag, left_out)
     for part in parts:

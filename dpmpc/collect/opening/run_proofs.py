@@ -129,6 +129,6 @@ def task_of(task: VerifiedTask, clients: int, refused: dict[str, int]) -> Verifi
         return task
     if clients < task.sketch.rows:
         counts = "".join(f"; {count} refused: {cause}" for cause, count in refused.items())
-        raise TooFewClients(f"clients: {clients} given, at least {task.sketch.rows} expected by the sketch{counts}")
+        raise TooFewClients("clients", clients, f"at least {task.sketch.rows}", condition=f"by the sketch{counts}")
     matrix = sketch_from({**task.sketch.describe(), "columns": clients})
     return msgspec.structs.replace(task, sketch=matrix)

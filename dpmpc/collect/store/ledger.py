@@ -278,7 +278,7 @@ class ReleaseLedger(Store):
         known = self._known(manifest_digest)
         if known is None:
             raise InputError(
-                f"manifest_digest: {manifest_digest.hex()} given, a sealed release expected in {self.folder}"
+                "manifest_digest", f"{manifest_digest.hex()}", "a sealed release", condition=f"in {self.folder}"
             )
         return _entry_of(known)
 

@@ -315,7 +315,7 @@ class ReportStore(Store):
     def _incoming(self, uploads: Sequence[Upload]) -> Incoming:
         """Return uploads as they are stored, or refuse them."""
         if not self._writer:
-            raise InputError("writer: False given, True expected for adding to a store")
+            raise InputError("writer", "False", "True", condition="for adding to a store")
         for ids, words in uploads:
             if words.shape != (len(ids), *self.shape):
                 raise InputError("words", f"shape {words.shape}", f"{(len(ids), *self.shape)}")

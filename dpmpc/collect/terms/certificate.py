@@ -289,8 +289,11 @@ def require_quorum(collection: Collection, without: tuple[int, ...]) -> None:
     if servers - len(set(without)) < fewest:
         proofs = ", and have false reports accepted where clients prove what they share" if collection.proved else ""
         raise GuaranteeError(
-            f"without: {sorted(without)} given, at least {fewest} of {servers} servers expected with "
-            f"{collection.plan.sharing} shares: fewer could release a report twice{proofs}"
+            "without",
+            f"{sorted(without)}",
+            f"at least {fewest} of {servers} servers",
+            f"fewer could release a report twice{proofs}",
+            condition=f"with {collection.plan.sharing} shares",
         )
 
 

@@ -116,13 +116,16 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         check_servers(self.servers)
         task = self.plan
         if len(self.servers) != task.trust.servers:
-            raise InputError(f"servers: {len(self.servers)} given, {task.trust.servers} expected by the task")
+            raise InputError("servers", f"{len(self.servers)}", task.trust.servers, condition="by the task")
         if task.simulation:
             raise InputError("task", "simulation = true", "false", "a collection protects real people")
         if task.schema.outside != "clip":
             raise InputError(
-                f"outside: {task.schema.outside!r} given, 'clip' expected in a collection: a report that does not "
-                "come would tell the servers that a value lies outside its bounds"
+                "outside",
+                f"{task.schema.outside!r}",
+                "'clip'",
+                "a report that does not come would tell the servers that a value lies outside its bounds",
+                condition="in a collection",
             )
         if task.delta * self.largest_batch >= 1:
             raise InputError(
@@ -284,7 +287,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         """
         if (dealers is None) == self.plan.noise_is_dealt:
             expected = "how many servers dealt noise" if self.plan.noise_is_dealt else "none"
-            raise InputError(f"dealers: {dealers} given, {expected} expected by the collection {self.name!r}")
+            raise InputError("dealers", dealers, expected, condition=f"by the collection {self.name!r}")
         self.require_size(clients)
         for attempt in range(ATTEMPTS):
             seed = derive(toss, Label.SKETCH_SEED, attempt, SEED_BYTES)
@@ -319,10 +322,10 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         """Refuse a batch that is too small or too large."""
         if clients < self.minimum_batch:
             raise TooFewClients(
-                f"clients: {clients} given, at least {self.minimum_batch} expected by the collection {self.name!r}"
+                "clients", clients, f"at least {self.minimum_batch}", condition=f"by the collection {self.name!r}"
             )
         if clients > self.largest_batch:
-            raise InputError(f"clients: {clients} given, at most {self.largest_batch} expected by the collection")
+            raise InputError("clients", clients, f"at most {self.largest_batch}", condition="by the collection")
 
     def require_unexpired(self, now: datetime.datetime) -> None:
         """Refuse a release that comes too late."""

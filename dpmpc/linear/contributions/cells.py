@@ -89,16 +89,18 @@ class CellGrid(Record, frozen=True):
         if any(first + count > later for (first, count), (later, _) in itertools.pairwise(ordered)):
             raise InputError("groups", f"{list(self.groups)}", "variables with indicators of their own")
         if self.column is None and (self.edges or self.missing is not None):
-            raise InputError("column: none given, one expected beside edges or missing values")
+            raise InputError("column", "none", "one", condition="beside edges or missing values")
         rising = all(low < high for low, high in itertools.pairwise([-math.inf, *self.edges, math.inf]))
         if not rising or len(self.edges) > MOST_CELLS + 1:  # with a cell for each bound
             raise InputError("edges", f"{list(self.edges)[:8]}", f"at most {MOST_CELLS + 1} rising numbers")
         if self.strategy != "identity" and self.cells < 2:
-            raise InputError(f"strategy: {self.strategy!r} given, 'identity' expected of a grid without ordered cells")
+            raise InputError(
+                "strategy", f"{self.strategy!r}", "'identity'", condition="of a grid without ordered cells"
+            )
         if self.strategy == "root" and self.group_count > 1:
-            raise InputError("strategy: 'root' given, 'identity' or 'path' expected of a grid with groups")
+            raise InputError("strategy", "'root'", "'identity' or 'path'", condition="of a grid with groups")
         if self.words < 2:
-            raise InputError(f"{self.called}", "one cell", "at least two")
+            raise InputError(self.called, "one cell", "at least two")
 
     @property
     def cells(self) -> int:
@@ -270,7 +272,7 @@ class CellCounts(CellCodes):
         """Make the contribution of a task, which names the integers that its clients add up."""
         if not isinstance(facts.get("digest"), str):
             given = facts.get("digest", "none")
-            raise InputError(f"digest: {given!r} given, the SHA-256 of the strategies expected in every task")
+            raise InputError("digest", f"{given!r}", "the SHA-256 of the strategies", condition="in every task")
         return cls(**facts)
 
     @classmethod
@@ -291,8 +293,11 @@ class CellCounts(CellCodes):
         """
         if schema.weighted:
             raise InputError(
-                "bounds: with weights or rows of zeros given, neither expected where people are counted: if_missing = "
-                '"indicator" in a column counts those who lack its value'
+                "bounds",
+                "with weights or rows of zeros",
+                "neither",
+                'if_missing = "indicator" in a column counts those who lack its value',
+                condition="where people are counted",
             )
         known = {variable.name: variable for variable in schema.variables}
         names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
@@ -306,8 +311,11 @@ class CellCounts(CellCodes):
         for one in groups:
             if not one.categories:
                 raise InputError(
-                    f"by: {one.name!r} given, a {one.kind}, a column expected whose values the bounds list: values = "
-                    "[...], or yes and no"
+                    "by",
+                    f"{one.name!r}",
+                    f"a {one.kind}, a column",
+                    "values = [...], or yes and no",
+                    condition="whose values the bounds list",
                 )
         return cls([_grid(schema, known[name], groups) for name in listed])
 
@@ -330,11 +338,11 @@ class CellCounts(CellCodes):
             places = [*([] if grid.column is None else [grid.column]), *(first for first, _ in grid.groups)]
             named = [by_place.get(place) for place in places]
             if not named or None in named:
-                raise InputError(f"{grid.called}", grid, "one of the variables of the bounds")
+                raise InputError(grid.called, grid, "one of the variables of the bounds")
             variable, *groups = [one for one in named if one is not None]
             expected = _grid(schema, variable, groups)
             if (grid.edges, grid.missing, grid.groups) != (expected.edges, expected.missing, expected.groups):
-                raise InputError(f"{grid.called}: {grid} given, {expected} expected by the bounds")
+                raise InputError(grid.called, grid, expected, condition="by the bounds")
             found.append((variable, tuple(groups)))
         return found
 
@@ -346,7 +354,7 @@ class CellCounts(CellCodes):
         """Return the words of all grids."""
         for grid in self.grids:
             if max(grid.places) >= columns:
-                raise InputError(f"columns: {columns} given, {max(grid.places) + 1} or more expected by {self.name}")
+                raise InputError("columns", columns, f"{max(grid.places) + 1} or more", condition=f"by {self.name}")
         return self.starts()[-1]
 
     def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
@@ -406,7 +414,7 @@ class CellCounts(CellCodes):
     def _shift(self, encoding: FixedPoint) -> int:
         """Return by how many bits an encoding is finer than the strategies."""
         if encoding.fractional_bits < BITS:
-            raise InputError(f"fractional_bits: {encoding.fractional_bits} given, at least {BITS} expected of cells")
+            raise InputError("fractional_bits", encoding.fractional_bits, f"at least {BITS}", condition="of cells")
         return encoding.fractional_bits - BITS
 
 
@@ -441,7 +449,9 @@ def _grid(schema: Schema, variable: Variable, groups: Sequence[Variable]) -> Cel
         for column in one.term.columns:
             schema.index(column.name)  # an error that names it where it is not there
     if variable.transform == "spline":
-        raise InputError(f"column {variable.name!r}: a spline given, a number, a date or a category expected of cells")
+        raise InputError(
+            f"column {variable.name!r}", "a spline", "a number, a date or a category", condition="of cells"
+        )
     factors = tuple(
         (schema.index(one.term.columns[0].name), len(one.term.columns))
         for one in ((variable, *groups) if variable.categories else groups)

@@ -103,7 +103,7 @@ class ClippedScores(Contribution):
     def width(self, columns: int) -> int:
         """Return p + 1."""
         if columns != len(self.matrix):
-            raise InputError(f"columns: {columns} given, {len(self.matrix)} expected by the matrix")
+            raise InputError("columns", columns, f"{len(self.matrix)}", condition="by the matrix")
         return columns + 1
 
     def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:

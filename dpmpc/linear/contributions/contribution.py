@@ -297,7 +297,7 @@ class WhitenedProducts(Contribution):
     def width(self, columns: int) -> int:
         """Return p (p + 1) / 2."""
         if columns != len(self.matrix):
-            raise InputError(f"columns: {columns} given, {len(self.matrix)} expected by the whitening matrix")
+            raise InputError("columns", columns, f"{len(self.matrix)}", condition="by the whitening matrix")
         return columns * (columns + 1) // 2
 
     def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
@@ -336,7 +336,7 @@ def symmetric(entries: Reals, side: int) -> Reals:
 def require_few_bits(encoding: FixedPoint, most: int = MOST_FRACTIONAL_BITS, of: str = "products") -> None:
     """Refuse an encoding whose units are as small as the errors of floats."""
     if encoding.fractional_bits > most:
-        raise InputError(f"fractional_bits: {encoding.fractional_bits} given, at most {most} expected of {of}")
+        raise InputError("fractional_bits", encoding.fractional_bits, f"at most {most}", condition=f"of {of}")
 
 
 def moment_sensitivity(squared_norm: float) -> float:

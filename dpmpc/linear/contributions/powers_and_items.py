@@ -186,4 +186,4 @@ class ItemSketch(CellCodes):
 
 def _expect_one_column(name: str, columns: int) -> None:
     if columns != 1:
-        raise InputError(f"columns: {columns} given, one expected for a {name}")
+        raise InputError("columns", columns, "one", condition=f"for a {name}")

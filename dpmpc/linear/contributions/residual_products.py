@@ -75,7 +75,7 @@ class ResidualProducts(Contribution):
     def width(self, columns: int) -> int:
         """Return W = p (p + 1) / 2."""
         if columns != len(self.theta):
-            raise InputError(f"columns: {columns} given, {len(self.theta)} expected by the coefficients")
+            raise InputError("columns", columns, f"{len(self.theta)}", condition="by the coefficients")
         return columns * (columns + 1) // 2
 
     def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:

@@ -87,7 +87,9 @@ class Scores(Contribution):
     def __init__(self, scales: ArrayLike, theta: ArrayLike, link: Link | Mapping[str, Any]):
         self.scales = np.array(scales, dtype=np.float64)
         if self.scales.ndim != 1 or not len(self.scales) or self.scales[0] != 1:
-            raise InputError(f"scales: shape {self.scales.shape} given, a list of numbers expected of which 1 is first")
+            raise InputError(
+                "scales", f"shape {self.scales.shape}", "a list of numbers", condition="of which 1 is first"
+            )
         if not np.all((self.scales >= 1 / _LARGEST_SCALE) & (self.scales <= _LARGEST_SCALE)):  # a NaN fails too
             raise InputError(f"scales: numbers from {1 / _LARGEST_SCALE:g} to {_LARGEST_SCALE:g} expected")
         self.theta = require_theta(theta, len(self.scales))
@@ -101,7 +103,7 @@ class Scores(Contribution):
     def width(self, columns: int) -> int:
         """Return p + p (p + 1)."""
         if columns != len(self.scales):
-            raise InputError(f"columns: {columns} given, {len(self.scales)} expected by the scales")
+            raise InputError("columns", columns, f"{len(self.scales)}", condition="by the scales")
         return columns + columns * (columns + 1)
 
     def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:

@@ -111,7 +111,7 @@ class FixedPoint(Described):
         low, high = np.broadcast_arrays(*bounds)
         if not np.all(low < high):
             unit = f"2^-{self.fractional_bits}"
-            raise InputError(f"lower, upper: {lower!r}, {upper!r} given, lower < upper expected in units of {unit}")
+            raise InputError("lower, upper", f"{lower!r}, {upper!r}", "lower < upper", condition=f"in units of {unit}")
         out = np.empty(reals.shape, np.int64)
         if arithmetic.encode_box(reals.reshape(-1), self._scale, _repeat(low), _repeat(high), out.reshape(-1)):
             raise _not_finite(reals)

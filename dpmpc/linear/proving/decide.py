@@ -70,7 +70,7 @@ def require_present(scheme: Scheme, present: Collection[int]) -> None:
     """Raise `PartyMissing` if too few servers are present to decide."""
     fewest = fewest_present(scheme)
     if fewest > scheme.servers:
-        raise InputError(f"scheme: {scheme!r} given, at least 2t + 1 = {fewest} servers expected for proofs")
+        raise InputError("scheme", f"{scheme!r}", f"at least 2t + 1 = {fewest} servers", condition="for proofs")
     if len(present) < fewest:
         raise PartyMissing(f"{len(present)} of {scheme.servers} servers present, at least {fewest} expected for proofs")
 

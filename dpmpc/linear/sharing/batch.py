@@ -268,7 +268,7 @@ class FileShare(Share):
         first, last, _ = rows.indices(self.shape[0])
         expected = (last - first, *self.shape[1:])
         if block.shape != expected:
-            raise InputError(f"block: shape {block.shape} given, {expected} expected for rows {first} to {last - 1}")
+            raise InputError("block", f"shape {block.shape}", expected, condition=f"for rows {first} to {last - 1}")
         with self.path.open("r+b") as file:
             file.seek(self._offset + 8 * first * math.prod(self.shape[1:]))
             elements(block, "block").astype(_WORD, copy=False).tofile(file)

@@ -25,7 +25,7 @@ MOST_OVERLAPPING_ROWS = 1 << 14  # a (k, k) array of 2 GB
 def check_rows(rows: int) -> None:
     """Refuse a matrix whose (k, k) overlaps nobody can hold."""
     if rows > MOST_OVERLAPPING_ROWS:
-        raise InputError(f"rows: {rows} given, at most {MOST_OVERLAPPING_ROWS} expected for overlaps of its rows")
+        raise InputError("rows", rows, f"at most {MOST_OVERLAPPING_ROWS}", condition="for overlaps of its rows")
 
 
 def signed_overlaps(pieces: Iterable[Piece], rows: int) -> Reals:

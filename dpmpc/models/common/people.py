@@ -57,8 +57,11 @@ def people_table(book: Codebook | None, X: Any) -> Table:
     names = frame_names(X) or ()
     if book.weighted:
         raise InputError(
-            "bounds: with weights or rows of zeros given, neither expected with a data frame: Codebook.encode "
-            "codes one, and release(table) takes the table that it returns"
+            "bounds",
+            "with weights or rows of zeros",
+            "neither",
+            "Codebook.encode codes one, and release(table) takes the table that it returns",
+            condition="with a data frame",
         )
     among = book.only(names)
     products = tuple(factors for factors in book.products if set(factors) <= set(names))

@@ -313,11 +313,11 @@ class FrequencyMoment(PrivateEstimator):
         """Refuse parameters that no fit can use, before any data is read."""
         require_choice("of", self.of, OF)
         if self.of == "items" and self.order != 2:
-            raise InputError(f"order: {self.order!r} given, 2 expected for items: their sketch shows F_2 only")
+            raise InputError("order", f"{self.order!r}", "2", "their sketch shows F_2 only", condition="for items")
         if self.of == "values":
             PowerSum(self.order)
             if self.rows is not None:
-                raise InputError(f"rows: {self.rows!r} given, none expected for values: their powers are summed")
+                raise InputError("rows", f"{self.rows!r}", "none", "their powers are summed", condition="for values")
 
 
 def _table_of(X: Any) -> Table:

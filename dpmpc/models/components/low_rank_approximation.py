@@ -184,7 +184,7 @@ class LowRankApproximation(PrivateLinearModel):
         columns, given = len(spec.schema), assumed or Assumptions()
         self.check_parameters(columns)
         if self.n_components == columns:
-            raise InputError(f"components: {columns} given, 1 to {columns - 1} expected with {columns} columns")
+            raise InputError("components", columns, f"1 to {columns - 1}", condition=f"with {columns} columns")
         explained = (1 + self.n_components / columns) / 2 if given.explained is None else given.explained
         population = Population(given.spread, given.spread, explained)
         return forecast_release(design(spec), LowRank(self.n_components), population)

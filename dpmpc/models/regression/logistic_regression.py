@@ -196,8 +196,11 @@ class LogisticRegression(RegressionInRounds):
         """Return the model of a target between 0 and 1; others are refused."""
         if (target.lower, target.upper) != (0.0, 1.0):
             raise InputError(
-                f"bounds of column {target.name!r}: ({target.lower:g}, {target.upper:g}) given, (0, 1) expected of the "
-                "target of a logistic model: 0 for no, 1 for yes"
+                f"bounds of column {target.name!r}",
+                f"({target.lower:g}, {target.upper:g})",
+                "(0, 1)",
+                "0 for no, 1 for yes",
+                condition="of the target of a logistic model",
             )
         return LogisticModel()
 

@@ -171,8 +171,11 @@ class PoissonRegression(RegressionInRounds, Regressor):
         """Return the model of counts between 0 and `most`; other targets are refused."""
         if (target.lower, target.upper) != (0.0, float(self.most)):
             raise InputError(
-                f"bounds of column {target.name!r}: ({target.lower:g}, {target.upper:g}) given, (0, {self.most}) "
-                "expected of the target of a Poisson model: from 0 to the largest count"
+                f"bounds of column {target.name!r}",
+                f"({target.lower:g}, {target.upper:g})",
+                f"(0, {self.most})",
+                "from 0 to the largest count",
+                condition="of the target of a Poisson model",
             )
         return PoissonModel(self.most)
 

@@ -598,7 +598,9 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         if self.rounds != AUTO and rounds_of(self.rounds, 1, intervals=self.intervals, least=0):
             for argument, allowed in self._allowed_in_rounds:
                 if (given := getattr(self, argument)) not in allowed:
-                    raise InputError(f"{argument}: {given!r} given, {allowed[0]!r} expected with rounds={self.rounds}")
+                    raise InputError(
+                        f"{argument}", f"{given!r}", f"{allowed[0]!r}", condition=f"with rounds={self.rounds}"
+                    )
 
     def rounds_for(self, spec: ReleaseSpec) -> int | None:
         """Return the steering rounds of a fit of this specification, or None where a choice asks for one release.
@@ -610,7 +612,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         one = self.rounds == 0 or (self.rounds == AUTO and not free)
         rounds = None if one else rounds_of(self.rounds, spec.clients, intervals=self.intervals)
         if self.private_bounds and rounds is None:
-            raise InputError(f"private_bounds: {self.private_bounds} given, False expected of a fit of one release")
+            raise InputError("private_bounds", self.private_bounds, "False", condition="of a fit of one release")
         return rounds
 
     def check_options(self, column: str | None, *, bounds: bool) -> None:
@@ -710,4 +712,4 @@ def _opened(release: GramSource, what: str) -> Release | SelectedColumns:
     """Return a release whose rows can be read, or refuse the products of a closed sketch."""
     if isinstance(release, Release) or (isinstance(release, SelectedColumns) and release.opened):
         return release
-    raise InputError(f"release: products of a closed sketch given, an opened release expected for {what}")
+    raise InputError("release", "products of a closed sketch", "an opened release", condition=f"for {what}")

@@ -50,7 +50,7 @@ class Whitened:
         if not isinstance(contribution, SecondMoments):
             raise InputError(f"release: of {contribution.name} given, of second moments expected (a sum)")
         if source.weighted:
-            raise InputError("release: with weights or rows of zeros given, neither expected of this model")
+            raise InputError("release", "with weights or rows of zeros", "neither", condition="of this model")
         clients, columns = source.clients, len(source.columns)
         gram = source.gram().matrix / clients
         noise = math.sqrt(float(source.noise_variance[0])) / clients

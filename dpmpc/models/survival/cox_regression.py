@@ -137,7 +137,7 @@ class CoxRegression(PrivateSurvival):
             The times, and whether the event happened then.
         """
         if (durations is None) != (event_observed is None):
-            raise InputError("durations, event_observed: one given, both or none expected beside a table")
+            raise InputError("durations, event_observed", "one", "both or none", condition="beside a table")
         if durations is None:
             return self.fit_release(self.survival_release(X, None, {}))
         features = {name: X[name] for name in self.counted_by() if name in X}

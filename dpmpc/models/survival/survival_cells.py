@@ -56,7 +56,7 @@ def survival_schema(
     if len(set(names)) < len(names):
         raise InputError(f"time, event, {called}", f"{', '.join(names)}", "different columns")
     if given.weighted:
-        raise InputError("bounds: with weights or rows of zeros given, neither expected where people are counted")
+        raise InputError("bounds", "with weights or rows of zeros", "neither", condition="where people are counted")
     for name in features:
         if not known[name].categories:
             raise InputError(

@@ -121,7 +121,7 @@ class MixingFit(abc.ABC):
         if (release.task.rows is not None) != self.mixes:
             given = "one row for each subject" if release.task.rows is None else f"{release.task.rows} mixed rows"
             expected = "mixed rows" if self.mixes else "one row for each subject"
-            raise InputError(f"release: {given} given, {expected} expected by {self.name}")
+            raise InputError("release", given, expected, condition=f"by {self.name}")
 
     @abc.abstractmethod
     def hessian(self, release: MixedRelease) -> Reals:

@@ -118,7 +118,7 @@ def run(
     task = task_of(arguments)
     if task.simulation != (simulation_seed is not None):
         raise InputError(
-            f"simulation_seed: {simulation_seed} given, {'a' if task.simulation else 'no'} seed expected by the task"
+            "simulation_seed", simulation_seed, f"{'a' if task.simulation else 'no'} seed", condition="by the task"
         )
     releases: list[MixedRelease] = []
 

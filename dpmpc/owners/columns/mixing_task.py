@@ -78,7 +78,7 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
             raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
         FixedPoint(self.fractional_bits)  # which rejects a number of bits that is out of range
         if self.noise.simulation_only and not self.simulation:
-            raise InputError(f"noise: {self.noise.name} given, an integer noise expected unless this is a simulation")
+            raise InputError("noise", self.noise.name, "an integer noise", condition="unless this is a simulation")
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -78,7 +78,7 @@ class DataOwner:
         shape = None if mixing is None else mixing.shape
         expected = None if task.rows is None else (task.rows, task.subjects)
         if shape != expected:
-            raise InputError(f"mixing: signs of shape {shape} given, {expected} expected by the task")
+            raise InputError("mixing", f"signs of shape {shape}", expected, condition="by the task")
         self.mixing = mixing
         self.stream = stream or Stream.from_os()
         if not task.simulation:
@@ -102,7 +102,7 @@ class DataOwner:
         schema, encoding = self.task.parties[self.number], self.task.encoding
         if rows.shape != (self.task.subjects, len(schema)):
             expected = (self.task.subjects, len(schema))
-            raise InputError(f"rows: shape {rows.shape} given, {expected} expected of party {self.number} by the task")
+            raise InputError("rows", f"shape {rows.shape}", expected, condition=f"of party {self.number} by the task")
         encoded = encoding.encode(schema.normalise(rows))
         if self.mixing is not None:
             encoded = encoding.ring.lift(self.mixing.apply(encoding.ring.embed(encoded), threads=threads))

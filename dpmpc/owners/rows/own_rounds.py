@@ -44,7 +44,7 @@ class OwnRound:
     def __init__(self, plan: OwnersPlan, number: int, rows: Reals, stream: Stream):
         expected = (plan.rows[number], len(plan.schema))
         if rows.shape != expected:
-            raise InputError(f"rows: shape {rows.shape} given, {expected} expected of owner {number} by the plan")
+            raise InputError("rows", f"shape {rows.shape}", expected, condition=f"of owner {number} by the plan")
         self._rows, self._stream = rows, stream
 
     def shares(self, task: Task, *, threads: int = 1) -> Words:
@@ -59,7 +59,7 @@ class OwnRound:
         """
         client = Client(task.verify(), self._stream)
         if not task.servers_add_noise or task.noising.by != "servers":
-            raise InputError(f"noise_by: {task.noising.by!r} given, 'servers' expected between data owners")
+            raise InputError("noise_by", f"{task.noising.by!r}", "'servers'", condition="between data owners")
         ring = task.encoding.ring
         total = np.zeros((1, task.width), np.uint64)
         for first in range(0, len(self._rows), BLOCK):

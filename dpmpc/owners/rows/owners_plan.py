@@ -80,9 +80,11 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         table = self.model == TABLE
         require_whole("rounds", self.rounds, 0 if table else 1, 0 if table else MOST_ROUNDS)
         if table and self.intervals:
-            raise InputError("intervals: true given, false expected of a Table 1, which is one sum with all intervals")
+            raise InputError(
+                "intervals", "true", "false", condition="of a Table 1, which is one sum with all intervals"
+            )
         if self.by is not None and not table:
-            raise InputError(f"by: {self.by!r} given, none expected of a {self.model} regression")
+            raise InputError("by", f"{self.by!r}", "none", condition=f"of a {self.model} regression")
         if self.corrupt is not None:
             require_whole("corrupt", self.corrupt)
             if not 1 <= self.corrupt < len(self.owners):

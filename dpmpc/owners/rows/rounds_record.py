@@ -102,7 +102,7 @@ class RoundsRecord(Store):
         """Refuse another task for a round that was begun, a round out of turn, or one beyond the ledger's limit."""
         begun = sum(name.startswith(_task("")) for name in self._kept.names())
         if number > begun:
-            raise InputError(f"round: {number} given, {begun} expected next in folder {self._folder.name!r}")
+            raise InputError("round", number, begun, condition=f"next in folder {self._folder.name!r}")
         if self._kept.get(_task(number)) not in (None, canonical(task.to_dict())):
             raise InputError(
                 f"task: another given for round {number} than the one that this folder has answered, which would show "

@@ -13,7 +13,9 @@ def current_runtime() -> Any:
     """Return the runtime that secure arrays of this process compute on: ``mpyc.runtime.mpc``."""
     module = sys.modules.get("mpyc.runtime")
     if module is None:
-        raise InputError("mpc: no runtime given, 'from mpyc.runtime import mpc' expected before secure arrays are used")
+        raise InputError(
+            "mpc", "no runtime", "'from mpyc.runtime import mpc'", condition="before secure arrays are used"
+        )
     return module.mpc
 
 

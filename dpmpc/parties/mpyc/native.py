@@ -115,7 +115,7 @@ def applied(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_typ
     """
     if hasattr(x, "sketched_by"):  # `dpmpc.parties.mpyc.secret_arrays`
         if first or as_type is not None:
-            raise InputError(f"first, as_type: {first}, {as_type} given, none expected with {type(x).__name__}")
+            raise InputError("first, as_type", f"{first}, {as_type}", "none", condition=f"with {type(x).__name__}")
         return x.sketched_by(S, threads=threads)
     runtime, modulus = current_runtime(), _modulus(x)
     secure = _result_type(S, x, modulus, as_type)
@@ -143,7 +143,7 @@ def _apply_in_limbs(S: PublicMatrix, share: Any, modulus: int, first: int, threa
     x = sum_j x_j 2^(32 j), so that S x = sum_j (S x_j) 2^(32 j); no |S x_j| exceeds n 2^32 < 2^63.
     """
     if S.columns >= 1 << 31:
-        raise InputError(f"S: {S.columns} clients given, fewer than 2^31 expected in a field other than 2^61 - 1")
+        raise InputError("S", f"{S.columns} clients", "fewer than 2^31", condition="in a field other than 2^61 - 1")
     limbs = -(-modulus.bit_length() // 32)
     data = b"".join([int(element).to_bytes(4 * limbs, "little") for element in share.value.flat])
     digits = np.frombuffer(data, "<u4").reshape(*share.shape, limbs)

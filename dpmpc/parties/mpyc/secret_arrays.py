@@ -72,7 +72,7 @@ def secret_array(sharing: str = "additive", ring: str | None = None) -> Any:
     if sharing == "additive":
         return _additive(ring_named(ring or "ring64"))
     if ring not in (None, FIELD.name):
-        raise InputError(f"ring: {ring!r} given, {FIELD.name!r} expected with Shamir shares")
+        raise InputError("ring", f"{ring!r}", f"{FIELD.name!r}", condition="with Shamir shares")
     if mpc.threshold < 1:
         raise InputError(
             f"-M, -T: {len(mpc.parties)} parties of whom {mpc.threshold} may pool their shares given, at least 3 and 1 "

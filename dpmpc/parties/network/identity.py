@@ -127,9 +127,9 @@ def check_certificate(pem: bytes, party: int, role: str = "party") -> None:
     except InvalidSignature:
         raise InputError(f"{given}: one that its own key has signed expected") from None
     if names != expected_name:
-        raise InputError(f"{given}", f"names {[name.value for name in names]}", f"{[party_name(party)]}")
+        raise InputError(given, f"names {[name.value for name in names]}", f"{[party_name(party)]}")
     if is_authority or usage.key_cert_sign or not usage.digital_signature:
-        raise InputError(f"{given}", "the certificate of an authority", "one for signatures only")
+        raise InputError(given, "the certificate of an authority", "one for signatures only")
 
 
 def sign(folder: Path, message: bytes) -> bytes:

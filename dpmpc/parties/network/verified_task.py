@@ -38,13 +38,17 @@ def verified_task(settings: PartySettings) -> VerifiedTask:
     task = Task.from_dict(msgspec.json.decode(msgspec.json.encode(fields)))
     if task.digest != settings.task_digest:
         raise InputError(
-            f"task: one with the digest {task.digest.hex()} given, {settings.task} expected by this party's own "
-            f"settings ({SETTINGS_FILE})"
+            "task",
+            f"one with the digest {task.digest.hex()}",
+            settings.task,
+            condition=f"by this party's own settings ({SETTINGS_FILE})",
         )
     if task.trust.servers != settings.servers:
         raise InputError(
-            f"task: one for {task.trust.servers} servers given, {settings.servers} expected by this party's own "
-            f"settings ({SETTINGS_FILE})"
+            "task",
+            f"one for {task.trust.servers} servers",
+            settings.servers,
+            condition=f"by this party's own settings ({SETTINGS_FILE})",
         )
     settings.refuse_simulation(task.simulation)
     if not task.simulation and any(key is not None for key in simulation_keys(settings)):

@@ -141,7 +141,7 @@ def _proved(contribution: Contribution, mechanism: Mechanism) -> Contribution:
             "cannot be proved, and would leave with a report that is dropped"
         )
     if mechanism.ring not in (None, "mersenne61"):
-        raise InputError(f"ring: {mechanism.ring!r} given, 'mersenne61' expected with proofs, or none")
+        raise InputError("ring", f"{mechanism.ring!r}", "'mersenne61'", condition="with proofs, or none")
     found = with_proofs(contribution)
     if found is None:
         raise InputError(
@@ -155,11 +155,11 @@ def _trust(spec: ReleaseSpec) -> TrustModel:
     trust, shamir = spec.trust, spec.mechanism.sharing == "shamir"
     if shamir and trust.servers < 3:
         raise InputError(
-            f"servers: {trust.servers} given, at least 3 expected with Shamir shares: a majority must be honest"
+            "servers", trust.servers, "at least 3", "a majority must be honest", condition="with Shamir shares"
         )
     if trust.corrupt_servers == 0 and spec.mechanism.noise_by == "servers":  # a server is an adversary of its own
         raise InputError(
-            f"corrupt_servers: 0 given, 1 to {trust.servers - 1} expected where servers add the noise: {OWN_NOISE}"
+            "corrupt_servers", "0", f"1 to {trust.servers - 1}", OWN_NOISE, condition="where servers add the noise"
         )
     usual = (trust.servers - 1) // 2 if shamir else trust.servers - 1
     return trust if trust.corrupt_servers is not None else msgspec.structs.replace(trust, corrupt_servers=usual)
@@ -194,7 +194,9 @@ def _of_several_rows(
     usual = DEFAULT_SPARSITY if kind == "osnap" and not is_pure(noise) else 1
     if rows is None:
         if kind == "rademacher":
-            raise InputError("rows: None given, a number expected with a Rademacher matrix: that of a client's copies")
+            raise InputError(
+                "rows", "None", "a number", "that of a client's copies", condition="with a Rademacher matrix"
+            )
         scenario = Scenario(
             columns,
             spec.clients,
@@ -212,11 +214,11 @@ def _of_several_rows(
     balanced = spec.sketch.balanced
     if kind == "countsketch":
         if sparsity not in (None, 1):
-            raise InputError(f"sparsity: {sparsity} given, 1 expected with a CountSketch")
+            raise InputError("sparsity", sparsity, "1", condition="with a CountSketch")
         return CountSketch(rows, spec.clients, seed, balanced=balanced)
     if kind == "rademacher":
         if sparsity not in (None, rows):
-            raise InputError(f"sparsity: {sparsity} given, {rows} expected with a Rademacher matrix of {rows} rows")
+            raise InputError("sparsity", sparsity, rows, condition=f"with a Rademacher matrix of {rows} rows")
         return Rademacher(rows, spec.clients, seed)
     return OSNAP(rows, spec.clients, min(usual, rows) if sparsity is None else sparsity, seed, balanced=balanced)
 
@@ -256,14 +258,14 @@ def _expect_plain_sum(spec: ReleaseSpec) -> None:
     assert spec.contribution is not None
     name = spec.contribution.name
     if spec.by is not None:
-        raise InputError(f"by: {spec.by!r} given, none expected with {name}")
+        raise InputError("by", f"{spec.by!r}", "none", condition=f"with {name}")
     if spec.schema.weighted:
-        raise InputError(f"bounds: with weights or rows of zeros given, neither expected with {name}")
+        raise InputError("bounds", "with weights or rows of zeros", "neither", condition=f"with {name}")
     if spec.sketch.kind not in ("auto", "sum"):
-        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected with {name}")
+        raise InputError("sketch", f"{spec.sketch.kind!r}", "'auto' or 'sum'", condition=f"with {name}")
     for argument, value in (("rows", spec.sketch.rows), ("sparsity", spec.sketch.sparsity), ("radius", spec.radius)):
         if value is not None:
-            raise InputError(f"{argument}: {value} given, none expected with {name}")
+            raise InputError(argument, value, "none", condition=f"with {name}")
 
 
 def _weighted(spec: ReleaseSpec) -> tuple[Contribution, PublicMatrix]:
@@ -280,7 +282,11 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
     if not isinstance(book, Codebook) or variable is None or not variable.categories:
         kind = "no category of the bounds" if variable is None else f"a {variable.kind}"
         raise InputError(
-            f"by: {by!r} given, {kind}, a column expected whose values the bounds list: values = [...], or yes and no"
+            "by",
+            f"{by!r}",
+            f"{kind}, a column",
+            "values = [...], or yes and no",
+            condition="whose values the bounds list",
         )
     if len(set(variable.categories)) < len(variable.categories):
         raise InputError(
@@ -313,9 +319,11 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
 def _expect_sum(spec: ReleaseSpec, where: str) -> None:
     """Refuse a sketch where only a sum will do."""
     if spec.sketch.kind not in ("auto", "sum"):
-        raise InputError(f"sketch: {spec.sketch.kind!r} given, 'auto' or 'sum' expected {where}")
+        raise InputError("sketch", f"{spec.sketch.kind!r}", "'auto' or 'sum'", condition=where)
     if spec.sketch.rows not in (None, 1) or spec.sketch.sparsity not in (None, 1):
-        raise InputError(f"rows, sparsity: {spec.sketch.rows}, {spec.sketch.sparsity} given, none expected with a sum")
+        raise InputError(
+            "rows, sparsity", f"{spec.sketch.rows}, {spec.sketch.sparsity}", "none", condition="with a sum"
+        )
 
 
 def _radius(spec: ReleaseSpec) -> float | None:

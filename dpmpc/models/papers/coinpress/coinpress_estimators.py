@@ -342,7 +342,7 @@ class CoinPressRegression(CoinPress, Regressor):
         root = math.sqrt(columns)
         estimated = require_choice("covariance", self.covariance, COVARIANCES) == "estimate"
         if self.upper is not None and not estimated:
-            raise InputError(f"upper: {self.upper} given, None expected unless covariance='estimate'")
+            raise InputError("upper", self.upper, "None", condition="unless covariance='estimate'")
         return algorithms.Prior(
             radius=_or_default("radius", self.radius, REGRESSION_RADIUS * root),
             label_upper=_or_default("label_upper", self.label_upper, LABEL_UPPER * (columns if self._printed() else 1)),
