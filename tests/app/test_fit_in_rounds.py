@@ -309,7 +309,7 @@ BAD = {
     "going on with one release": (["--target", "ill", "--sketch", "sum", "--anyway"], "anyway: given, but another"),
     "private bounds of one release": (
         ["--target", "ill", "--no-intercept", "--private-bounds"],
-        "private_bounds: True given, False",
+        "--private-bounds: True given, False",
     ),
     "private bounds of a moment": (
         ["--model", "moment", "--column", "age", "--private-bounds"],

@@ -55,7 +55,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     command = top.commands.choices[options.command]
     _announce_simulation(options)
     with _ended_in_order(), _warnings_in_a_line(), told_while_waiting(f"dpmpc {options.command}"):
-        named = {action.dest: action.option_strings[-1] for action in command.arguments if action.option_strings}
+        taken = (action for action in command.arguments if action.option_strings and action.const is not False)
+        named = {action.dest: action.option_strings[-1] for action in taken}  # --no-intercept is not what errors name
         return exit_status(lambda: options.run(options), named)
 
 
