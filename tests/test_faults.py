@@ -137,12 +137,12 @@ def test_a_verdict_holds_as_long_as_the_function(tmp_path):
     fault, other = operators.sample(2)
     verdicts = Verdicts.read([fault, other], tmp_path)
     assert not verdicts.holds(fault)
-    verdicts.keep(fault, Verdict(NOTICED, "tests/linear/test_x.py::test_y[1]", 2.0))
+    verdicts.keep(fault, Verdict(NOTICED, "tests/test_size.py::test_y[1]", 2.0))
     verdicts.keep(other, Verdict(UNNOTICED, "", 3.0))
     verdicts.write()
     again = Verdicts.read([fault, other], tmp_path)
     assert again.holds(fault)
-    assert (again.last_test(fault), again.last_test(other)) == ("tests/linear/test_x.py::test_y", "")
+    assert (again.last_test(fault), again.last_test(other)) == ("tests/test_size.py::test_y", "")
     again.records[fault.name]["digest"] = "of other code"
     assert not again.holds(fault)
     assert again.last_test(fault), "the test is still the first to run"

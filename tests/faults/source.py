@@ -34,7 +34,7 @@ class Function:
         bare = ast.parse(ast.unparse(self.node))
         for node in ast.walk(bare):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
-                node.exc.args = []
+                node.exc.args, node.exc.keywords = [], []
             if isinstance(node, Definition | ast.Module) and ast.get_docstring(node, clean=False) is not None:
                 del node.body[0]
         return hashlib.sha256(ast.dump(bare).encode()).hexdigest()[:16]
