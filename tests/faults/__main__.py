@@ -2,7 +2,7 @@
 
 A named fault is looked for by the test that it names, and an operator's by the tests that run its line: the one that
 noticed it last time first, then the fastest. A verdict holds as long as the code of the function, so that a run
-judges what has changed. Exit status 1 if a named fault is not noticed, or any could not be judged.
+judges what has changed. Exit status 1 if a named fault is not noticed, or could not be judged.
 """
 
 from __future__ import annotations
@@ -77,8 +77,7 @@ def main() -> int:
     bad = 0
     for fault, verdict in judging.judge(chosen, tests_of, options.jobs, until):
         store.keep(fault, verdict)
-        is_named = isinstance(fault, named.NamedFault)
-        bad += verdict.outcome == judging.UNCLEAR or (is_named and verdict.outcome == judging.UNNOTICED)
+        bad += isinstance(fault, named.NamedFault) and verdict.outcome != judging.NOTICED
         print(f"{verdict.outcome:<10} {fault.name} [{verdict.by}, {verdict.seconds:.0f} s]", flush=True)
     print(store.write())
     return int(bad > 0)

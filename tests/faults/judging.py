@@ -1,7 +1,8 @@
 """Judge faults: each is made alone in a copy of the checkout, in which tests run until one fails.
 
 The working tree is not touched. Each copy has a process of its own, forked from one that has loaded what the tests
-use except dpmpc. A fault counts as noticed only if a test failed or did not end, or if its module cannot be imported.
+use except dpmpc. A fault counts as noticed only if a test failed or did not end, if the interpreter crashed, or if its
+module cannot be imported.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ COPIED = (
 )
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")
 LONGEST = 150.0  # seconds for the tests of one fault, which take 60 without it
+CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)  # and not SIGKILL
 FORK = multiprocessing.get_context("fork")
 
 NOTICED, UNNOTICED, UNCLEAR = "noticed", "unnoticed", "unclear"
@@ -96,8 +98,10 @@ def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
     # Hypothesis's own profile "ci" repeats its examples and has no deadlines: a busy machine is no fault.
     options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
     output = io.StringIO()
-    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(io.StringIO()):
+    with contextlib.redirect_stdout(output), contextlib.redirect_stderr(output):
         status = pytest.main([*options, *tests])
+    if "while loading conftest" in output.getvalue():
+        return "the import of tests/conftest.py"
     imported = Path(sys.modules["dpmpc"].__file__ or "")
     if not imported.is_relative_to(folder):
         raise RuntimeError(f"dpmpc was imported from {imported}, a file below {folder} expected")
@@ -176,7 +180,9 @@ def judge(
             try:
                 verdict = receiver.recv() if receiver in ended else Verdict(NOTICED, "the tests do not end", LONGEST)
             except EOFError:
-                verdict = Verdict(UNCLEAR, "the process of the tests ended", 0.0)
+                process.join(10)
+                crashed = process.exitcode is not None and -process.exitcode in CRASHES
+                verdict = Verdict(NOTICED if crashed else UNCLEAR, f"exit status {process.exitcode} of the tests", 0.0)
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(process.pid, signal.SIGKILL)
             process.join()
