@@ -16,7 +16,7 @@ demo: .venv/installed  ## the main job: three server processes over TLS, a priva
 
 test: lint types unit  ## lint, types and the tests, but for those that take long: `make slow` and `make long` run these
 
-doctor: .venv/installed  ## what this machine has and lacks
+doctor: .venv/installed  ## whether kernels, disk and network of this machine are fit for dpmpc
 	$(BIN)/dpmpc doctor --network
 
 lint: .venv/tested

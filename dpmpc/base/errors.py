@@ -49,7 +49,7 @@ class InputError(DpmpcError, ValueError):
     Attributes
     ----------
     argument, given, expected, remedy, condition : str or None
-        The parts of the message, as texts. None of one that is a sentence of its own, as where two files differ.
+        The parts of the message, as texts; None where the message is a sentence of its own.
     """
 
     exit_status = 2

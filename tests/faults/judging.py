@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pytest
 
@@ -38,6 +38,7 @@ LONGEST = 150.0  # seconds for the tests of one fault, which take 60 without it
 CRASHES = (signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGFPE, signal.SIGILL)  # and not SIGKILL
 FORK = multiprocessing.get_context("fork")
 
+T = TypeVar("T")
 NOTICED, UNNOTICED, UNCLEAR = "noticed", "unnoticed", "unclear"
 
 
@@ -48,7 +49,9 @@ class Fault(Protocol):
     def file(self) -> str: ...
     @property
     def name(self) -> str: ...
-    def make(self, folder: Path) -> None: ...
+    @property
+    def must_be_noticed(self) -> bool: ...
+    def mutated(self) -> str: ...
 
 
 @dataclass(frozen=True)
@@ -90,11 +93,10 @@ def enter(folder: Path) -> None:
 
 
 def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
-    """Run tests in a copy until one fails; return its name, or None if all pass. Only once in a process.
+    """Run tests in a copy, which this process has entered, until one fails; return its name, or None if all pass.
 
     A fault that keeps the tests' files from being imported is noticed by what imports it.
     """
-    enter(folder)
     # Hypothesis's own profile "ci" repeats its examples and has no deadlines: a busy machine is no fault.
     options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
     output = io.StringIO()
@@ -115,6 +117,39 @@ def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
     return failed[1]
 
 
+def in_a_copy(job: Callable[[Path], T]) -> T:
+    """Run a job in a copy without any fault, in a process of its own; return what it returns, or raise its error."""
+    receiver, sender = FORK.Pipe(duplex=False)
+
+    def run() -> None:
+        with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
+            folder = Path(name).resolve()
+            copy_to(folder)
+            enter(folder)
+            try:
+                sender.send(job(folder))
+            except RuntimeError as error:
+                sender.send(error)
+            os.chdir("/")
+        os._exit(0)
+
+    process = FORK.Process(target=run)
+    process.start()
+    sender.close()
+    answer = receiver.recv()
+    process.join()
+    if isinstance(answer, RuntimeError):
+        raise answer
+    return answer
+
+
+def require_sound(tests: Sequence[str]) -> None:
+    """Raise a RuntimeError unless tests pass without any fault: one that fails anyway would notice every fault."""
+    failed = in_a_copy(lambda folder: first_failure(folder, tests)) if tests else None
+    if failed is not None:
+        raise RuntimeError(f"{failed} fails without any fault")
+
+
 def _verdict(fault: Fault, tests: Sequence[str], report: Connection) -> None:
     """Make one fault in a copy, run the tests, and send the verdict to the process that waits for it."""
     os.setsid()
@@ -123,10 +158,11 @@ def _verdict(fault: Fault, tests: Sequence[str], report: Connection) -> None:
         folder = Path(name).resolve()
         try:
             copy_to(folder)
-            fault.make(folder)
+            (folder / fault.file).write_text(fault.mutated())
             if fault.file.startswith("csrc/"):
                 shutil.copytree(ROOT / "build", folder / "build", symlinks=True)  # so that one object is made again
                 compile_kernels(folder, "--inplace")
+            enter(folder)
             failed = first_failure(folder, tests)
             outcome, by = (NOTICED if failed else UNNOTICED), failed or ""
         except (RuntimeError, ValueError) as error:
@@ -174,11 +210,13 @@ def judge(
         ended = wait(
             list(running), timeout=max(0.0, min(deadline for *_, deadline in running.values()) - time.monotonic())
         )
-        late = [receiver for receiver, (*_, deadline) in running.items() if deadline < time.monotonic()]
-        for receiver in dict.fromkeys([*ended, *late]):
+        overdue = [receiver for receiver, (*_, deadline) in running.items() if deadline < time.monotonic()]
+        for receiver in dict.fromkeys([*ended, *overdue]):
             fault, process, _ = running.pop(receiver)
             try:
-                verdict = receiver.recv() if receiver in ended else Verdict(NOTICED, "the tests do not end", LONGEST)
+                # The tests of an operator's fault are known to take less; how long a named test takes is not measured.
+                late = UNCLEAR if fault.must_be_noticed else NOTICED
+                verdict = receiver.recv() if receiver in ended else Verdict(late, "the tests do not end", LONGEST)
             except EOFError:
                 process.join(10)
                 crashed = process.exitcode is not None and -process.exitcode in CRASHES

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from faults.source import ROOT, functions_of, text_of
 
@@ -41,6 +41,7 @@ class NamedFault:
     new: str
     why: str
     noticed_by: str
+    must_be_noticed: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -51,10 +52,6 @@ class NamedFault:
     def change(self) -> str:
         """Return what is replaced, and by what."""
         return f"`{self.old}` becomes `{self.new}`"
-
-    def make(self, folder: Path) -> None:
-        """Make the fault in a copy of the checkout."""
-        (folder / self.file).write_text(self.mutated())
 
     def mutated(self) -> str:
         """Return the text of the file with the fault.

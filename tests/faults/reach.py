@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import io
-import os
 from collections import Counter, defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -72,7 +71,7 @@ class _Durations:
 
 
 def measure(folder: Path, jobs: int) -> Reach:
-    """Run the tests in a copy of the checkout and return what they reach. Only once in a process.
+    """Run the tests in a copy of the checkout, which this process has entered, and return what they reach.
 
     Raises
     ------
@@ -81,8 +80,6 @@ def measure(folder: Path, jobs: int) -> Reach:
     """
     import coverage
 
-    os.chdir(folder)
-    os.environ["PYTHONPATH"] = str(folder)
     plugin, output = _Durations(), io.StringIO()
     options = ["-q", "-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long and not slow"]
     options += [

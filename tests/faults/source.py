@@ -76,7 +76,6 @@ def functions_of(file: str) -> dict[str, Function]:
 
 def function_at(file: str, line: int) -> Function:
     """Return the innermost function that holds a line, counted from 1."""
-
     return _by_line(file)[line - 1]
 
 

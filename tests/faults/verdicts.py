@@ -14,7 +14,6 @@ from typing import Any
 
 from bench import harness
 from faults.judging import NOTICED, UNCLEAR, UNNOTICED, Verdict
-from faults.named import NamedFault
 from faults.source import functions_of, text_of
 
 SECONDS_BETWEEN = 60.0
@@ -90,7 +89,7 @@ class Verdicts:
         sections = []
         by_kind = collections.defaultdict(list)
         for fault in self.faults:
-            by_kind[isinstance(fault, NamedFault)].append(fault)
+            by_kind[fault.must_be_noticed].append(fault)
         for is_named, title in ((True, "Named faults, which no operator makes"), (False, "Faults of operators")):
             sections += [f"## {title}", "", *self._section(by_kind[is_named]), ""]
         return "\n".join(["# Faults in the code that privacy rests on", "", *sections]).rstrip()
