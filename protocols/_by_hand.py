@@ -50,8 +50,9 @@ def parse_options(
         name = argument.partition("=")[0]
         if name in _MPYC or (argument[:2] in ("-I", "-P", "-T", "-B") and argument[2:3].isalnum()):
             raise InputError(
-                f"{name}: given, -M and the options of --help expected: this program starts its parties itself. "
-                "protocols/linear_transform.py takes all options of MPyC (docs/how-to/mpyc.md)"
+                name,
+                "given, -M and the options of --help expected: this program starts its parties itself. "
+                "protocols/linear_transform.py takes all options of MPyC (docs/how-to/mpyc.md)",
             )
     parser = argparse.ArgumentParser(description=doc.splitlines()[0])
     parser.add_argument("-M", "--servers", **option_of("servers"))

@@ -60,7 +60,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
     """Estimate from generated Gaussian people, and print what was found, what it cost and what is promised."""
     chosen = parse_options(__doc__, arguments, _more, clients=10_000, epsilon=None, delta=1e-6)
     if min(chosen.clients, chosen.features) < 1:
-        raise InputError(f"clients, features: {chosen.clients}, {chosen.features} given, at least 1 expected")
+        raise InputError("clients, features", f"{chosen.clients}, {chosen.features}", "at least 1")
     rng = np.random.default_rng(0)
     X = rng.standard_normal((chosen.clients, chosen.features))
     truth = np.where(np.arange(chosen.features) % 2, -0.8, 0.8)

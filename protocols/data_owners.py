@@ -194,14 +194,12 @@ def proposed_task(
     try:
         given = read_json(content, Proposal, largest=LARGEST_TASK)
         if given.statistic.get("name") != asked.statistic.name:  # first: to verify any task may take hours
-            raise InputError(f"statistic: another given, {asked.statistic.name} expected by the plan")
+            raise InputError("statistic", "another", asked.statistic.name, condition="by the plan")
         statistic = {**_known(before, given.statistic), **given.statistic}
         facts = {**asked.to_dict(), "epsilon": given.epsilon, "noise": given.noise, "statistic": statistic}
         task = Task.from_dict(facts)
         if task.digest.hex() != given.task:
-            raise InputError(
-                f"task: {given.task} given, {task.digest.hex()} expected by the plan and the rounds so far"
-            )
+            raise InputError("task", given.task, task.digest.hex(), condition="by the plan and the rounds so far")
         require_alike(task.verify(), asked, number)
         allowed(task)
     except ValueError as error:
@@ -219,7 +217,7 @@ def _agreed_plan(settings: PartySettings) -> OwnersPlan:
     settings.require_own_digest()
     plan = msgspec.structs.replace(plan_of(settings.arguments), simulation_seed=settings.simulation.get(SEED))
     if len(plan.owners) != settings.servers:
-        raise InputError(f"plan: of {len(plan.owners)} owners given, {settings.servers} expected")
+        raise InputError("plan", f"of {len(plan.owners)} owners", settings.servers)
     return plan
 
 

@@ -209,7 +209,7 @@ def liars_among(count: int, share: float) -> NDArray[np.intp]:
     Liars lie evenly among the honest, and take turns with the lies.
     """
     if not 0 <= share <= 1:
-        raise InputError(f"liars: {share} given, a share of the clients from 0 to 1 expected")
+        raise InputError("liars", share, "a share of the clients from 0 to 1")
     lying = round(count * share)
     told = np.full(count, -1, np.intp)
     told[np.linspace(0, count, lying, endpoint=False, dtype=np.intp)] = np.arange(lying) % len(LIES)
@@ -230,7 +230,7 @@ def reports(task: Task, rows: Reals, told: NDArray[np.intp]) -> Iterator[list[Pr
     """
     circuit, client = circuit_of(task), Client(task.verify())
     if not isinstance(circuit, RowCircuit) or not circuit.moments or circuit.squared_radius is None:
-        raise InputError(f"task: of {task.statistic.name} given, second moments in a ball expected: liars leave it")
+        raise InputError("task", f"of {task.statistic.name}", "second moments in a ball", "liars leave it")
     for first in range(0, len(rows), _AT_ONCE):
         block = slice(first, first + _AT_ONCE)
         witnesses = client.witnesses(rows[block], first=first)

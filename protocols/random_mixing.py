@@ -80,7 +80,7 @@ def prepare(settings: PartySettings) -> None:
     task = MixingTask.from_dict(settings.arguments.get("mixing", {}))
     settings.refuse_simulation(task.simulation)
     if settings.simulation and not task.simulation:
-        raise SimulationOnly("simulation: a seed given, but the task does not say that it is a simulation")
+        raise SimulationOnly("simulation", "a seed given, but the task does not say that it is a simulation")
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -128,9 +128,9 @@ def agreed_task(party: Party) -> MixingTask:
     settings.require_own_digest()
     task = MixingTask.from_dict(party.arguments["mixing"])
     if len(task.parties) != party.servers:
-        raise InputError(f"task: of {len(task.parties)} parties given, {party.servers} expected")
+        raise InputError("task", f"of {len(task.parties)} parties", party.servers)
     if not task.noise.integer:
-        raise InputError(f"noise: {task.noise.name} given, an integer noise expected: frames carry integers")
+        raise InputError("noise", task.noise.name, "an integer noise", "frames carry integers")
     return task.verify()
 
 
@@ -140,7 +140,7 @@ def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], Re
     ids = read_labels(source.data, source.key)
     check_unique(ids)
     if len(ids) != task.subjects:
-        raise InputError(f"subjects: {task.subjects} given, {len(ids)} expected: as many as this party has rows")
+        raise InputError("subjects", task.subjects, len(ids), "as many as this party has rows")
     return ids, read_table(source.data, task.parties[number].names).values
 
 
@@ -188,7 +188,7 @@ def demonstrate(arguments: Sequence[str]) -> None:
     population = demo_population(chosen.clients)
     table = population.table
     if not 2 <= chosen.servers <= len(table.names):
-        raise InputError(f"servers: {chosen.servers} given, 2 to {len(table.names)} parties with columns expected")
+        raise InputError("servers", chosen.servers, f"2 to {len(table.names)} parties with columns")
     columns = [table.names[number :: chosen.servers] for number in range(chosen.servers)]
     task = design(columns, chosen.clients, chosen.epsilon, chosen.delta, bounds=DEMO_BOUNDS)
     with tempfile.TemporaryDirectory() as folder:

@@ -37,10 +37,10 @@ class InputError(DpmpcError, ValueError):
 
     Parameters
     ----------
-    argument : str
+    argument : object
         The name of what is wrong: of an argument, a file or a column. Alone, it is the whole message.
     given, expected : object, optional
-        What was given, and what was expected.
+        What was given, and what was expected. Without `expected`, `given` states what is wrong.
     remedy : object, optional
         What to do, or why it is expected.
     condition : object, optional
@@ -61,23 +61,26 @@ class InputError(DpmpcError, ValueError):
 
     def __init__(
         self,
-        argument: str,
+        argument: object,
         given: object = None,
         expected: object = None,
         remedy: object = None,
         *,
         condition: object = None,
     ):
-        if expected is None:
+        if given is None and expected is None:
             super().__init__(argument)
             return
-        self.argument, self.given, self.expected = argument, str(given), str(expected)
+        self.argument, self.given = str(argument), str(given)
+        self.expected = None if expected is None else str(expected)
         self.remedy = None if remedy is None else str(remedy)
         self.condition = None if condition is None else str(condition)
-        super().__init__(self.text(argument))
+        super().__init__(self.text(self.argument))
 
     def text(self, name: str) -> str:
         """Return the message with another name of the argument, such as that of a command's option."""
+        if self.expected is None:
+            return f"{name}: {self.given}"
         condition = "" if self.condition is None else f" {self.condition}"
         reason = "" if self.remedy is None else f": {self.remedy}"
         return f"{name}: {self.given} given, {self.expected} expected{condition}{reason}"

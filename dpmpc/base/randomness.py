@@ -146,7 +146,7 @@ class Stream:
     def fill(self, out: Words) -> None:
         """Overwrite a contiguous array of words with the next part of the stream; reusing `out` is the fast way."""
         if not out.flags.c_contiguous:
-            raise InputError("out: a C-contiguous array is expected")
+            raise InputError("out", "a C-contiguous array is expected")
         self._fill(out.data.cast("B") if out.size else memoryview(b""))
 
     def seek_block(self, block: int) -> None:
@@ -161,8 +161,9 @@ class Stream:
     def _refuse_copies(self) -> None:
         if self._process != os.getpid() and not self.simulation:
             raise InputError(
-                f"stream: one of process {self._process} given to process {os.getpid()}, whose fork made a copy of it: "
-                "a stream of its own expected, Stream.from_os()"
+                "stream",
+                f"one of process {self._process} given to process {os.getpid()}, whose fork made a copy of "
+                "it: a stream of its own expected, Stream.from_os()",
             )
 
     def _fill(self, view: memoryview) -> None:
@@ -179,7 +180,7 @@ def fill_key_streams(keys: Bytes, out: Words) -> None:
     it where there are any (`aes_kernel`). Keys that lie side by side are not copied, and round keys are wiped.
     """
     if keys.ndim != 2 or keys.dtype != np.uint8 or keys.shape[1] not in (KEY_BYTES, SEED_BYTES):
-        raise InputError(f"keys: {keys.dtype} of shape {keys.shape} given, uint8 (n, {KEY_BYTES} or {SEED_BYTES})")
+        raise InputError("keys", f"{keys.dtype} of shape {keys.shape} given, uint8 (n, {KEY_BYTES} or {SEED_BYTES})")
     if out.ndim != 2 or out.dtype != _WORD or len(out) != len(keys) or not out.flags.c_contiguous:
         found = f"{out.dtype} of shape {out.shape}"
         raise InputError("out", found, f"C-contiguous little-endian words with {len(keys)} rows")
@@ -234,5 +235,5 @@ def stream_for(seed: int | None) -> Stream:
 def require_secret(stream: Stream, where: str) -> Stream:
     """Return `stream`, or refuse one that was made from a number."""
     if stream.simulation:
-        raise SimulationOnly(f"{where}: a seeded stream keeps no secret; use Stream.from_os()")
+        raise SimulationOnly(where, "a seeded stream keeps no secret; use Stream.from_os()")
     return stream

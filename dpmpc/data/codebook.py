@@ -111,15 +111,15 @@ class Codebook(Record, frozen=True, omit_defaults=True):
                 raise InputError("products", f"{list(factors)}", "two or more different columns")
             for name in factors:
                 if name not in names:
-                    raise InputError(f"products: no column {name!r}; there are {', '.join(names)}")
+                    raise InputError("products", f"no column {name!r}; there are {', '.join(names)}")
         if len({frozenset(factors) for factors in self.products}) < len(self.products):
-            raise InputError("products: one occurs twice, each once expected")
+            raise InputError("products", "one occurs twice, each once expected")
         if self.weight is not None and self.weight.column in names:
-            raise InputError(f"weight: column {self.weight.column!r} given, which is a variable too")
+            raise InputError("weight", f"column {self.weight.column!r} given, which is a variable too")
         sizes = {variable.name: len(variable.term.columns) for variable in self.variables}
         count = sum(sizes.values()) + sum(math.prod(sizes[name] for name in factors) for factors in self.products)
         if count > MOST_COLUMNS:
-            raise InputError(f"columns: {count:,} follow from values and products, at most {MOST_COLUMNS:,} expected")
+            raise InputError("columns", f"{count:,} follow from values and products, at most {MOST_COLUMNS:,} expected")
         _ = self.columns
 
     @classmethod
@@ -217,8 +217,9 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         """Refuse columns whose bounds are narrower than the codebook's, where people code and clip by the codebook."""
         if not set(columns) <= set(self.columns):
             raise InputError(
-                f"codebook: columns {', '.join(column.name for column in self.columns)} and their bounds follow from "
-                f"it, {', '.join(column.name for column in columns)} with others given"
+                "codebook",
+                f"columns {', '.join(column.name for column in self.columns)} and their bounds follow "
+                f"from it, {', '.join(column.name for column in columns)} with others given",
             )
 
     def with_number(self, column: Column) -> Codebook:
@@ -265,7 +266,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
                 )
         left = tuple(variable for variable in self.variables if variable.name != name)
         if not left:
-            raise InputError(f"columns: {name!r} is the only one, at least one beside it expected")
+            raise InputError("columns", f"{name!r} is the only one, at least one beside it expected")
         return replace(self, variables=left)
 
     def only(self, names: Sequence[str]) -> Codebook:
@@ -273,7 +274,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         known = {variable.name: variable for variable in self.variables}
         for name in check_names(names, "columns"):
             if name not in known:
-                raise InputError(f"columns: no column {name!r} in the bounds; there are {', '.join(known)}")
+                raise InputError("columns", f"no column {name!r} in the bounds; there are {', '.join(known)}")
         return replace(self, variables=tuple(known[name] for name in names), products=())
 
     def encode(self, X: Any, target: str | None = None, *, counted: bool = False) -> Table:
@@ -367,7 +368,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         used = tuple(one for one in self.variables if own[one.name] & among or one.name in factors_of)
         for variable in used:
             if variable.name not in cells.names:
-                raise InputError(f"X: no column {variable.name!r}; there are {', '.join(cells.names)}")
+                raise InputError("X", f"no column {variable.name!r}; there are {', '.join(cells.names)}")
         values, absent = self._coded(cells, used, products)
         columns = Codebook(used, products).columns
         places = [[column.name for column in columns].index(name) for name in names]

@@ -66,7 +66,7 @@ class Dialect:
         if len(separator) != 1 or separator in '"\r\n' or separator.isalnum():
             raise InputError("separator", f"{self.separator!r}", "one sign such as ',' or ';', or 'tab'")
         if separator == self.decimal:
-            raise InputError(f"separator: {separator!r} given, which is the decimal sign too; another one expected")
+            raise InputError("separator", f"{separator!r} given, which is the decimal sign too; another one expected")
         object.__setattr__(self, "separator", separator)
 
     def separator_in(self, path: str | Path) -> str:
@@ -108,15 +108,15 @@ def input_errors(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise InputError(f"{path}: not a whole gzip file: {error}") from error
+        raise InputError(path, f"not a whole gzip file: {error}") from error
     except OSError as error:
-        raise InputError(f"path: {path} cannot be read: {error.strerror or error}") from error
+        raise InputError("path", f"{path} cannot be read: {error.strerror or error}") from error
     except UnicodeDecodeError as error:
         raise InputError(
-            f"{path}: byte {error.object[error.start]:#04x} found, UTF-8 expected: save the file as UTF-8"
+            path, f"byte {error.object[error.start]:#04x} found, UTF-8 expected: save the file as UTF-8"
         ) from error
     except csv.Error as error:
-        raise InputError(f"{path}: not a CSV file: {error}") from error
+        raise InputError(path, f"not a CSV file: {error}") from error
 
 
 @functools.cache
@@ -135,24 +135,25 @@ class CsvFile:
         with self._open() as handle:
             _, first = next(bounded_records(handle, self.separator, path), (0, []))
         if not first:
-            raise InputError(f"{path}: line 1 is empty, a header line with the names of the columns expected")
+            raise InputError(path, "line 1 is empty, a header line with the names of the columns expected")
         if all(dialect.number(cell) is not None for cell in first):
             raise InputError(
-                f"{path}: line 1 is {', '.join(first)}, a header line with the names of the columns expected"
+                path, f"line 1 is {', '.join(first)}, a header line with the names of the columns expected"
             )
         if len(first) == 1 and (others := set(first[0]) & set(";\t,") - {self.separator}):
             other = "tab" if (sign := min(others)) == "\t" else sign
             raise InputError(
-                f"{path}: line 1 is {first[0]!r}, names separated by {self.separator!r} expected; "
-                f"separator={other!r} (--separator {other!r}) reads the file as it is, with decimal=',' (--decimal ,) "
-                "where numbers have a decimal comma"
+                path,
+                f"line 1 is {first[0]!r}, names separated by {self.separator!r} expected; "
+                f"separator={other!r} (--separator {other!r}) reads the file as it is, with decimal=',' "
+                "(--decimal ,) where numbers have a decimal comma",
             )
         self.header = check_names([name.strip() for name in first], str(path))
 
     def numbers(self, positions: list[int]) -> Reals:
         """Return the columns at `positions`, NaN where missing, shape (rows, len(positions))."""
         if next(self.records(), None) is None:
-            raise InputError(f"{self.path}: no rows after the header line, at least one expected")
+            raise InputError(self.path, "no rows after the header line, at least one expected")
         if self.dialect.decimal == ",":
             return self._numbers_cell_by_cell(positions)
         everything = positions == list(range(len(self.header)))
@@ -182,7 +183,7 @@ class CsvFile:
             for column, position in zip(columns, positions, strict=True):
                 column.append(cells[position].strip())
         if not columns[0]:
-            raise InputError(f"{self.path}: no rows after the header line, at least one expected")
+            raise InputError(self.path, "no rows after the header line, at least one expected")
         return columns
 
     def locate(self, row: int) -> str:
@@ -227,7 +228,7 @@ class CsvFile:
                 if number is None:
                     place = f"{self.path}: column {self.header[position]!r}, row {row} (line {line})"
                     raise InputError(
-                        f"{place}: {cells[position]!r} is not a number{numeric_hint(self._numeric_columns())}"
+                        place, f"{cells[position]!r} is not a number{numeric_hint(self._numeric_columns())}"
                     )
                 values.append(number)
         return np.array(values).reshape(-1, len(positions))
@@ -272,7 +273,7 @@ class BoundedLines(io.RawIOBase):
         end = max(part.rfind(b"\n"), part.rfind(b"\r"))
         self._line = self._line + len(part) if end < 0 else len(part) - end - 1
         if self._line > LONGEST_LINE:
-            raise InputError(f"{self._path}: a line of more than {LONGEST_LINE:,} bytes found, shorter ones expected")
+            raise InputError(self._path, f"a line of more than {LONGEST_LINE:,} bytes found, shorter ones expected")
         if self._quotes:
             self._count_quotes(part, end)
         return part
@@ -299,7 +300,7 @@ def bounded_records(handle: TextIO, separator: str, path: str | Path) -> Iterato
         for line in handle:
             length += len(line)
             if length > LONGEST_LINE:
-                raise InputError(f"{path}: a row of more than {LONGEST_LINE:,} characters found, shorter ones expected")
+                raise InputError(path, f"a row of more than {LONGEST_LINE:,} characters found, shorter ones expected")
             yield line
 
     reader = csv.reader(lines(), delimiter=separator, strict=True)

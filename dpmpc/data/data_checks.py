@@ -34,11 +34,12 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
         position_of(target, table.names, "target")
         if public is not None and isinstance(public.codebook, Codebook) and public.codebook.fills(target):
             raise InputError(
-                f"target: {target!r} given, which has if_missing in the bounds, one without it expected: rows that "
-                f"lack it would count with a made-up value; {LACKING_TARGET}"
+                "target",
+                f"{target!r} given, which has if_missing in the bounds, one without it expected: rows that "
+                f"lack it would count with a made-up value; {LACKING_TARGET}",
             )
         if len(table.names) == 1:
-            raise InputError(f"target: {target!r} is the only column, at least one feature beside it expected")
+            raise InputError("target", f"{target!r} is the only column, at least one feature beside it expected")
     book = None if public is None else public.codebook
     for text in _constant(table, book.indicators if isinstance(book, Codebook) else frozenset()):
         warnings.warn(
@@ -55,7 +56,9 @@ def require_column(public: Schema, target: str) -> None:
     columns = [] if variable is None else [one.name for one in variable.term.columns if one.name in public.names]
     if columns:
         names = " or ".join(map(repr, columns))
-        raise InputError(f"target: {target!r} given, which the bounds code as {names}: name that column as the target")
+        raise InputError(
+            "target", f"{target!r} given, which the bounds code as {names}: name that column as the target"
+        )
 
 
 def _constant(table: Table, spared: Set[str] = frozenset()) -> Iterator[str]:

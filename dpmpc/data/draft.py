@@ -98,7 +98,7 @@ def draft(path: Paths, columns: Sequence[str] | None = None, *, dialect: Dialect
             left_out[name] = found
     if not variables:
         reasons = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        raise InputError(f"columns: none that can be drafted given ({reasons})")
+        raise InputError("columns", f"none that can be drafted given ({reasons})")
     return Draft(Schema.of_codebook(Codebook(tuple(variables))), given, left_out)
 
 

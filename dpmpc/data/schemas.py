@@ -83,8 +83,9 @@ class Schema(Record, frozen=True):
         require_choice("outside", self.outside, ("clip", "refuse"))
         if isinstance(self.codebook, Codebook) and not self.codebook.has(self.columns):
             raise InputError(
-                f"codebook: columns {', '.join(column.name for column in self.codebook.columns)} and their bounds "
-                f"follow from it, {', '.join(self.names)} given"
+                "codebook",
+                f"columns {', '.join(column.name for column in self.codebook.columns)} and their bounds "
+                f"follow from it, {', '.join(self.names)} given",
             )
 
     @classmethod
@@ -114,8 +115,9 @@ class Schema(Record, frozen=True):
         found = cls.from_toml(path)
         if isinstance(found.codebook, Codebook):
             raise InputError(
-                f"bounds: {path} has categories, dates, transforms, products, weights, rules for what is missing or "
-                "texts for people, bounds of numbers alone expected here"
+                "bounds",
+                f"{path} has categories, dates, transforms, products, weights, rules for what is missing or "
+                "texts for people, bounds of numbers alone expected here",
             )
         return found
 
@@ -134,17 +136,18 @@ class Schema(Record, frozen=True):
         try:
             content = read_toml(read_bytes(path))
         except OSError as error:
-            raise InputError(f"bounds: {path} cannot be read: {error.strerror}") from error
+            raise InputError("bounds", f"{path} cannot be read: {error.strerror}") from error
         except ReadError as error:
             raise InputError(
-                f"bounds: {path} is not a TOML file: {error}; a name with anything but letters, digits, - and _ "
-                "stands in quotes, such as [columns.'weekly hours']"
+                "bounds",
+                f"{path} is not a TOML file: {error}; a name with anything but letters, digits, - and _ "
+                "stands in quotes, such as [columns.'weekly hours']",
             ) from error
         if Codebook.is_meant(content):
             return cls.of_codebook(Codebook.from_content(content), content.get("outside", "clip"))
         fields = fields_of("bounds", content, {"columns"}, {"outside"})
         if not isinstance(fields["columns"], Mapping):
-            raise InputError(f"bounds: columns is {fields['columns']!r}, [columns.NAME] for every column expected")
+            raise InputError("bounds", f"columns is {fields['columns']!r}, [columns.NAME] for every column expected")
         bounded = [
             Column(name, **fields_of(f"bounds of column {name!r}", entry, {"lower", "upper"}))
             for name, entry in fields["columns"].items()
@@ -289,8 +292,10 @@ class Schema(Record, frozen=True):
             column = self.columns[position]
             place = f"X: column {column.name!r}, row {start + row + 1}"
             raise InputError(
-                f"{place}: {block[row, position]} lies outside [{column.lower}, {column.upper}]; give bounds "
-                'that hold it, or clip with outside = "clip" (this message depends on the data and is not private)'
+                place,
+                f"{block[row, position]} lies outside [{column.lower}, {column.upper}]; give bounds that "
+                'hold it, or clip with outside = "clip" (this message depends on the data and is not '
+                "private)",
             )
 
 
@@ -323,14 +328,16 @@ def schema(bounds: Bounds, names: Sequence[str]) -> Schema:
     if isinstance(bounds, Schema):
         if bounds.weighted and chosen != bounds.names:
             raise InputError(
-                f"bounds: with weights or rows of zeros given, for the columns {', '.join(bounds.names)} together; "
-                f"{', '.join(chosen)} are there: Codebook.encode gives such a table, and release(table) takes it"
+                "bounds",
+                f"with weights or rows of zeros given, for the columns {', '.join(bounds.names)} together; "
+                f"{', '.join(chosen)} are there: Codebook.encode gives such a table, and release(table) "
+                "takes it",
             )
         return bounds.select(chosen)
     if isinstance(bounds, Mapping):
         for name in chosen:
             if name not in bounds:
-                raise InputError(f"bounds: none given for column {name!r}, a pair (lower, upper) expected")
+                raise InputError("bounds", f"none given for column {name!r}, a pair (lower, upper) expected")
         return Schema(tuple(_column(name, bounds[name]) for name in chosen))
     return Schema.from_pair(chosen, bounds)
 

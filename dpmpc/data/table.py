@@ -25,9 +25,9 @@ def check_names(names: Sequence[str], where: str) -> tuple[str, ...]:
     checked: dict[str, None] = {}  # in order, and quick to look up where there are many
     for name in [] if isinstance(names, str) else names:
         if not isinstance(name, str) or not name.strip() or not name.isprintable():
-            raise InputError(f"{where}: column {len(checked) + 1} is named {name!r}, printable text expected")
+            raise InputError(where, f"column {len(checked) + 1} is named {name!r}, printable text expected")
         if name in checked:
-            raise InputError(f"{where}: the column name {name!r} occurs twice")
+            raise InputError(where, f"the column name {name!r} occurs twice")
         checked[name] = None
     if not checked:
         raise InputError(where, f"{names!r}", "a sequence of at least one column name")
@@ -45,7 +45,7 @@ def positions_of(chosen: Iterable[str], names: Sequence[str], where: str) -> lis
     found = []
     for name in chosen:
         if name not in places:
-            raise InputError(f"{where}: no column {name!r}; there are {listed(names)}")
+            raise InputError(where, f"no column {name!r}; there are {listed(names)}")
         found.append(places[name])
     return found
 
@@ -96,20 +96,20 @@ def check_finite(where: str, block: NDArray[Any], names: Sequence[str], start: i
 def two_dimensional(where: str, X: Any) -> NDArray[Any]:
     """Return `X` as a two-dimensional array, or refuse it and say what to do first."""
     if isinstance(X, np.ma.MaskedArray):
-        raise InputError(f"{where}: a masked array given; fill in its missing values first")
+        raise InputError(where, "a masked array given; fill in its missing values first")
     if hasattr(X, "nnz"):
-        raise InputError(f"{where}: a sparse {type(X).__name__} given, a dense array expected; X.toarray() makes one")
+        raise InputError(where, f"a sparse {type(X).__name__}", "a dense array", "X.toarray() makes one")
     matrix = np.asarray(X)
     if matrix.ndim != 2:
         hint = ". Reshape your data with X.reshape(-1, 1), if it is one column" if matrix.ndim == 1 else ""
-        raise InputError(f"{where}: shape {matrix.shape} given, two dimensions (rows, columns) expected{hint}")
+        raise InputError(where, f"shape {matrix.shape} given, two dimensions (rows, columns) expected{hint}")
     return matrix
 
 
 def _real_numbers(where: str, values: NDArray[Any]) -> NDArray[Any]:
     if values.dtype.kind not in "biuf":
         hint = ". Complex data not supported" if values.dtype.kind == "c" else ""
-        raise InputError(f"{where}: values of type {values.dtype} given, real numbers expected{hint}")
+        raise InputError(where, f"values of type {values.dtype} given, real numbers expected{hint}")
     return values
 
 
@@ -118,7 +118,7 @@ def column_values(name: str, column: NDArray[Any]) -> Reals:
     if column.ndim == 1 and column.dtype.kind in "biuf":
         return column.astype(np.float64, copy=False)
     if column.ndim != 1 or column.dtype.kind != "O":
-        raise InputError(f"X: column {name!r} holds {column.dtype}, real numbers expected")
+        raise InputError("X", f"column {name!r} holds {column.dtype}, real numbers expected")
     for row, value in enumerate(column, 1):
         if value is not None and not isinstance(value, Real):
             raise InputError("X", f"column {name!r}, row {row}: {value!r}", "a real number")
@@ -271,7 +271,7 @@ class Table:
         elif names is None:
             labels, values = _read_frame(X, keys)
         else:
-            raise InputError(f"names: {names!r} given, but X is a data frame and has names of its own")
+            raise InputError("names", f"{names!r} given, but X is a data frame and has names of its own")
         return complete(labels, values, drop_missing, "X", lambda row: f"row {row}", fill)
 
     def __len__(self) -> int:
@@ -295,9 +295,10 @@ class Table:
         if self.dropped:
             left_out = "1 row with a missing value was" if self.dropped == 1 else f"{self.dropped:,} rows were"
             raise InputError(
-                f"X: a table given of which {left_out} left out: the number of its rows depends on the data, and would "
-                "be published. Fill in what is missing by a public rule (fill=..), or state that the number is "
-                "public knowledge by with_public_count(N)"
+                "X",
+                f"a table given of which {left_out} left out: the number of its rows depends on the data, "
+                "and would be published. Fill in what is missing by a public rule (fill=..), or state that "
+                "the number is public knowledge by with_public_count(N)",
             )
         return self
 
@@ -318,7 +319,7 @@ class Table:
             If there are more or fewer.
         """
         if count != len(self):
-            raise InputError(f"public_count: {count} given, but {len(self)} rows are complete")
+            raise InputError("public_count", f"{count} given, but {len(self)} rows are complete")
         return Table(self.names, self.values)
 
     def select(self, names: Sequence[str]) -> Table:
@@ -352,7 +353,7 @@ def _read_frame(X: Any, keys: list[Any]) -> tuple[tuple[str, ...], Reals]:
 def _read_array(X: Any, names: Sequence[str] | None) -> tuple[tuple[str, ...], Reals]:
     matrix = two_dimensional("X", X)
     if names is None and not matrix.shape[1]:
-        raise InputError(f"X: 0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
+        raise InputError("X", f"0 feature(s) (shape={matrix.shape}) while a minimum of 1 is required.")
     labels = check_names(default_names(matrix.shape[1]) if names is None else names, "names")
     expect_columns("X", matrix, labels)
     if matrix.dtype.kind == "O":
@@ -383,13 +384,15 @@ def complete(
         place = f"{where}: column {names[column]!r}, {locate(int(row) + 1)}"
         if np.isnan(values[row, column]):
             raise InputError(
-                f"{place}: the value is missing (NaN); fill it in by a rule that does not depend on the data, as "
-                "fill=.. (--fill-missing) does; drop_missing=True leaves such rows out, and their number is not public"
+                place,
+                "the value is missing (NaN); fill it in by a rule that does not depend on the data, as "
+                "fill=.. (--fill-missing) does; drop_missing=True leaves such rows out, and their number "
+                "is not public",
             )
         raise InputError(place, f"{values[row, column]}", "a finite number")
     kept = values[finite.all(axis=1)]
     if not len(kept):
-        raise InputError(f"{where}: a value is missing in each of the {len(values)} rows; none would be left")
+        raise InputError(where, f"a value is missing in each of the {len(values)} rows; none would be left")
     return Table(names, kept, dropped=len(values) - len(kept))
 
 
@@ -398,7 +401,7 @@ def _fillings(names: tuple[str, ...], fill: float | Mapping[str, float]) -> Real
     if isinstance(fill, Mapping):
         for name in names:
             if name not in fill:
-                raise InputError(f"fill: none given for column {name!r}, a number expected")
+                raise InputError("fill", f"none given for column {name!r}, a number expected")
         numbers = [fill[name] for name in names]
     else:
         numbers = [fill] * len(names)

@@ -126,7 +126,7 @@ def write_csv(path: str | Path, table: Table) -> None:
                 writer.writerows(table.values[start : start + _WRITE_ROWS].tolist())
             handle.detach()  # which flushes it; the file stays open
     except OSError as error:
-        raise InputError(f"path: {path} cannot be written: {error.strerror or error}") from error
+        raise InputError("path", f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def column_names(path: Paths, dialect: Dialect = USUAL) -> tuple[str, ...]:
@@ -151,7 +151,7 @@ def read_labels(path: str | Path, column: str) -> list[str]:
         labels = source.labels(position) if isinstance(source, ParquetFile) else source.texts([position])[0]
     for row, label in enumerate(labels, 1):
         if label.lower() in MISSING:
-            raise InputError(f"{path}: column {column!r}, row {row}: the label is missing")
+            raise InputError(path, f"column {column!r}, row {row}: the label is missing")
     return labels
 
 
@@ -163,7 +163,7 @@ class _Files:
         if not paths:
             raise InputError("path", "no file", "at least one")
         if sum(str(one) == STANDARD_INPUT for one in paths) > 1:
-            raise InputError("path: '-' given twice, standard input can be read only once")
+            raise InputError("path", "'-' given twice, standard input can be read only once")
         self.each = [_opened(one, dialect) for given in paths for one in _listed(given)]
         self.name = ", ".join(str(one.path) for one in self.each)
         self._ends: list[int] = []
@@ -176,7 +176,7 @@ class _Files:
             for name in chosen:
                 if name not in there:
                     raise InputError(
-                        f"{one.path}: no column {name!r}, which {self.each[0].path} has; there are {listed(one.header)}"
+                        one.path, f"no column {name!r}, which {self.each[0].path} has; there are {listed(one.header)}"
                     )
         return chosen, [positions_of(chosen, one.header, "columns") for one in self.each]
 
@@ -197,7 +197,7 @@ def _listed(path: str | Path) -> list[Path | str]:
         return [path]
     found: list[Path | str] = sorted(Path(path).glob("*.parquet"))
     if not found:
-        raise InputError(f"path: {path} is a folder without Parquet files (*.parquet), a file or files expected")
+        raise InputError("path", f"{path} is a folder without Parquet files (*.parquet), a file or files expected")
     return found
 
 
@@ -209,8 +209,10 @@ def _opened(path: str | Path, dialect: Dialect) -> CsvFile | ParquetFile:
     if Path(path).suffix.lower() == ".parquet":
         return ParquetFile(path)
     raise InputError(
-        f"path: {path} given, a file whose name ends in .csv or .parquet expected; .tsv, .csv.gz and .tsv.gz are read "
-        "too, and - is CSV from standard input"
+        "path",
+        path,
+        "a file whose name ends in .csv or .parquet",
+        ".tsv, .csv.gz and .tsv.gz are read too, and - is CSV from standard input",
     )
 
 
@@ -230,8 +232,7 @@ class ParquetFile:
             if not self._holds_numbers(position):
                 numeric = [name for place, name in enumerate(self.header) if self._holds_numbers(place)]
                 raise InputError(
-                    f"{self.path}: column {self.header[position]!r} holds {self._types[position]}"
-                    f"{numeric_hint(numeric)}"
+                    self.path, f"column {self.header[position]!r} holds {self._types[position]}{numeric_hint(numeric)}"
                 )
         table = self._read(positions)
         values = np.empty((table.num_rows, len(positions)))
@@ -248,7 +249,7 @@ class ParquetFile:
         for position in positions:
             kind = self._types[position]
             if self._arrow.types.is_nested(kind) or self._arrow.types.is_binary(kind):
-                raise InputError(f"{self.path}: column {self.header[position]!r} holds {kind}, text expected")
+                raise InputError(self.path, f"column {self.header[position]!r} holds {kind}, text expected")
             found.append([cell_of(value) for value in table.column(self.header[position]).to_pylist()])
         return found
 
@@ -257,7 +258,7 @@ class ParquetFile:
         kind, types = self._types[position], self._arrow.types
         if not any(test(kind) for test in (types.is_integer, types.is_string, types.is_large_string)):
             raise InputError(
-                f"{self.path}: column {self.header[position]!r} holds {kind}, text or whole numbers expected"
+                self.path, f"column {self.header[position]!r} holds {kind}, text or whole numbers expected"
             )
         return ["" if cell is None else str(cell) for cell in self.texts([position])[0]]
 
@@ -275,9 +276,9 @@ class ParquetFile:
             with self._parquet.ParquetFile(self.path) as source:
                 yield source
         except self._arrow.ArrowInvalid as error:
-            raise InputError(f"{self.path}: not a Parquet file: {error}") from error
+            raise InputError(self.path, f"not a Parquet file: {error}") from error
         except OSError as error:
-            raise InputError(f"path: {self.path} cannot be read: {error.strerror or error}") from error
+            raise InputError("path", f"{self.path} cannot be read: {error.strerror or error}") from error
 
     def _holds_numbers(self, position: int) -> bool:
         types, kind = self._arrow.types, self._types[position]
@@ -292,6 +293,6 @@ def load_pyarrow(path: str | Path, argument: str = "path") -> tuple[Any, Any]:
         import pyarrow.parquet as pq
     except ImportError as error:
         raise InputError(
-            f"{argument}: {path} needs pyarrow to be read: pip install '.[parquet]' in dpmpc's source folder"
+            argument, f"{path} needs pyarrow to be read: pip install '.[parquet]' in dpmpc's source folder"
         ) from error
     return pa, pq

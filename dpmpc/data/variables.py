@@ -121,14 +121,14 @@ class Variable(Record, frozen=True, omit_defaults=True):
             given = getattr(self, text)
             if given != given.strip() or len(given) > longest or not (given or "-").isprintable():
                 expected = f"at most {longest:,} characters of printable text without space around them expected"
-                raise InputError(f"{self._where}: {text} = {given[:40]!r} given, {expected}")
+                raise InputError(self._where, f"{text} = {given[:40]!r} given, {expected}")
         required, optional = _FIELDS[self.kind]
         for field in sorted(set().union(*(needed | may for needed, may in _FIELDS.values()))):
             given = getattr(self, field)
             if field in required and given is None:
-                raise InputError(f"{self._where}: {field} is missing, expected of a {self.kind}")
+                raise InputError(self._where, f"{field} is missing, expected of a {self.kind}")
             if field not in required | optional and given is not None:
-                raise InputError(f"{self._where}: {field} = {given!r} given, which a {self.kind} does not have")
+                raise InputError(self._where, f"{field} = {given!r} given, which a {self.kind} does not have")
         if self.if_missing is not None:
             require_choice(f"{self._where}: if_missing", self.if_missing, ("indicator", "middle"))
         {
@@ -207,7 +207,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
         if self.transform == "log" and not lower > 0:
             raise InputError(self._where, f"lower = {lower}", "a number above 0", condition="with a logarithm")
         if (self.transform == "spline") != (self.knots is not None):
-            raise InputError(f"{self._where}: knots = {self.knots} given, which belong to transform = 'spline'")
+            raise InputError(self._where, f"knots = {self.knots} given, which belong to transform = 'spline'")
         if self.knots is not None:
             knots = tuple(finite_number(f"knots of {self._where}", knot) for knot in self.knots)
             rising = [lower, *knots, upper]
@@ -220,14 +220,14 @@ class Variable(Record, frozen=True, omit_defaults=True):
             ends = tuple(finite_number(f"typical of {self._where}", end) for end in self.typical)
             if self.knots is not None or len(ends) != 2 or not lower <= ends[0] < ends[1] <= upper:
                 expected = f"[low, high] between {lower} and {upper} expected, and no spline"
-                raise InputError(f"{self._where}: typical {list(ends)} given, {expected}")
+                raise InputError(self._where, f"typical {list(ends)} given, {expected}")
             force_setattr(self, "typical", ends)
 
     def _check_cells(self) -> None:
         given = {name: getattr(self, name) for name in ("cells", "edges", "step") if getattr(self, name) is not None}
         if len(given) > 1 or (given and self.transform == "spline"):
             others = ", ".join(given) + (" and transform = 'spline'" if self.transform == "spline" else "")
-            raise InputError(f"{self._where}: {others} given, one of cells, edges and step expected, and no spline")
+            raise InputError(self._where, f"{others} given, one of cells, edges and step expected, and no spline")
         column = self.term.columns[0]
         if self.cells is not None:
             force_setattr(self, "cells", require_whole(f"{self._where}: cells", self.cells, 2, MOST_CELLS))
@@ -247,8 +247,11 @@ class Variable(Record, frozen=True, omit_defaults=True):
             count = 2 * column.half_width / step if step > 0 else 0.0
             if self.transform is not None or abs(count - round(count)) > _STEP_ERROR or not 1 <= count < MOST_CELLS:
                 raise InputError(
-                    f"{self._where}: step = {self.step} given, a number expected that divides the width of the bounds "
-                    f"into 1 to {MOST_CELLS - 1} steps, and no transform"
+                    self._where,
+                    f"step = {self.step}",
+                    "a number",
+                    condition=f"that divides the width of the bounds into 1 to {MOST_CELLS - 1} steps, and no "
+                    "transform",
                 )
             force_setattr(self, "step", step)
 
@@ -382,7 +385,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
                 value = read(cell)
                 if value is None:
                     place = cells.place(self.name, row)
-                    raise InputError(f"{place}: {cell!s} given, {self._expected} expected; or name it under missing")
+                    raise InputError(place, f"{cell!s}", self._expected, "name it under missing, if it stands for that")
                 found[row] = value
         gone = np.isnan(found)
         middles = np.array([column.middle for column in term.columns])

@@ -332,7 +332,7 @@ class Rounds:
         """Play all the clients of a task, run the servers and the analyst, and return what these opened."""
         if self._parties is None:
             raise InputError(
-                "rounds: a task given to servers that do not run, a call within `with Rounds(...)` expected"
+                "rounds", "a task given to servers that do not run, a call within `with Rounds(...)` expected"
             )
         options, number = self._options.copy(), len(self.runs)
         if tell := self._options.get("on_progress"):

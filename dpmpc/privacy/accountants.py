@@ -51,8 +51,9 @@ def paper_variance(
     honest = sketch.columns - trust.lost
     if remaining <= 0 or honest <= 0:
         raise GuaranteeError(
-            f"delta: {delta:g} given, but the paper's occupancy bound alone fails with {delta - remaining:.3g} "
-            f"at {sketch.columns} clients and {sketch.rows} rows; use calibration='joint'"
+            "delta",
+            f"{delta:g} given, but the paper's occupancy bound alone fails with {delta - remaining:.3g} at "
+            f"{sketch.columns} clients and {sketch.rows} rows; use calibration='joint'",
         )
     sigma = sensitivity.linf * gaussian.classical_gaussian_sigma(epsilon / compositions, remaining / compositions)
     return sigma**2 * sketch.rows / ((1 - GAMMA) * honest)
@@ -149,8 +150,9 @@ class SearchedAccountant(Accountant):
             return self.with_variance(variance)
         except InputError as error:
             raise GuaranteeError(
-                f"epsilon, delta: ({epsilon:g}, {delta:g}) given, but no noise that can be drawn gives it ({error}): "
-                "use fewer fractional bits, fewer columns or a larger epsilon"
+                "epsilon, delta",
+                f"({epsilon:g}, {delta:g}) given, but no noise that can be drawn gives it ({error}): use "
+                "fewer fractional bits, fewer columns or a larger epsilon",
             ) from error
 
     def as_in_paper(
@@ -275,8 +277,9 @@ class _LaplaceAccountant(Accountant):
         fewest = independent_rows(noise.name, exposure).fewest
         if fewest < noise.shares:
             raise GuaranteeError(
-                f"shares: {noise.shares} given, but some row of the sketch keeps the noise of only {fewest} "
-                "honest contributions: they do not add up to Laplace noise"
+                "shares",
+                f"{noise.shares} given, but some row of the sketch keeps the noise of only {fewest} honest "
+                "contributions: they do not add up to Laplace noise",
             )
         return float(exposure.sparsity * Fraction(sensitivity.l1) / Fraction(noise.scale))
 
@@ -304,8 +307,9 @@ class _LaplaceAccountant(Accountant):
         scale = rows * Fraction(sensitivity.l1) / Fraction(epsilon)
         if scale > MAX_SCALE:
             raise GuaranteeError(
-                f"epsilon: {epsilon:g} given, but the scale of {self.family.name} noise would be {float(scale):.6g}, "
-                "and at most 2^40 is expected: use fewer fractional bits, fewer columns or a sparser sketch"
+                "epsilon",
+                f"{epsilon:g} given, but the scale of {self.family.name} noise would be {float(scale):.6g}, "
+                "and at most 2^40 is expected: use fewer fractional bits, fewer columns or a sparser sketch",
             )
         return cast(Noise, self.family(scale, shares))
 
@@ -326,7 +330,9 @@ def independent_rows(noise: str, exposure: EffectiveNoise) -> IndependentRowNois
         If clients noise one copy.
     """
     if not isinstance(exposure, IndependentRowNoise):
-        raise GuaranteeError(f"copies: one given with {noise} noise, 'each' expected: one copy needs discrete-gaussian")
+        raise GuaranteeError(
+            "copies", f"one given with {noise} noise, 'each' expected: one copy needs discrete-gaussian"
+        )
     return exposure
 
 

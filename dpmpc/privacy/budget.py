@@ -118,8 +118,9 @@ class BudgetLedger:
         if not total <= self.limit * _WRITTEN:
             together = f"{total:.6g}" if math.isfinite(total) else "no finite epsilon"
             raise BudgetExceeded(
-                f"epsilon: {what} with the {len(self.entries)} releases before it costs {together} at delta = "
-                f"{self.delta:g}, at most {self.limit:g} expected; {self.epsilon:.6g} is spent"
+                "epsilon",
+                f"{what} with the {len(self.entries)} releases before it costs {together} at delta = "
+                f"{self.delta:g}, at most {self.limit:g} expected; {self.epsilon:.6g} is spent",
             )
         self.entries.append(Spending(what, Cost.of(release), bool(getattr(promise, "simulation", False)), name))
 
@@ -130,10 +131,11 @@ class BudgetLedger:
         for entry in self.entries:
             if entry.reports is not None and (name in (entry.reports, _UNNAMED) or entry.reports == _UNNAMED):
                 raise GuaranteeError(
-                    f"reports: {name or 'none'!r} given for {what}, other ones than {entry.reports or 'those'!r} of "
-                    f"{entry.what} expected: clients made the noise in them once, and two openings of the same reports "
-                    "subtract to nearly raw data. Open reports that were made anew, and name both; or have servers "
-                    "make the noise"
+                    "reports",
+                    f"{name or 'none'!r} given for {what}, other ones than {entry.reports or 'those'!r} of "
+                    f"{entry.what} expected: clients made the noise in them once, and two openings of the "
+                    "same reports subtract to nearly raw data. Open reports that were made anew, and name "
+                    "both; or have servers make the noise",
                 )
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -150,8 +152,9 @@ class BudgetLedger:
         with locked(target):
             if target.exists() and target.read_bytes() != self._kept:
                 raise InputError(
-                    f"path: {os.fspath(path)} given, which holds what this ledger has not read, its own last state or "
-                    "a new file expected: load it and spend again"
+                    "path",
+                    f"{os.fspath(path)} given, which holds what this ledger has not read, its own last "
+                    "state or a new file expected: load it and spend again",
                 )
             self._write(target)
 
@@ -252,7 +255,7 @@ def _file_of(path: str | os.PathLike[str]) -> Path:
     """Return the file that a path leads to: a link is another name of one ledger, and not replaced by a second one."""
     target = Path(os.path.realpath(path))
     if Path(path).is_symlink() and not target.exists():
-        raise InputError(f"path: {os.fspath(path)} given, a link to {target}, which is not there, a file expected")
+        raise InputError("path", os.fspath(path), f"a link to {target}, which is not there, a file")
     return target
 
 

@@ -96,7 +96,7 @@ class NoisePlacement(msgspec.Struct, frozen=True):
         if self.dealers is not msgspec.UNSET:
             require_whole("dealers", self.dealers, 1)
             if self.by != "servers":
-                raise InputError(f"dealers: {self.dealers} given with noise by {self.by}, none expected")
+                raise InputError("dealers", f"{self.dealers} given with noise by {self.by}, none expected")
 
     @property
     def dealt(self) -> bool:
@@ -116,8 +116,9 @@ class NoisePlacement(msgspec.Struct, frozen=True):
         honest = self.dealers - trust.colluding_servers
         if honest < 1:
             raise GuaranteeError(
-                f"dealers: {self.dealers} given, of whom {trust.colluding_servers} may be corrupt, more expected: "
-                "nobody's noise could be counted on"
+                "dealers",
+                f"{self.dealers} given, of whom {trust.colluding_servers} may be corrupt, more expected: "
+                "nobody's noise could be counted on",
             )
         return honest
 
@@ -279,8 +280,9 @@ class Calibration:
         achieved = accountant.epsilon(noise, exposure, self.sensitivity, spendable)
         if achieved > self.epsilon:
             raise GuaranteeError(
-                f"epsilon: {self.epsilon:g} promised, but {noise.name} noise of variance {noise.variance:g} "
-                f"by {noising.by} gives epsilon = {achieved:.6g} at delta = {self.delta:g}"
+                "epsilon",
+                f"{self.epsilon:g} promised, but {noise.name} noise of variance {noise.variance:g} by "
+                f"{noising.by} gives epsilon = {achieved:.6g} at delta = {self.delta:g}",
             )
         mu = accountant.mu(noise, exposure, self.sensitivity)
         by_clients = noising.by == "clients"
@@ -342,8 +344,9 @@ class Calibration:
         gaussian.check_budget(self.epsilon, delta, pure=pure)
         if failure and delta <= failure:
             raise GuaranteeError(
-                f"coalition: 'static' given at delta = {delta:g}, but a static coalition is better placed than "
-                f"accounted for with probability {failure:.3g}, a larger delta expected"
+                "coalition",
+                f"'static' given at delta = {delta:g}, but a static coalition is better placed than "
+                f"accounted for with probability {failure:.3g}, a larger delta expected",
             )
         cut_off = self.noising.cut_off(self.epsilon)
         if cut_off and delta <= failure + cut_off:

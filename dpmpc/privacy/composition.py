@@ -326,11 +326,12 @@ class ZCDPBudget:
             If the budget would be exceeded; nothing is entered then.
         """
         if rho < 0:
-            raise InputError(f"rho: {rho:g} given for {what}, a number >= 0 expected")
+            raise InputError("rho", f"{rho:g} given for {what}, a number >= 0 expected")
         total = math.fsum([self.spent, rho])
         if not total <= self.budget:
             raise GuaranteeError(
-                f"rho: {rho:.6g} asked for {what}, but {self.spent:.6g} of {self.budget:g} is spent: at most "
-                f"{self.budget - self.spent:.6g} expected"
+                "rho",
+                f"{rho:.6g} asked for {what}, but {self.spent:.6g} of {self.budget:g} is spent: at most "
+                f"{self.budget - self.spent:.6g} expected",
             )
         self.entries.append((what, rho))

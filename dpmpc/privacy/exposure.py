@@ -172,9 +172,10 @@ class IndependentRowNoise(EffectiveNoise):
         if np.any(unknown[hit] <= 0):
             row = int(np.flatnonzero(hit & (unknown <= 0))[0])
             raise GuaranteeError(
-                f"corrupt_clients + dropouts: {lost} given, but row {row} of the sketch collects only {occupancy[row]} "
-                f"contributions ({sketch.columns} clients, {sketch.rows} rows, sparsity {sketch.sparsity}); fewer than "
-                f"{int(occupancy[hit].min())} expected: take more clients, fewer rows or balanced hashing"
+                "corrupt_clients + dropouts",
+                f"{lost} given, but row {row} of the sketch collects only {occupancy[row]} contributions "
+                f"({sketch.columns} clients, {sketch.rows} rows, sparsity {sketch.sparsity}); fewer than "
+                f"{int(occupancy[hit].min())} expected: take more clients, fewer rows or balanced hashing",
             )
         weights = np.divide(1.0, unknown, out=np.zeros(len(unknown)), where=hit)
         return cls(

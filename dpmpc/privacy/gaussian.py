@@ -60,7 +60,7 @@ def check_budget(epsilon: float, delta: float, *, pure: bool = False) -> None:
     if not (0 < delta < 1 or (pure and delta == 0)):
         expected = "0 or a number between 0 and 1" if pure else "a number strictly between 0 and 1"
         remedy = "; only discrete-laplace noise gives delta = 0" if delta == 0 else ""
-        raise InputError(f"delta: {delta} given, {expected} expected{remedy}")
+        raise InputError("delta", f"{delta} given, {expected} expected{remedy}")
 
 
 def delta_of_mu(mu: float, epsilon: float) -> float:
@@ -141,8 +141,9 @@ def mu_of_budget(epsilon: float, delta: float) -> float:
         _LARGEST_MU, epsilon
     ):
         raise GuaranteeError(
-            f"epsilon, delta: ({epsilon:g}, {delta:g}) given, but no noise is computed for it: a budget that a mu from "
-            f"{_SMALLEST_MU:g} to {_LARGEST_MU:g} gives is expected"
+            "epsilon, delta",
+            f"({epsilon:g}, {delta:g}) given, but no noise is computed for it: a budget that a mu from "
+            f"{_SMALLEST_MU:g} to {_LARGEST_MU:g} gives is expected",
         )
 
     def newton(mu: float) -> float:  # on ln delta as a function of ln mu

@@ -113,7 +113,7 @@ class Preconditions(Record, frozen=True):
             )
         require_choice("noise_by", self.noise_by, NOISE_MAKERS)
         if self.missing >= self.clients and self.noise_by not in FRESH_EACH_TIME:
-            raise GuaranteeError(f"missing: {self.missing} given of {self.clients} clients, fewer expected")
+            raise GuaranteeError("missing", f"{self.missing} given of {self.clients} clients, fewer expected")
         if not self.verified_by or not set(self.verified_by) <= CHECKERS.keys():
             raise GuaranteeError(
                 "verified_by",

@@ -141,9 +141,10 @@ def _provable(g: dict[str, float], sketch: PublicMatrix, lost: int) -> float:
         return share
     figures = ", ".join(f"by {name} {bound:.3g}" for name, bound in g.items())
     raise GuaranteeError(
-        f"corrupt_clients + dropouts: {lost} given, but they may hold a share of {share:.3g} of the noise in some "
-        f"direction ({figures}; {sketch.columns} clients, {sketch.rows} rows, sparsity {sketch.sparsity}), and a share "
-        "below 1 is expected: take more clients, fewer rows or a sparser sketch"
+        "corrupt_clients + dropouts",
+        f"{lost} given, but they may hold a share of {share:.3g} of the noise in some direction ({figures}; "
+        f"{sketch.columns} clients, {sketch.rows} rows, sparsity {sketch.sparsity}), and a share below 1 is "
+        "expected: take more clients, fewer rows or a sparser sketch",
     )
 
 
@@ -213,8 +214,9 @@ def inverse_within(G: Reals) -> tuple[Reals, float]:
     error = _row_sum_above(residual) * (1 + rounding_error(1)) + rounding_error(k + 1) * (size_R * size_G + 1)
     if error >= 1:
         raise GuaranteeError(
-            f"rows: a matrix of {k} rows given, whose inverse is known within {float(error):.3g} only, and less than 1 "
-            "is expected: nothing is proven of the noise; take fewer rows or more clients"
+            "rows",
+            f"a matrix of {k} rows given, whose inverse is known within {float(error):.3g} only, and less "
+            "than 1 is expected: nothing is proven of the noise; take fewer rows or more clients",
         )
     return R, above(error / (1 - error) * size_R)
 

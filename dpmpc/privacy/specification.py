@@ -306,16 +306,19 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
         for name, kind in kinds.items():
             if not isinstance(getattr(self, name), kind):
                 raise InputError(
-                    f"{name}: {getattr(self, name)!r} given, a {kind.__name__} expected; ReleaseSpec.of takes epsilon, "
-                    "delta and every choice as plain values"
+                    name,
+                    f"{getattr(self, name)!r}",
+                    f"a {kind.__name__}",
+                    "ReleaseSpec.of takes epsilon, delta and every choice as plain values",
                 )
         if self.contribution is not None:
             from dpmpc.linear.contributions.contribution import Contribution
 
             if not isinstance(self.contribution, Contribution):
                 raise InputError(
-                    f"contribution: {self.contribution!r} given, one of the classes of dpmpc.linear.contributions "
-                    "expected, such as SecondMoments()"
+                    "contribution",
+                    f"{self.contribution!r} given, one of the classes of dpmpc.linear.contributions "
+                    "expected, such as SecondMoments()",
                 )
 
     @classmethod
@@ -342,7 +345,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
         own = set(cls.__struct_fields__) - {"schema", "clients", "budget", "trust", "mechanism", "sketch"}
         unknown = values.keys() - own
         if unknown:
-            raise InputError(f"{min(unknown)}: given, one of {', '.join(sorted(own | flat_choices().keys()))} expected")
+            raise InputError(min(unknown), f"given, one of {', '.join(sorted(own | flat_choices().keys()))} expected")
         budget = Budget(epsilon, delta)
         return cls(
             schema=schema, clients=clients, budget=budget, trust=trust, mechanism=mechanism, sketch=sketch, **values

@@ -157,8 +157,11 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         proved = isinstance(self.statistic, ProvedContribution)
         if self.sharing == "shamir" and self.servers_add_noise and not proved:
             raise InputError(
-                "sharing: 'shamir' given, 'additive' expected where servers add noise and clients prove nothing: a "
-                "server's own noise is no share, and noise is dealt in shares only in a collection with proofs"
+                "sharing",
+                "'shamir'",
+                "'additive'",
+                "a server's own noise is no share, and noise is dealt in shares only in a collection with proofs",
+                condition="where servers add noise and clients prove nothing",
             )
         if proved:
             self._require_provable()
@@ -433,9 +436,11 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         """
         if self.check_seconds > longest:
             raise InputError(
-                f"task: {self.clients:,} clients in {self.sketch.sparsity:,} of {self.sketch.rows:,} rows each given, "
-                f"whose guarantee takes about {self.check_seconds:.0f} s to recompute, at most {longest:g} s expected: "
-                "if you trust where the file comes from, allow more with longest=SECONDS (--longest SECONDS)"
+                "task",
+                f"{self.clients:,} clients in {self.sketch.sparsity:,} of {self.sketch.rows:,} rows each "
+                f"given, whose guarantee takes about {self.check_seconds:.0f} s to recompute, at most "
+                f"{longest:g} s expected: if you trust where the file comes from, allow more with "
+                "longest=SECONDS (--longest SECONDS)",
             )
         return self
 
@@ -484,5 +489,5 @@ def require_verified(task: Task) -> VerifiedTask:
         If it is a mere `Task`.
     """
     if not isinstance(task, VerifiedTask):
-        raise InputError(f"task: a {type(task).__name__} given, a VerifiedTask expected, as task.verify() returns it")
+        raise InputError("task", f"a {type(task).__name__} given, a VerifiedTask expected, as task.verify() returns it")
     return task

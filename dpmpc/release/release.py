@@ -102,7 +102,9 @@ class GramSource(abc.ABC):
             If something else than second moments was released.
         """
         if not self.summed:
-            raise InputError(f"release: of {self.task.statistic.name} given, of second moments expected (sketch='sum')")
+            raise InputError(
+                "release", f"of {self.task.statistic.name} given, of second moments expected (sketch='sum')"
+            )
         variance = float(self.noise_variance[0])
         return describe_moments(
             self.gram().matrix, variance, self.schema, self.clients, of, total_variance=self.total_variance

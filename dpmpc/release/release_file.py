@@ -236,10 +236,10 @@ def read(path: str | os.PathLike[str], what: str, build: Callable[[Header, SumsR
     except InputError as error:
         raise type(error)(f"release: {os.fspath(path)!r}: {error}") from error
     except (OSError, *MALFORMED) as error:
-        raise InputError(f"release: {os.fspath(path)!r} is not a {what} ({printable(str(error))})") from error
+        raise InputError("release", f"{os.fspath(path)!r} is not a {what} ({printable(str(error))})") from error
     if not alike(header.guarantee, release.guarantee.to_dict()):
         raise InputError(
-            f"release: {os.fspath(path)!r} claims another guarantee than its public facts give in this version"
+            "release", f"{os.fspath(path)!r} claims another guarantee than its public facts give in this version"
         )
     return release
 

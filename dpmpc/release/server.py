@@ -101,7 +101,7 @@ def sketch_share(
     """
     clients, *row = share.shape
     if clients != sketch.columns:
-        raise InputError(f"share: {clients} rows given, {sketch.columns} expected, one for each client")
+        raise InputError("share", f"{clients} rows given, {sketch.columns} expected, one for each client")
     sums = sketch.zeros(row[-1])
     chunk = max(1, min(CHUNK_BYTES, share.chunk_bytes) // (8 * math.prod(row)))
     if threads > 1:  # the kernel hands out work in pieces of clients
@@ -174,8 +174,9 @@ def require_own_noise(task: Task) -> None:
     """
     if task.noise_is_dealt:
         raise InputError(
-            "sharing: 'shamir' given with proofs, 'additive' expected in a run without a collection: servers deal "
-            "noise to Shamir shares in a collection only (dpmpc collection --proved --sharing shamir)"
+            "sharing",
+            "'shamir' given with proofs, 'additive' expected in a run without a collection: servers deal "
+            "noise to Shamir shares in a collection only (dpmpc collection --proved --sharing shamir)",
         )
 
 

@@ -328,7 +328,7 @@ BAD_INPUT = {
     "too many copies": (
         csv(GOOD + 4 * GOOD.partition("\n")[2]),
         ["--sketch", "rademacher", "--rows", "9", "--copies", "each", "--share-limit", "6e-7"],
-        "share_limit: 600 given",
+        "--share-limit: 600 given",
     ),
     "corrupt coalition": (csv(GOOD), ["--corrupt-clients", "3"], "corrupt_clients"),
     "negative alpha": (csv(GOOD), ["--alpha", "-1"], "alpha: -1"),

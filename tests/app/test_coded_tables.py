@@ -13,6 +13,7 @@ from dpmpc.data.table_files import read_cells
 from dpmpc.models.tables.coded_rows import predict_coded
 from dpmpc.release.release import Release
 from support.pages import ROOT, load
+from support.rejections import rejects
 
 BUDGET = ("--epsilon", "2", "--delta", "1e-6")
 BOUNDS = """
@@ -169,14 +170,14 @@ def test_what_is_refused(folder, capsys, words, said):
 def test_rows_of_zeros_need_bounds(folder, capsys):
     data = write(folder / "hospital.csv", 10)
     assert (
-        "zero_missing: given without bounds"
+        "--zero-missing: given without bounds"
         in run(capsys, "fit", data, "--target", "died", *BUDGET, "--zero-missing", status=2).err
     )
 
 
 def test_a_collection_takes_numbers_alone(folder, capsys):
     """Its clients send a row of numbers; one that cannot be coded would not come, and that would tell."""
-    with pytest.raises(Exception, match="bounds of numbers alone expected here"):
+    with rejects("bounds", Exception):
         Schema.of_numbers(folder / "bounds.toml")
 
 

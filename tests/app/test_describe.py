@@ -114,7 +114,7 @@ def test_the_lines_of_python_on_the_page_read_it_again(described, monkeypatch):
     ("options", "message"),
     [
         (("--by", "age"), "by: 'age' given, a number, a column expected whose values the bounds list"),
-        (("--by", "city"), "by: 'city' given, a column of the bounds expected; there are age, stay, sex, ward"),
+        (("--by", "city"), "by: 'city' given, a column of the bounds expected: there are age, stay, sex, ward"),
         (("--columns", "height"), "columns: no column 'height' in the bounds; there are age, stay, sex, ward"),
         (("--columns", "ward", "--by", "ward"), "columns: none given beside 'ward'"),
         (("--level", "1"), "level: 1.0 given, a number strictly between 0 and 1 expected"),

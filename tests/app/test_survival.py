@@ -138,7 +138,7 @@ def test_what_cannot_be_read_is_one_sentence(fitted, capsys, words, message):
     [
         (("--model", "survival", "--event", "died"), "time: none given, the column of times until the event expected"),
         (("--model", "survival", "--time", "months"), "event: none given, the column of events (yes or no)"),
-        ((*WORDS, "--event", "dead"), "event: 'dead' given, a column of the bounds expected; there are months"),
+        ((*WORDS, "--event", "dead"), "event: 'dead' given, a column of the bounds expected: there are months"),
         ((*WORDS, "--event", "stage"), "event: 'stage' given, a category, an answer expected"),
         ((*WORDS, "--by", "age"), "by: 'age' given, a number, a column with listed values expected"),
         (
@@ -150,7 +150,7 @@ def test_what_cannot_be_read_is_one_sentence(fitted, capsys, words, message):
         ((*COX, "--features", "arm,,stage"), "'arm,,stage' given, names between commas expected"),
         ((*WORDS, "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
         ((*WORDS, "--target", "age"), "'--target' is not an option"),
-        ((*WORDS, "--fill-missing"), "fill_missing: given, but people are counted as they are"),
+        ((*WORDS, "--fill-missing"), "--fill-missing: given, but people are counted as they are"),
         (
             ("--model", "ridge", "--target", "age", "--time", "months"),
             "'--time' is not an option",

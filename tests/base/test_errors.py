@@ -19,6 +19,12 @@ def test_an_error_has_its_parts_as_fields():
     assert (error.argument, error.given, error.expected, error.remedy) == ("rows", "0", "at least 1", "take more")
     assert error.text("--rows") == "--rows: 0 given, at least 1 expected: take more"
     assert str(InputError("rows", None, "a number")) == "rows: None given, a number expected"
+    problem = InputError("rows", "one occurs twice")
+    assert (problem.text("--rows"), problem.given, problem.expected) == (
+        "--rows: one occurs twice",
+        problem.given,
+        None,
+    )
 
 
 def test_a_sentence_has_no_parts():

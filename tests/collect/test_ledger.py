@@ -105,7 +105,7 @@ def test_a_release_that_was_only_sealed_is_replaced(folder):
         ledger.seal(digest("b"), "{}", batch(*range(99)))
         assert ledger.find(digest("a")) is None
         assert ledger.find(digest("apart")).state is State.SEALED
-        with pytest.raises(InputError, match="a sealed release expected"):
+        with rejects("manifest_digest", expected="a sealed release"):
             ledger.begin_opening(digest("a"), SUMS)
         ledger.begin_opening(digest("b"), SUMS)
         ledger.seal(digest("what b left free"), "{}", batch(99))
@@ -129,10 +129,10 @@ def test_what_is_given_must_fit_what_was_given(folder):
             ledger.seal(bytes(31), "{}", batch(1))
         with rejects("ids", given="none"):
             ledger.seal(bytes(32), "{}", batch())
-        with pytest.raises(InputError, match="ascending and distinct"):
+        with rejects("ids"):
             ledger.seal(bytes(32), "{}", batch(1, 1))
         for call in (lambda: ledger.begin_opening(bytes(32), SUMS), lambda: ledger.finish(bytes(32))):
-            with pytest.raises(InputError, match="a sealed release expected"):
+            with rejects("manifest_digest", expected="a sealed release"):
                 call()
         ledger.seal(bytes(32), "{}", batch(1))
         with pytest.raises(InputError, match="another manifest or batch"):
@@ -279,7 +279,7 @@ class LedgerMachine(RuleBasedStateMachine):
             if ids == self.batches[name]:
                 assert self.ledger.seal(digest(name), name, batch(*ids)).state == self.states[name]
             else:
-                with pytest.raises(InputError, match="another manifest or batch"):
+                with rejects("manifest_digest"):
                     self.ledger.seal(digest(name), name, batch(*ids))
         elif any(self.states[other] is not State.SEALED for other in overlap):
             with pytest.raises(AlreadyReleased):
@@ -357,10 +357,10 @@ def test_what_would_not_be_sealed_is_refused_before_there_is_a_manifest(folder):
             ledger.require_unreleased(batch(*range(10)))  # only sealed
         ledger.begin_opening(digest("a"), SUMS)
         for _ in range(2):
-            with pytest.raises(AlreadyReleased, match="of 2 reports, none expected in an earlier release: 1 in"):
+            with rejects("ids", AlreadyReleased):
                 ledger.require_unreleased(batch(9, 10))
         ledger.require_unreleased(batch(10, 11))
-        with pytest.raises(InputError, match="order"):
+        with rejects("ids"):
             ledger.require_unreleased(batch(9, 10)[::-1])
         assert ledger.releases()[0].state is State.OPENING
 

@@ -10,7 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import CollectionClosed, InputError, ReportConflict, SpoolError, Withdrawn
+from dpmpc.base.errors import CollectionClosed, ReportConflict, SpoolError, Withdrawn
 from support import collection_processes
 from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, ledger_of, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
@@ -315,16 +315,16 @@ def test_a_worker_that_begins_anew_waits_for_nobody_who_reads(place, monkeypatch
 
 
 @pytest.mark.parametrize(
-    ("address", "message"),
+    ("address", "argument"),
     [
-        ("dpmpc", "store: dpmpc given; postgresql://"),
-        ("postgresql:///x?nonsense=1", "store: .*nonsense.*postgresql://"),
-        ("postgresql://me:secret@/x", "with a password given"),
-        ("postgresql:///x?password=secret", "with a password given"),
+        ("dpmpc", "store"),
+        ("postgresql:///x?nonsense=1", "store"),
+        ("postgresql://me:secret@/x", "store"),
+        ("postgresql:///x?password=secret", "store"),
     ],
 )
-def test_addresses_that_are_none(address, message):
-    with pytest.raises(InputError, match=message) as refused:
+def test_addresses_that_are_none(address, argument):
+    with rejects(argument) as refused:
         open_spool(address)
     assert "secret" not in str(refused.value)
 

@@ -15,7 +15,6 @@ from dpmpc.base.errors import (
     DpmpcError,
     GuaranteeError,
     InconsistentShares,
-    InputError,
     MalformedFrame,
     PartyMissing,
     ReportConflict,
@@ -51,6 +50,7 @@ from support.proved_collections import (
     states,
     without_noise,
 )
+from support.rejections import rejects
 from support.release_processes import COUNT, MINIMUM, copied_or_linked, deploy, filled, run
 from support.sealed_doors import path_of, sealed_for
 from support.services import asking, service_in
@@ -176,7 +176,7 @@ def test_a_liar_is_refused_at_the_door_and_nothing_is_stored(deployment, deed):
     for server, record in enumerate(records):
         form = ReportFormat(deployment.collection, server)
         if server in refusing:
-            with pytest.raises(ReportRejected, match="lists another hash of the share"):
+            with rejects("body", ReportRejected):
                 form.decode(record)
         else:
             form.decode(record)
@@ -252,7 +252,7 @@ def test_bodies_that_are_no_reports_are_refused(original):
                 continue
     content = np.frombuffer(original.records[2][0][ID_BYTES:], "<u8").copy()
     content[-1] = 2**61 - 1
-    with pytest.raises(ReportRejected, match="words"):
+    with rejects("body", ReportRejected):
         form.decode(original.ids[0] + content.tobytes())
 
 
@@ -428,14 +428,14 @@ def test_one_copy_that_is_put_back_does_not_lead_to_a_second_point(deployment, s
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"noise_by": "clients", "corrupt_clients": 0}, "noise that a client adds cannot be proved"),
-        ({"sharing": "shamir", "noise_by": "clients", "corrupt_clients": 0}, "noise that a client adds cannot"),
+        ({"noise_by": "clients", "corrupt_clients": 0}, "proved"),
+        ({"sharing": "shamir", "noise_by": "clients", "corrupt_clients": 0}, "proved"),
     ],
 )
-def test_what_cannot_be_proved_is_refused_with_the_reason(tmp_path, options, message):
-    with pytest.raises(InputError, match=message):
+def test_what_cannot_be_proved_is_refused_with_the_reason(tmp_path, options, argument):
+    with rejects(argument):
         deploy(tmp_path / "trial", 3, count=0, **{**PROVED, **options})
 
 
@@ -446,7 +446,7 @@ def test_counts_that_cannot_be_do_not_verify(deployment, tmp_path):
     for refused in ({"rain": 1}, {REFUSED[0]: 0}, {REFUSED[1]: 10**6}, {wrong_hash(3): 1}):
         changed = msgspec.structs.replace(manifest, refused=refused)
         assert Manifest.from_json(changed.to_json()) == changed
-        with pytest.raises(VerificationFailed, match="refused: "):
+        with rejects("refused", VerificationFailed):
             check_refused(deployment.collection, changed)
 
 
@@ -477,7 +477,7 @@ def test_a_sketch_of_proved_rows(tmp_path):
 def test_one_false_hash_among_many_reports_is_refused(original):
     form = ReportFormat(original.collection, 0)
     body = b"".join(original.records[0][:5]) + DEEDS["replayed"](original.collection, os.urandom(16))[0]
-    with pytest.raises(ReportRejected, match="record 5 lists another hash"):
+    with rejects("body", ReportRejected):
         form.decode(body)
 
 

@@ -22,6 +22,7 @@ from dpmpc.collect.intake.connections import open_for_proxy
 from dpmpc.parties.network.callers import network_of
 from support import proxies
 from support.hostile.strangers import Idle, Silent
+from support.rejections import rejects
 from support.sealed_doors import PROVED, path_of, sealed_reports
 from support.waiting import PATIENCE, wait_for
 
@@ -213,7 +214,7 @@ def test_a_path_that_somebody_has_is_refused_and_one_that_is_left_is_taken(tmp_p
             open_for_proxy(path)
     open_for_proxy(path).close()  # nobody listens there any more
     (tmp_path / "file").write_text("")
-    with pytest.raises(InputError, match="a path that is free expected"):
+    with rejects("proxy", expected="a path that is free"):
         open_for_proxy(tmp_path / "file")
     with pytest.raises(InputError, match="cannot listen at"):
         open_for_proxy(tmp_path / "no folder" / "door.sock")

@@ -27,6 +27,7 @@ from dpmpc.parties.network.meter import Meter, PhaseCost, rounded, statistics_fr
 from dpmpc.parties.network.settings import read_outcome, read_settings
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, say, tell_other_words, words_of
 from support.proved_collections import converse, states
+from support.rejections import rejects
 from support.release_processes import DAY, copied_or_linked, filled
 from support.shamir_collections import kept_names
 
@@ -205,7 +206,7 @@ def test_no_server_signs_a_time_that_verify_refuses(original):
     require_same = release_protocol.require_same
     release_protocol.require_same = lambda given, own: None
     try:
-        with pytest.raises(VerificationFailed, match="time"):
+        with rejects("time", VerificationFailed):
             release_protocol.checked_signature(server, statement, statement)
     finally:
         release_protocol.require_same = require_same

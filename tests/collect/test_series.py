@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from dpmpc.app.cli.main import main
-from dpmpc.base.errors import AlreadyReleased, GuaranteeError, InputError, VerificationFailed
+from dpmpc.base.errors import AlreadyReleased, GuaranteeError, VerificationFailed
 from dpmpc.collect.opening.release_protocol import what_came_earlier
 from dpmpc.collect.opening.releasing import Standing
 from dpmpc.collect.store.ledger import ReleaseLedger, State
@@ -23,6 +23,7 @@ from dpmpc.collect.terms.verifying import verify
 from dpmpc.parties.network.identity import write_identity
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from support.exact_gaussian import exact_delta
+from support.rejections import rejects
 from support.release_processes import deploy, run, states
 
 DAY = datetime.timedelta(days=1)
@@ -39,19 +40,19 @@ def test_all_epochs_together_keep_the_total():
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "argument"),
     [
-        ({"share": (0.2, 0.2, 0.2)}, "at most 1 expected"),
-        ({"slack": 0.4}, "at most 1 expected"),
-        ({"share": (0.1, 0.1)}, "a share for each"),
-        ({"epoch": 4}, "1 <= epoch"),
-        ({"epoch": 0}, "1 <= epoch"),
-        ({"name": " "}, "name"),
+        ({"share": (0.2, 0.2, 0.2)}, "series"),
+        ({"slack": 0.4}, "series"),
+        ({"share": (0.1, 0.1)}, "series"),
+        ({"epoch": 4}, "series"),
+        ({"epoch": 0}, "series"),
+        ({"name": " "}, "series"),
     ],
     ids=str,
 )
-def test_a_table_that_promises_too_much_is_no_table(change, words):
-    with pytest.raises(InputError, match=words):
+def test_a_table_that_promises_too_much_is_no_table(change, argument):
+    with rejects(argument):
         msgspec.structs.replace(THREE, **change).__post_init__()
 
 
@@ -73,7 +74,7 @@ def test_shares_are_fixed_at_the_start_and_end_with_the_last_epoch():
     assert THREE.next.next.epoch == 3
     assert {THREE.identity(["a"]), THREE.next.identity(["a"])} == {THREE.identity(["a"])}
     assert THREE.identity(["a"]) != THREE.identity(["b"])
-    with pytest.raises(GuaranteeError, match="the last one"):
+    with rejects("series", GuaranteeError, given="'yearly' has 3 epochs, and this was the last one"):
         _ = THREE.next.next.next
     with pytest.raises(GuaranteeError, match="at most its share"):
         THREE.require_share(Cost(mu=THREE.share[0] * 1.01))
@@ -81,7 +82,7 @@ def test_shares_are_fixed_at_the_start_and_end_with_the_last_epoch():
     for more in (Cost(mu=math.nextafter(THREE.share[0], 1)), Cost(mu=0.1, slack=math.nextafter(THREE.slack, 1))):
         with pytest.raises(GuaranteeError, match="at most its share"):
             THREE.require_share(more)
-    with pytest.raises(GuaranteeError, match="another law"):
+    with rejects("series", GuaranteeError, given="noise of another law than the discrete Gaussian"):
         THREE.require_share(Cost(epsilon=0.01))
 
 
@@ -125,7 +126,7 @@ def test_epochs_follow_one_another_once_each(ledger):
 def test_a_second_file_of_one_epoch_is_refused(ledger):
     opened(ledger, manifest(), 0)
     for again in (manifest("bb"), manifest(toss="01")):  # another collection, or another batch of the same one
-        with pytest.raises(AlreadyReleased, match=r"epoch 1 .* each epoch is opened once"):
+        with rejects("series", AlreadyReleased):
             ledger.seal(again.digest, again.to_json(), ids(64))
 
 
@@ -139,7 +140,7 @@ def test_one_more_epoch_or_a_changed_share_is_another_table(ledger):
         manifest("bb", changed, earlier=known),
         manifest("bb", THREE.next, ("other certificates",), earlier=known),
     ):
-        with pytest.raises(GuaranteeError, match="another table, name or other servers"):
+        with rejects("series", GuaranteeError):
             ledger.seal(other.digest, other.to_json(), ids(64))
     apart = manifest("bb", Series.of("another study", 4, 1.0, 1e-6))
     opened(ledger, apart, 64)  # of which no ledger knows whom it asks
@@ -149,7 +150,7 @@ def test_earlier_epochs_are_those_of_this_ledger(ledger):
     first = opened(ledger, manifest(), 0)
     for earlier in ({}, {"1": "00" * 32}, {"1": first.digest.hex(), "3": "11" * 32}):
         one = manifest("bb", THREE.next, earlier=earlier)
-        with pytest.raises(GuaranteeError, match="those of this ledger expected"):
+        with rejects("series", GuaranteeError, expected="those of this ledger"):
             ledger.seal(one.digest, one.to_json(), ids(64))
 
 
@@ -159,7 +160,7 @@ def test_of_two_collections_that_sealed_one_epoch_the_first_to_begin_has_it(ledg
     ledger.seal(first.digest, first.to_json(), ids(0))
     ledger.seal(second.digest, second.to_json(), ids(64))  # no epoch was begun, as it says
     ledger.begin_opening(first.digest, np.zeros(1, np.uint64))
-    with pytest.raises(GuaranteeError, match="those of this ledger expected"):
+    with rejects("series", GuaranteeError, expected="those of this ledger"):
         ledger.begin_opening(second.digest, np.zeros(1, np.uint64))
     assert ledger.find(second.digest).state is State.SEALED
     rival = manifest("cc", THREE.next, earlier={"1": first.digest.hex()})
@@ -174,7 +175,7 @@ def test_servers_whose_ledgers_know_other_epochs_refuse():
     known = {"1": "aa" * 32}
     assert what_came_earlier(told(known, known)) == known
     for other in ({}, {"1": "bb" * 32}, {**known, "2": "cc" * 32}):
-        with pytest.raises(GuaranteeError, match="a ledger was put back, or lost"):
+        with rejects("series", GuaranteeError):
             what_came_earlier(told(known, other, known))
 
 
@@ -258,7 +259,7 @@ def test_a_false_place_in_the_series_is_no_certificate(first, tmp_path):
         false = msgspec.structs.replace(statement, manifest=msgspec.structs.replace(statement.manifest, epoch=epoch))
         signed = {str(server): false.sign(ServerFolder(first.folder(server)).identity).hex() for server in range(3)}
         save(release, Certificate(1, false, signed), tmp_path / "false.dpmpc")
-        with pytest.raises(VerificationFailed, match=r"^epoch: "):
+        with rejects("epoch", VerificationFailed):
             verify(tmp_path / "false.dpmpc")
 
 
@@ -300,7 +301,7 @@ def test_the_command_makes_the_epochs_of_a_series(tmp_path, capsys):
     assert not (tmp_path / "x.json").exists()
     plain = json.loads(files[0].content)
     plain["series"]["share"] = [1.0, 1.0]
-    with pytest.raises(GuaranteeError, match="at most 3 expected"):
+    with rejects("series", GuaranteeError, expected="at most 3"):
         Collection.from_dict(plain | {name: getattr(files[0], name) for name in ("opens", "closes", "expires")})
 
 
@@ -322,7 +323,7 @@ def test_the_command_makes_the_epochs_of_a_series(tmp_path, capsys):
     ids=ascii,
 )
 def test_names_of_signs_that_look_like_others_are_refused(name):
-    with pytest.raises(InputError, match=r"series: name .* given, 1 to 100 of the letters A to Z"):
+    with rejects("series"):
         Series.of(name, 2, 1.0, 1e-6)
 
 
@@ -333,7 +334,7 @@ def test_a_name_that_looks_like_one_of_the_ledger_begins_no_other_series(ledger,
     """A second total for the same people, under a name that nobody tells from the first."""
     opened(ledger, manifest(), 0)
     other = manifest("bb", Series.of(name, 3, 1.0, 1e-6))
-    with pytest.raises(GuaranteeError, match=r"another table, name or other servers .* under the name 'yearly'"):
+    with rejects("series", GuaranteeError):
         ledger.seal(other.digest, other.to_json(), ids(64))
 
 

@@ -23,7 +23,6 @@ from dpmpc.app.cli.main import main
 from dpmpc.app.cli.options import address
 from dpmpc.base.errors import (
     CollectionClosed,
-    InputError,
     PartyImpersonated,
     PartyMissing,
     ReportConflict,
@@ -45,6 +44,7 @@ from dpmpc.collect.upload.submission import Submission
 from dpmpc.parties.network.identity import pinning_context, write_identity
 from dpmpc.release.client import Client
 from support import forks
+from support.rejections import rejects
 from support.sealed_doors import sealed_for
 from support.services import asking, service_in
 from support.waiting import PATIENCE
@@ -111,7 +111,7 @@ def test_an_upload_reaches_all_servers_and_repeating_it_changes_nothing(running,
     assert (again.stored, again.finished_before, done.finished_before) == ((0,) * 3, True, False)
     assert [len_of(running, server) for server in range(3)] == [count + 40 for count in before]
     assert (tmp_path / "state").stat().st_mode & 0o777 == 0o600
-    with pytest.raises(InputError, match="finished submission of 40 reports, 39 rows given"):
+    with rejects("state"):
         submission.run(ROWS[:39])
 
 
@@ -689,9 +689,9 @@ def test_a_token_speaks_for_one_client_at_one_server(tmp_path):
     assert [status for status, _, _ in found] == [403, 403, 403, 202, 200]
     assert json.loads(found[3][1])["reports"] == [{"0": 403}, {"0": 200}]
     assert stored == 2
-    with pytest.raises(InputError, match="server 1"):
+    with rejects("roster", expected="that of server 1 for this collection"):
         Roster(tmp_path / "roster-0", collection, 1)
-    with pytest.raises(InputError, match="roster"):
+    with rejects("roster"):
         answers(servers, [], tmp_path=tmp_path)
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from bench.system.collection_servers import Servers
 from dpmpc.app.cli import collection as commands
 from dpmpc.app.cli.main import main, parser
-from dpmpc.base.errors import InputError, PartyImpersonated, PartyLost, PartyMissing
+from dpmpc.base.errors import PartyImpersonated, PartyLost, PartyMissing
 from dpmpc.collect.intake import front_page, service
 from dpmpc.collect.intake.status import ROUNDED_TO, Answer, HourlyCount, Status, ask, lines, rounded
 from dpmpc.collect.opening.release_process import in_words_of_servers
@@ -34,6 +34,7 @@ from dpmpc.parties.network.identity import fingerprint, write_identity
 from dpmpc.privacy.specification import Budget
 from support.certified_releases import certify
 from support.hostile import strangers
+from support.rejections import rejects
 from support.seal_keys import key_in
 from support.sealed_doors import path_of, sealed_for
 from support.services import asking, service_in
@@ -362,7 +363,7 @@ def test_an_answer_that_is_no_status_names_the_server(tmp_path):
 
     with pytest.raises(PartyMissing, match="no answer"):
         asyncio.run(ask("https://127.0.0.1:1"))
-    with pytest.raises(InputError, match="https://HOST:PORT expected"):
+    with rejects("url"):
         asyncio.run(status.ask("https://"))
 
 

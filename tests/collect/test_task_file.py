@@ -111,24 +111,24 @@ def test_the_digest_is_that_of_the_content(sketched, tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "argument"),
     [
-        ({"format": 2}, "not one of this version: format 2 given, 4 expected"),
-        ({"minimum_batch": 0}, "minimum_batch"),
-        ({"largest_batch": 10}, "largest_batch"),
+        ({"format": 2}, "collection"),
+        ({"minimum_batch": 0}, "minimum_batch, largest_batch"),
+        ({"largest_batch": 10}, "minimum_batch, largest_batch"),
         ({"largest_batch": 2_000_000}, "delta"),
-        ({"closes": "2026-01-01T00:00:00Z"}, "closes"),
-        ({"opens": "2026-01-01T00:00:00"}, "time zone"),
-        ({"extra": 1}, "extra"),
+        ({"closes": "2026-01-01T00:00:00Z"}, "opens, closes, expires"),
+        ({"opens": "2026-01-01T00:00:00"}, "opens"),
+        ({"extra": 1}, "collection"),
         ({"servers": []}, "servers"),
-        ({"authenticated": "no"}, "authenticated"),
-        ({"expires": "9999-12-31T23:00:00-12:00"}, "years 1 to 9999"),
-        ({"name": " "}, "name: ' ' given"),
+        ({"authenticated": "no"}, "collection"),
+        ({"expires": "9999-12-31T23:00:00-12:00"}, "time"),
+        ({"name": " "}, "name"),
     ],
 )
-def test_a_wrong_field_is_named(sketched, change, told):
+def test_a_wrong_field_is_named(sketched, change, argument):
     fields = json.loads(json.dumps(sketched.to_dict(), default=lambda time: time.isoformat()))
-    with pytest.raises(InputError, match=told):
+    with rejects(argument):
         Collection.from_dict({**fields, **change})
 
 
@@ -154,7 +154,7 @@ def test_half_a_surrogate_pair_is_refused_in_every_text_and_key(sketched):
         with pytest.raises(InputError):
             Collection.from_dict(fields)
     for fields in (json.loads(plain) | {"\ud800": 1}, json.loads(plain) | {"task": {"\udfff": 1}}):
-        with pytest.raises(InputError, match=r"surrogate|unknown key .\\ud800"):
+        with rejects("collection"):
             Collection.from_dict(fields)
 
 
@@ -171,7 +171,7 @@ def test_what_a_command_makes_of_bytes_that_are_no_text_is_refused(sketched, cha
 def test_an_infinite_noise_is_named(sketched, sigma):
     fields = sketched.to_dict()
     fields["task"] = {**fields["task"], "noise": {**fields["task"]["noise"], "sigma": sigma}}
-    with pytest.raises(InputError, match="finite"):
+    with rejects("task", expected="finite numbers"):
         Collection.from_dict(fields).verify()
 
 
@@ -182,7 +182,7 @@ def test_an_address_to_upload_to_is_a_host_and_a_port(sketched, url):
     if url == "a:1":
         assert Collection.from_dict(fields).servers[0].url == "https://a:1"
     else:
-        with pytest.raises(InputError, match="HOST"):
+        with rejects("servers", expected="https://HOST[:PORT]"):
             Collection.from_dict(fields)
 
 
@@ -197,7 +197,7 @@ def test_addresses_are_those_to_connect_to():
 def test_places_for_servers_are_a_host_and_a_port(sketched, field, place):
     fields = sketched.to_dict()
     fields["servers"] = [{**fields["servers"][0], field: place}, *fields["servers"][1:]]
-    with pytest.raises(InputError, match=f"servers: {field} .* of server 0 given, HOST:PORT expected"):
+    with rejects("servers", expected="HOST:PORT"):
         Collection.from_dict(fields)
 
 
@@ -219,17 +219,17 @@ def test_clients_pin_the_certificate_or_trust_public_authorities(entries):
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "argument"),
     [
-        ({"url": "https://SERVER-1.example:443"}, "servers: two with one url given"),
-        ({"peers": "SERVER-1.example:6000"}, "servers: two with one peers address given"),
-        ({"release": "Server-1.example:7000"}, "servers: two with one release address given"),
+        ({"url": "https://SERVER-1.example:443"}, "servers"),
+        ({"peers": "SERVER-1.example:6000"}, "servers"),
+        ({"release": "Server-1.example:7000"}, "servers"),
     ],
 )
-def test_servers_have_addresses_of_their_own(sketched, change, told):
+def test_servers_have_addresses_of_their_own(sketched, change, argument):
     fields = sketched.to_dict()
     fields["servers"] = [{**fields["servers"][0], **change}, *fields["servers"][1:]]
-    with pytest.raises(InputError, match=told):
+    with rejects(argument):
         Collection.from_dict(fields)
 
 
@@ -296,9 +296,9 @@ def test_the_batch_decides_the_task(collection):
 
 
 def test_too_few_and_too_many_clients_are_refused(collection):
-    with pytest.raises(TooFewClients, match=r"1999 given, at least 2000"):
+    with rejects("clients", TooFewClients, expected="at least 2000"):
         collection.task(1999, TOSS)
-    with pytest.raises(InputError, match="100001"):
+    with rejects("clients", given="100001"):
         collection.task(100_001, TOSS)
 
 
@@ -310,7 +310,7 @@ def test_times_are_kept(sketched):
         with pytest.raises(CollectionClosed):
             require_open(sketched, state_of(sketched, moment), moment)
     sketched.require_unexpired(EXPIRES - minute)
-    with pytest.raises(CollectionClosed, match="expired"):
+    with rejects("collection 'a trial'", CollectionClosed):
         sketched.require_unexpired(EXPIRES)
 
 
@@ -457,11 +457,11 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
 
     status, told = write("guess.json", "--noise-by", "clients")
     assert status == 2
-    assert "corrupt_clients: none given" in told.err
+    assert "--corrupt-clients: none given" in told.err
     assert "how many of any 1000 reports" in told.err
     status, told = write("shamir.json", "--sharing", "shamir")
     assert status == 2
-    assert "noise_by: none given with Shamir shares" in told.err
+    assert "--noise-by: none given with Shamir shares" in told.err
     stated = ("--noise-by", "clients", "--corrupt-clients", "100")
     for name, options, words in (("many", (), True), ("roster", ("--authenticated",), False)):
         status, told = write(f"{name}.json", *stated, *options)
@@ -484,7 +484,7 @@ def test_a_file_of_something_else_is_no_state_and_stays_as_it_is(sketched, tmp_p
             database.execute("CREATE TABLE about (whom TEXT)")
     path.chmod(0o644)
     before = path.read_bytes()
-    with pytest.raises(InputError, match=r"state: .*theirs"):
+    with rejects("state"):
         Pending(path, sketched, b"rows", [], 3)
     assert path.read_bytes() == before
     assert stat.S_IMODE(path.stat().st_mode) == 0o644
@@ -513,10 +513,10 @@ def test_a_collection_clips(sketched, entries, tmp_path, capsys):
         minimum_batch=2000,
         largest_batch=100_000,
     )
-    with pytest.raises(InputError, match=r"outside: 'refuse' given, 'clip' expected"):
+    with rejects("outside", expected="'clip'"):
         design_collection(terms, REFUSING, Budget(1.0, 1e-6))
     fields = sketched.to_dict()
-    with pytest.raises(InputError, match="'clip' expected"):
+    with rejects("outside", expected="'clip'"):
         Collection.from_dict({**fields, "task": {**fields["task"], "schema": REFUSING.to_dict()}})
     sketched.save(tmp_path / "task.json")
     assert main(["inspect", str(tmp_path / "task.json")]) == 0

@@ -8,7 +8,7 @@ import pytest
 
 from bench.system.collection_servers import Servers
 from dpmpc.app.cli.main import main
-from dpmpc.base.errors import InputError, NotConfirmed, TooLate
+from dpmpc.base.errors import NotConfirmed, TooLate
 from dpmpc.base.randomness import Label
 from dpmpc.collect.intake.doors import Door, Outbox
 from dpmpc.collect.intake.logs import RateLimitedLogger
@@ -24,6 +24,7 @@ from dpmpc.collect.upload.sealing import SECRET_BYTES, Opener, SealedReports, Se
 from dpmpc.collect.upload.withdrawing import secrets_of, withdraw
 from dpmpc.release.client import Client
 from support.announcements import announced
+from support.rejections import rejects
 from support.release_processes import COUNT, assert_released, filled, run
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
 from support.services import NoDoor
@@ -135,7 +136,7 @@ def test_a_server_that_is_too_late_hands_a_withdrawal_on(tmp_path, capsys):
                 with announced(servers, 1):
                     status, answer = take_back(servers, 1, last)
                     assert (status, answer["error"]) == (409, "TooLate")
-                    with pytest.raises(TooLate, match="server 2: 1 too late"):
+                    with rejects("withdrawal", TooLate):
                         withdraw(servers.collection, [last])
                     assert main(command) == 2
                     assert "TooLate" in capsys.readouterr().err
@@ -176,13 +177,13 @@ def test_a_server_that_is_away_is_named(tmp_path):
 
 def test_arguments_that_fit_nothing_are_refused(running, tmp_path):
     for wrong in ({}, {"secrets": [bytes(32)], "tickets": draw_tickets(["a"])}, {"tickets": draw_tickets(["a"])}):
-        with pytest.raises(InputError, match="secrets expected"):
+        with rejects("withdrawal", expected="secrets"):
             withdraw(running.collection, **wrong)
     for path, words in (("no", b"nothing"), ("short", b"secret 00")):
         (tmp_path / path).write_bytes(words)
-        with pytest.raises(InputError, match="hexadecimal digits"):
+        with rejects("receipt"):
             secrets_of(running.collection, receipt=tmp_path / path)
-        with pytest.raises(InputError, match="the file of a submission expected"):
+        with rejects("state", expected="the file of a submission"):
             secrets_of(running.collection, state=tmp_path / path)
 
 

@@ -17,6 +17,7 @@ from dpmpc.data.codebook import Weight
 from dpmpc.data.data_checks import check_table
 from dpmpc.data.table import Cells
 from dpmpc.data.variables import Variable
+from support.rejections import rejects
 
 WARD = Variable("ward", values=("A", "B", "C"))
 AGE = Variable("age", 20, 60)
@@ -161,7 +162,7 @@ def test_lists_are_taken_and_what_is_no_variable_is_refused():
     given = Codebook(variables, products=[["age", "ward"]], missing=["?"])
     assert given == Codebook(tuple(variables), products=(("age", "ward"),), missing=("?",))
     assert hash(given) == hash(Codebook(tuple(variables), products=(("age", "ward"),), missing=("?",)))
-    with pytest.raises(InputError, match=r"variables: Column\(.* given, a dpmpc\.data\.Variable expected"):
+    with rejects("variables", expected="a dpmpc.data.Variable"):
         Codebook([Column("age", 0, 100)])
 
 
@@ -261,7 +262,7 @@ def test_some_columns_in_any_order_keep_the_codebook():
     weighted = Schema.of_codebook(Codebook((AGE, WARD), weight=Weight("w", 1)))
     alone = weighted.select(["age", "ward=B", "ward=C"])
     assert (alone.weighted, weighted.weighted) == (False, True)
-    with pytest.raises(InputError, match="codebook: columns age, ward=B, ward=C, w and their bounds follow from it"):
+    with rejects("codebook"):
         Schema(weighted.columns[::-1], codebook=weighted.codebook)
 
 
@@ -296,14 +297,14 @@ def test_columns_that_do_not_follow_from_the_codebook_are_refused():
     honest = Schema.of_codebook(Codebook((AGE, WARD)))
     lie = honest.to_dict()
     lie["columns"][1]["upper"] = 0.5
-    with pytest.raises(InputError, match="codebook: columns age, ward=B, ward=C and their bounds follow from it"):
+    with rejects("codebook"):
         Schema.from_dict(lie)
 
 
 def test_numbers_alone_are_expected_where_nothing_codes_a_table(tmp_path):
     path = tmp_path / "bounds.toml"
     path.write_text(TOML)
-    with pytest.raises(InputError, match="bounds of numbers alone expected"):
+    with rejects("bounds"):
         Schema.of_numbers(path)
     path.write_text("[columns.a]\nlower = 0\nupper = 1\n")
     assert Schema.of_numbers(path).names == ("a",)
@@ -351,14 +352,14 @@ def test_products_that_would_fill_the_memory_are_refused():
     large = [Variable(name, values=tuple(map(str, range(200)))) for name in names]
     with pytest.raises(InputError, match=r"columns: .* follow from values and products, at most 10,000 expected"):
         Codebook(tuple(large), (names,))
-    with pytest.raises(InputError, match="one occurs twice"):
+    with rejects("products", given="one occurs twice, each once expected"):
         Codebook((AGE, WARD), (("age", "ward"), ("ward", "age")))
 
 
 @pytest.mark.parametrize(
     ("variable", "cell", "said"),
     [
-        (WARD, "D", "row 1: D given, one of A, B, C expected; or name it under missing"),
+        (WARD, "D", "row 1: D given, one of A, B, C expected: name it under missing"),
         (SMOKER, "maybe", "maybe given, one of yes, 1, no, 0 expected"),
         (ADMITTED, "2020-01-01", "a date in the format '%d.%m.%Y' expected"),
         (AGE, "old", "old given, a number expected"),
@@ -371,9 +372,9 @@ def test_bad_cells(variable, cell, said):
 
 
 def test_columns_that_are_not_there():
-    with pytest.raises(InputError, match="no column 'ward'; there are age"):
+    with rejects("columns", given="no column 'ward'; there are age"):
         coded([AGE, WARD], {"age": ["30"]})
-    with pytest.raises(InputError, match="a data frame or cells of a file expected"):
+    with rejects("X", expected="a data frame or cells of a file"):
         Cells.of([[1, 2]])
 
 
@@ -388,7 +389,7 @@ def test_new_rows_are_coded_alike_whatever_else_they_hold():
     assert values[0].tolist() == [60, 60]  # within the bounds, as the model knows them
     assert complete.tolist() == [True, False, False]
     assert book.sources_of(["age*ward=C"]) == ("age", "ward")
-    with pytest.raises(InputError, match="no column 'ward'"):
+    with rejects("X", given="no column 'ward'; there are age"):
         book.encode_features(Frame(age=["1"]), ["ward=B"])
 
 
@@ -411,7 +412,7 @@ def test_a_target_that_is_made_up_where_it_is_missing_is_refused(filled):
     book = Codebook((AGE, Variable("crp", 1, 100, if_missing=filled)))
     public = Schema.of_codebook(book)
     table = Table(tuple(public.names), np.eye(len(public.names)) + 20)
-    with pytest.raises(InputError, match="target: 'crp' given, which has if_missing in the bounds"):
+    with rejects("target"):
         check_table(table, "crp", public)
     check_table(table, "age", public)
     assert book.fills("crp")

@@ -34,6 +34,7 @@ from dpmpc.data.datasets.secure_sketching import (
     load_songs,
 )
 from dpmpc.data.schemas import clip_ball
+from support.rejections import rejects
 
 UCI_LINES = """Date;Time;Global_active_power;Global_reactive_power;Voltage;Global_intensity;Sub_metering_1;\
 Sub_metering_2;Sub_metering_3
@@ -85,7 +86,7 @@ def test_a_missing_folder_or_file_says_how_to_get_the_data(tmp_path, monkeypatch
     with pytest.raises(InputError, match=r"none given, an existing folder.*uci\.edu/dataset/235"):
         load_power()
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"neither household_power\.parquet nor.*uci\.edu/dataset/235"):
+    with rejects("DPMPC_DATA"):
         load_power()
 
 
@@ -254,7 +255,7 @@ def test_a_folder_without_the_data_says_where_to_get_it(load, number, tmp_path, 
 
 def test_a_folder_without_insurance_says_where_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"holds neither insurance.parquet nor insurance.csv.*Machine Learning with R"):
+    with rejects("DPMPC_DATA"):
         load_insurance()
 
 

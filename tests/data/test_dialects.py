@@ -55,26 +55,26 @@ def test_standard_input_is_read_once_and_kept(standard_input):
     standard_input("age,town\n30,A\n,B\n")
     assert read_table("-", ["age"], fill=0).values.tolist() == [[30], [0]]
     assert read_cells("-", ["town"]).columns == [["A", "B"]]
-    with pytest.raises(InputError, match=r"-: column 'town', row 1 \(line 2\): 'A' is not a number"):
+    with rejects("-: column 'town', row 1 (line 2)"):
         read_table("-")
-    with pytest.raises(InputError, match="'-' given twice"):
+    with rejects("path", given="'-' given twice, standard input can be read only once"):
         read_table(["-", "-"])
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "argument"),
     [
-        (("ab",), "separator: 'ab' given"),
+        (("ab",), "separator"),
         (('"',), "separator"),
         (("\n",), "separator"),
         (("7",), "separator"),
         (("",), "separator"),
-        ((",", ","), "the decimal sign too"),
-        ((None, "'"), "decimal: \"'\" given, '.' or ',' expected"),
+        ((",", ","), "separator"),
+        ((None, "'"), "decimal"),
     ],
 )
-def test_bad_dialects(arguments, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_dialects(arguments, argument):
+    with rejects(argument):
         Dialect(*arguments)
 
 

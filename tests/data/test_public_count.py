@@ -70,7 +70,7 @@ def test_a_count_that_is_public_has_to_be_right(tmp_path, fit):
     data = write(tmp_path / "two.csv", hidden=[7, 9])
     status, release, told = fit(data, "--drop-missing", "--public-count", ROWS - 1)
     assert status == 2
-    assert f"public_count: {ROWS - 1} given" in told.err
+    assert f"--public-count: {ROWS - 1} given" in told.err
     assert not release.exists()
     status, release, told = fit(data, "--drop-missing", "--public-count", ROWS - 2)
     assert status == 0, told.err
@@ -91,7 +91,7 @@ def test_a_missing_value_becomes_the_middle_of_its_bounds(tmp_path):
         assert (table.values[0, 0], table.dropped) == (40, 0)
         assert (table.values[1:] == full[1:]).all()
     assert Table.from_any([[1.0, np.nan]], fill=0.5).values.tolist() == [[1, 0.5]]
-    with pytest.raises(InputError, match="fill: none given for column 'hours'"):
+    with rejects("fill", given="none given for column 'hours', a number expected"):
         read_table(data, fill={"income": 50})
     with rejects("fill of column 'hours'", given="inf"):
         read_table(data, fill=np.inf)
@@ -135,6 +135,6 @@ def test_a_table_whose_count_is_public_is_taken():
     assert (len(stated), stated.dropped) == (300, 0)
     model = RidgeRegression(epsilon=1.0, delta=1e-6, sketch="sum", simulation_seed=1)
     assert model.fit(stated, Y).release_.clients == 300
-    with pytest.raises(InputError, match="public_count: 301 given, but 300 rows are complete"):
+    with rejects("public_count", given="301 given, but 300 rows are complete"):
         TABLE.with_public_count(301)
     assert TABLE.select(["x0"]).dropped == 1

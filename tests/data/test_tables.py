@@ -14,6 +14,7 @@ from hypothesis.extra import numpy as hnp
 from dpmpc.base.errors import InputError
 from dpmpc.data import Table, write_csv
 from dpmpc.data.table_files import read_csv, read_table
+from support.rejections import rejects
 
 finite = st.floats(allow_nan=False, allow_infinity=False)
 GOOD_CSV = "age,income\n30,1.5\n40,-2e3\n"
@@ -335,7 +336,7 @@ def test_an_unreadable_path_is_refused(tmp_path):
     (tmp_path / "folder.csv").mkdir()
     with pytest.raises(InputError, match=r"folder\.csv cannot be read: Is a directory"):
         read_table(tmp_path / "folder.csv")
-    with pytest.raises(InputError, match=r"data\.xlsx given, .* \.csv or \.parquet expected"):
+    with rejects("path", expected="a file whose name ends in .csv or .parquet"):
         read_table("data.xlsx")
     with pytest.raises(InputError, match=r"none/data\.csv cannot be written: No such file"):
         write_csv(tmp_path / "none" / "data.csv", Table(("a",), [[1]]))

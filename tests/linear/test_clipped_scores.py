@@ -11,7 +11,6 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import contribution_from
@@ -22,6 +21,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
 from dpmpc.release.simulation import run
+from support.rejections import rejects
 
 LINKS = [Logistic(), Identity(2.0), Poisson(30, 30.0)]
 ROWS = np.array(list(itertools.product([-1.0, -0.3, 0.0, 1e-9, 1.0], repeat=3)))
@@ -138,30 +138,30 @@ def test_servers_sum_them_without_knowing_them(link):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "argument"),
     [
-        ({"matrix": np.ones((2, 3))}, "square matrix expected"),
-        ({"matrix": [[1, 2], [3, 1]]}, "a symmetric matrix expected"),
-        ({"matrix": [[1, math.nan], [math.nan, 1]]}, "magnitude at most 1e\\+08"),
-        ({"matrix": [[1e300, 0], [0, 1]]}, "magnitude at most 1e\\+08"),
-        ({"theta": [1.0]}, "theta: 2 numbers"),
-        ({"theta": [1.0, math.inf]}, "theta: 2 numbers"),
+        ({"matrix": np.ones((2, 3))}, "matrix"),
+        ({"matrix": [[1, 2], [3, 1]]}, "matrix"),
+        ({"matrix": [[1, math.nan], [math.nan, 1]]}, "matrix"),
+        ({"matrix": [[1e300, 0], [0, 1]]}, "matrix"),
+        ({"theta": [1.0]}, "theta"),
+        ({"theta": [1.0, math.inf]}, "theta"),
         ({"clip": 0.0}, "clip"),
-        ({"clip": 1e-9}, "clip: 1e-09 given, at least 1e-08 expected"),
+        ({"clip": 1e-9}, "clip"),
         ({"clip": 1e9}, "clip"),
         ({"clip": math.nan}, "clip"),
         ({"link": {"name": "probit"}}, "link"),
     ],
 )
-def test_public_numbers_are_checked(changed, message):
+def test_public_numbers_are_checked(changed, argument):
     arguments = {"matrix": np.eye(2), "theta": [0.0, 0.0], "clip": 1.0, "link": Logistic()}
-    with pytest.raises(InputError, match=message):
+    with rejects(argument):
         ClippedScores(**(arguments | changed))
 
 
 def test_floats_are_not_trusted_beyond_their_digits():
     scores = ClippedScores(np.eye(2), [0.0, 0.0], 1.0, Logistic())
-    with pytest.raises(InputError, match="fractional_bits: 41 given, at most 40 expected"):
+    with rejects("fractional_bits", expected="at most 40"):
         scores.sensitivity(2, FixedPoint(41))
-    with pytest.raises(InputError, match="columns: 3 given, 2 expected"):
+    with rejects("columns", expected="2"):
         scores.width(3)

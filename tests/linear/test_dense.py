@@ -28,6 +28,7 @@ from dpmpc.release import simulation as model
 from dpmpc.release.planning import design
 from references import sketch as reference
 from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
+from support.rejections import rejects
 
 ALPHA = 1e-6  # false-alarm rate of each statistical test, over fresh seeds; the seeds here are fixed
 VECTORS = json.loads(reference.VECTORS.read_text())
@@ -316,7 +317,7 @@ def test_every_way_to_noise_takes_a_dense_sketch(choices, copies):
 
 
 def test_what_clients_would_send_is_limited():
-    with pytest.raises(InputError, match=r"share_limit: 4e\+09 given, .* takes 4\.8e\+09 bytes"):
+    with rejects("share_limit"):
         pure(1_000_000, 200)
     assert pure(1_000_000, 200, share_limit=5e9).share_shape == (1_000_000, 200, 3)
 
@@ -337,15 +338,15 @@ def test_blocks_of_clients_shrink_with_the_copies(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("choices", "message"),
+    ("choices", "argument"),
     [
-        ({"rows": None}, "rows: None given"),
-        ({"rows": 3}, "rows: 3 given"),
-        ({"rows": 24, "sparsity": 2}, "sparsity: 2 given, 24 expected"),
+        ({"rows": None}, "rows"),
+        ({"rows": 3}, "rows"),
+        ({"rows": 24, "sparsity": 2}, "sparsity"),
     ],
 )
-def test_bad_dense_designs_are_refused(choices, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_dense_designs_are_refused(choices, argument):
+    with rejects(argument):
         pure(400, **choices)
 
 
@@ -353,18 +354,18 @@ def test_bad_dense_designs_are_refused(choices, message):
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda S: S.apply(np.zeros((20, 4, 3), np.uint64)), r"or \(m, 5, p\) expected"),
-        (lambda S: S.entries(19, 2), "count: 2"),
-        (lambda S: S.heaviest_client(np.ones(4)), r"weights: shape \(4,\)"),
-        (lambda S: Rademacher(0, 5, 0), "rows: 0"),
-        (lambda S: Rademacher(5, 20, b"short"), "seed: 5 bytes"),
-        (lambda S: Rademacher(1000, 1 << 30, 0).to_csc(), "1073741824000 entries"),
+        (lambda S: S.apply(np.zeros((20, 4, 3), np.uint64)), "X"),
+        (lambda S: S.entries(19, 2), "count"),
+        (lambda S: S.heaviest_client(np.ones(4)), "weights"),
+        (lambda S: Rademacher(0, 5, 0), "rows"),
+        (lambda S: Rademacher(5, 20, b"short"), "seed"),
+        (lambda S: Rademacher(1000, 1 << 30, 0).to_csc(), "columns, sparsity"),
     ],
 )
-def test_bad_calls_are_refused(call, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_calls_are_refused(call, argument):
+    with rejects(argument):
         call(Rademacher(5, 20, seed=0))
 
 

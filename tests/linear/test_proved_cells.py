@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import BatchMismatch, InputError
+from dpmpc.base.errors import BatchMismatch
 from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.collect.opening.releasing import ProvedOutputs
 from dpmpc.collect.terms.sealing_suites import SUITES
@@ -22,6 +22,7 @@ from dpmpc.release import server
 from dpmpc.release.planning import design
 from dpmpc.release.proved_reports import rows_of
 from support.proof_inputs import FIELD, SCHEMES, P, new_ids, verdicts
+from support.rejections import rejects
 
 GRIDS = (
     CellGrid("path", column=0, edges=tuple(np.linspace(-0.9, 0.9, 12)), missing=2, groups=((3, 1),)),
@@ -186,5 +187,5 @@ def test_fractional_bits_do_not_count_and_few_of_them_are_no_error():
     assert few.sensitivity == many.sensitivity
     assert np.array_equal(few.units, many.units)
     assert few.units.tolist() == [2.0**-10] * few.width
-    with pytest.raises(InputError, match="at least 10 expected of cells"):
+    with rejects("fractional_bits", expected="at least 10"):
         TASKS["cells"](fractional_bits=4, proved=False)

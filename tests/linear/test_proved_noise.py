@@ -86,16 +86,16 @@ def test_nobody_can_deal_again_what_another_server_has_dealt():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "error", "message"),
+    ("arguments", "error", "argument"),
     [
-        ((0, 3), InputError, "cells: 0 given"),
-        ((1, 0), InputError, "bound: 0 given"),
-        ((1, 4), InputError, "bound: 4 given, a multiple of 3 expected"),
-        ((1, 3 << 58), OverflowRisk, "range: "),
+        ((0, 3), InputError, "cells"),
+        ((1, 0), InputError, "bound"),
+        ((1, 4), InputError, "bound"),
+        ((1, 3 << 58), OverflowRisk, "range"),
     ],
 )
-def test_statements_that_make_no_sense_are_refused(arguments, error, message):
-    with pytest.raises(error, match=message):
+def test_statements_that_make_no_sense_are_refused(arguments, error, argument):
+    with rejects(argument, error):
         ProvedNoise(*arguments)
 
 
@@ -105,5 +105,5 @@ def test_noise_of_another_form_or_range_has_no_witness():
         statement.witnesses(np.zeros(2, np.int64))
     with rejects("noise", given="float64 of shape (3,)"):
         statement.witnesses(np.zeros(3))
-    with pytest.raises(InputError, match="z: row 0 is"):
+    with rejects("z", given="row 0 is [0, 31, 0], numbers from -30 to 30 expected"):
         statement.witnesses(np.array([0, 31, 0]))

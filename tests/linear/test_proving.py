@@ -383,13 +383,13 @@ def test_words_of_p_or_more_are_refused_wherever_they_come_in(word):
     messages[0][0, 0] = word
     with pytest.raises(InputError, match=f"message of server 0: element 0 is {word}"):
         exchange.verdicts(messages)
-    with pytest.raises(InputError, match="witnesses: element"):
+    with rejects("witnesses"):
         Prover(circuit, TWO, COLLECTION).reports(np.full((1, circuit.witness_words), word, np.uint64), new_ids(1))
     joint = exchange.joint.copy()
     joint[0, 0] = word
-    with pytest.raises(InputError, match="joint: element 0"):
+    with rejects("joint"):
         exchange.servers[1].query(exchange.point, joint, exchange.records[1])
-    with pytest.raises(InputError, match="joint: element 0"):
+    with rejects("joint"):
         decide(circuit, TWO, exchange.point, joint, exchange.messages())
 
 
@@ -398,28 +398,28 @@ def test_shares_of_the_wrong_form_are_refused():
     exchange = Exchange(circuit, TWO, circuit.witness(points_of(circuit, 2)))
     key, held = exchange.shares
     first, last = exchange.servers
-    for server, share, message in (
-        (first, held, "shares: those of server 1 given, of server 0 expected"),
-        (first, dataclasses.replace(held, server=0), "words given to server 0, a key for each report expected"),
-        (last, dataclasses.replace(key, server=1), "keys given to server 1, blinds and words expected"),
-        (last, dataclasses.replace(held, words=held.words[:, :-1]), "words: "),
-        (last, dataclasses.replace(held, blinds=held.blinds[:, :8]), "blinds: "),
-        (first, dataclasses.replace(key, keys=key.keys[:1]), "keys: "),
-        (first, dataclasses.replace(key, parts=key.parts[:, :1]), "parts: "),
-        (first, dataclasses.replace(key, ids=key.ids.astype(np.int64)), "ids: int64"),
+    for server, share, argument in (
+        (first, held, "shares"),
+        (first, dataclasses.replace(held, server=0), "shares"),
+        (last, dataclasses.replace(key, server=1), "shares"),
+        (last, dataclasses.replace(held, words=held.words[:, :-1]), "words"),
+        (last, dataclasses.replace(held, blinds=held.blinds[:, :8]), "blinds"),
+        (first, dataclasses.replace(key, keys=key.keys[:1]), "keys"),
+        (first, dataclasses.replace(key, parts=key.parts[:, :1]), "parts"),
+        (first, dataclasses.replace(key, ids=key.ids.astype(np.int64)), "ids"),
     ):
-        with pytest.raises(InputError, match=message):
+        with rejects(argument):
             server.own_parts_match(share)
     empty = dataclasses.replace(key, keys=None)
-    with pytest.raises(InputError, match="one of them expected"):
+    with rejects("shares", expected="one of them"):
         empty.records(circuit)
-    with pytest.raises(InputError, match="one of them expected"):
+    with rejects("shares", expected="one of them"):
         empty.own_parts(circuit, Binding(COLLECTION))
 
 
 def test_bad_arguments_name_themselves():
     circuit, ids = CIRCUITS["rows, box"], new_ids(2)
-    with pytest.raises(InputError, match=r"scheme: .*Ring64\(\)\) given, shares in mersenne61"):
+    with rejects("scheme", expected="shares in mersenne61 among up to 255"):
         Prover(circuit, AdditiveSharing(2), COLLECTION)
     with rejects("collection", given="3 bytes"):
         Binding(b"abc")
@@ -446,10 +446,10 @@ def test_bad_arguments_name_themselves():
         Binding(COLLECTION).seeds(ids, ids)
     with pytest.raises(InputError, match="z: row 1 is"):
         circuit.witness(np.array([[0] * 6, [128] + [0] * 5]))
-    with pytest.raises(InputError, match=f"z: row 0 has squared norm {4 * 510**2}, at most 524288 expected"):
+    with rejects("z", given="row 0 has squared norm 1040400, at most 524288 expected"):
         CIRCUITS["sum, ball"].witness(np.array([[-510, 510, -510, 510]]))
     for outside in ([[3, 7, 0]], [[-1, 0, 0]]):
-        with pytest.raises(InputError, match=r"cells: row 0 is .*, from 0 to below \[4, 7, 2\] expected"):
+        with rejects("cells"):
             CIRCUITS["cells"].witness(np.array(outside))
     with rejects("cells", given="int64 of shape (1, 2)"):
         CIRCUITS["cells"].witness(np.array([[0, 0]]))
@@ -560,7 +560,7 @@ def test_who_has_to_be_present(servers, threshold, fewest):
         require_present(scheme, range(fewest - 1))
     with pytest.raises(PartyMissing, match="2 of 3 servers present, at least 3"):
         require_present(SCHEMES["additive 3"], [0, 2])
-    with pytest.raises(InputError, match="at least 2t \\+ 1 = 5 servers expected"):
+    with rejects("scheme", expected="at least 2t + 1 = 5 servers"):
         require_present(ShamirSharing(3, 2), range(3))
 
 
@@ -630,38 +630,38 @@ def test_a_dealer_who_is_off_at_one_server_is_noticed(name):
 
 def test_statements_that_hold_modulo_p_alone_cannot_be_made():
     RowCircuit(1, -(1 << 29), 1 << 29, 1 << 58, moments=True)
-    for fields, message in (
-        ({"columns": 4, "squared_radius": 1 << 61}, "squared_radius: "),
-        ({"columns": 1, "squared_radius": 1 << 60}, "squared_radius: "),
-        ({"columns": 9, "squared_radius": 1 << 58, "moments": True}, "squared_radius: "),
-        ({"columns": 1, "least": -(1 << 31), "high": 1 << 31, "moments": True}, "range: "),
+    for fields, argument in (
+        ({"columns": 4, "squared_radius": 1 << 61}, "squared_radius"),
+        ({"columns": 1, "squared_radius": 1 << 60}, "squared_radius"),
+        ({"columns": 9, "squared_radius": 1 << 58, "moments": True}, "squared_radius"),
+        ({"columns": 1, "least": -(1 << 31), "high": 1 << 31, "moments": True}, "range"),
     ):
-        with pytest.raises(OverflowRisk, match=message):
+        with rejects(argument, OverflowRisk):
             RowCircuit(**{"least": -(1 << 29), "high": 1 << 29, **fields})
     matrix = ((1 << 26, 0), (0, 1))
-    with pytest.raises(OverflowRisk, match="range: "):
+    with rejects("range", OverflowRisk):
         RowCircuit(2, -31, 31, 1000, moments=True, matrix=matrix)
-    with pytest.raises(OverflowRisk, match="range: "):
+    with rejects("range", OverflowRisk):
         RowCircuit(1, 0, 1 << 60)
-    with pytest.raises(OverflowRisk, match="sizes: "):
+    with rejects("sizes", OverflowRisk):
         CellsCircuit((2, 1 << 60))
     assert CIRCUITS["whitened"].largest == 32 * 7
     assert CIRCUITS["sum, ball"].largest == 512
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "argument"),
     [
-        ({"columns": 0}, "columns: 0 given"),
-        ({"least": 7}, "least, high: 7, 7 given, least < high expected"),
-        ({"squared_radius": -1}, "squared_radius: -1 given"),
-        ({"matrix": ((1, 0), (0, 1))}, "matrix: one given without products"),
-        ({"matrix": ((1, 0),), "moments": True}, "matrix: 1 rows given"),
-        ({"rows": -1}, "rows: -1 given"),
+        ({"columns": 0}, "columns"),
+        ({"least": 7}, "least, high"),
+        ({"squared_radius": -1}, "squared_radius"),
+        ({"matrix": ((1, 0), (0, 1))}, "matrix"),
+        ({"matrix": ((1, 0),), "moments": True}, "matrix"),
+        ({"rows": -1}, "rows"),
     ],
 )
-def test_circuits_that_make_no_sense_are_refused(fields, message):
-    with pytest.raises(InputError, match=message):
+def test_circuits_that_make_no_sense_are_refused(fields, argument):
+    with rejects(argument):
         RowCircuit(**{"columns": 2, "least": -7, "high": 7, **fields})
     with rejects("sizes: cells", given="0"):
         CellsCircuit((3, 0))
@@ -677,7 +677,7 @@ def test_digits_write_a_range_and_nothing_else():
             sums = {value + digit * weight for value in sums for digit in range(4)}
         assert sums == set(range(span + 1))
     for span in (-3, 1, 2):
-        with pytest.raises(InputError, match=f"span: {span} given"):
+        with rejects("span", expected="a multiple of 3 that is at least 0"):
             digit_weights(span)
     for bits in range(1, 20):
         top = (1 << bits) - 1
@@ -693,7 +693,7 @@ def test_every_number_of_the_range_has_a_witness(bits, least):
     z = np.arange(circuit.low, circuit.high + 1).reshape(-1, 1)
     assert np.array_equal(FIELD.lift(circuit.columns_of(circuit.witness(z), 1)), z)
     for outside in (circuit.low - 1, circuit.high + 1):
-        with pytest.raises(InputError, match="z: row 0"):
+        with rejects("z"):
             circuit.witness(np.array([[outside]]))
 
 

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import contribution_from
@@ -19,6 +18,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
 from dpmpc.release.simulation import run
+from support.rejections import rejects
 
 
 def distance(w, other):
@@ -115,12 +115,12 @@ def test_servers_sum_them_without_knowing_them():
 
 @pytest.mark.parametrize("theta", [[], [[0.0, 1.0]], [0.0, math.nan], [math.inf], [2e6]])
 def test_public_coefficients_are_checked(theta):
-    with pytest.raises(InputError, match="theta: "):
+    with rejects("theta"):
         ResidualProducts(theta)
 
 
 def test_sizes_are_checked():
-    with pytest.raises(InputError, match="columns: 3 given, 2 expected"):
+    with rejects("columns", expected="2"):
         ResidualProducts([0.0, 0.0]).width(3)
-    with pytest.raises(InputError, match="fractional_bits: 41 given, at most 40 expected"):
+    with rejects("fractional_bits", expected="at most 40"):
         ResidualProducts([0.0, 0.0]).sensitivity(2, FixedPoint(41))

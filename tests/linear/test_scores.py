@@ -11,7 +11,6 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import contribution_from
@@ -21,6 +20,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.privacy.task import Task
 from dpmpc.release.planning import design
 from dpmpc.release.simulation import run
+from support.rejections import rejects
 
 LINKS = [Logistic(), Identity(0.5), Poisson(30, 4.0), Poisson(1, 1.0), Poisson(30, 30.0, 2.5)]
 STEPS = 41
@@ -166,28 +166,28 @@ def test_servers_sum_scores_without_knowing_them(link):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "argument"),
     [
-        ({"scales": np.ones((2, 2))}, "a list of numbers expected of which 1 is first"),
-        ({"scales": [2.0, 1.0]}, "of which 1 is first"),
-        ({"scales": [1.0, math.nan]}, "from 1e-08 to 1e\\+08"),
-        ({"scales": [1.0, -1.0]}, "from 1e-08 to 1e\\+08"),
-        ({"scales": [1.0, 1e300]}, "from 1e-08 to 1e\\+08"),
-        ({"theta": [1.0]}, "theta: 2 numbers"),
-        ({"theta": [1.0, math.inf]}, "theta: 2 numbers"),
+        ({"scales": np.ones((2, 2))}, "scales"),
+        ({"scales": [2.0, 1.0]}, "scales"),
+        ({"scales": [1.0, math.nan]}, "scales"),
+        ({"scales": [1.0, -1.0]}, "scales"),
+        ({"scales": [1.0, 1e300]}, "scales"),
+        ({"theta": [1.0]}, "theta"),
+        ({"theta": [1.0, math.inf]}, "theta"),
         ({"link": {"name": "probit"}}, "link"),
         ({"link": {"name": "poisson", "top": 10**9, "limit": 2.0}}, "top"),
         ({"link": {"name": "identity", "limit": -1.0}}, "limit"),
     ],
 )
-def test_public_numbers_are_checked(changed, message):
+def test_public_numbers_are_checked(changed, argument):
     arguments = {"scales": [1.0, 1.0], "theta": [0.0, 0.0], "link": Logistic()}
-    with pytest.raises(InputError, match=message):
+    with rejects(argument):
         Scores(**(arguments | changed))
 
 
 def test_floats_are_not_trusted_beyond_their_digits():
-    with pytest.raises(InputError, match="fractional_bits: 41 given, at most 40 expected"):
+    with rejects("fractional_bits", expected="at most 40"):
         Scores([1.0, 1.0], [0.0, 0.0], Logistic()).sensitivity(2, FixedPoint(41))
-    with pytest.raises(InputError, match="columns: 3 given, 2 expected"):
+    with rejects("columns", expected="2"):
         Scores([1.0, 1.0], [0.0, 0.0], Logistic()).width(3)

@@ -20,6 +20,7 @@ from dpmpc.linear.sketching.public_matrix import PIECE
 from dpmpc.linear.sketching.sparse import Sum
 from references import sketch as reference
 from support.matrix_inputs import KINDS, P, each_instruction_set, numbers, ring_of
+from support.rejections import rejects
 
 ALPHA = 1e-6  # false-alarm rate of each statistical test, over fresh seeds; the seeds here are fixed
 VECTORS = json.loads(reference.VECTORS.read_text())
@@ -450,61 +451,61 @@ WORDS = np.zeros((20, 3), np.uint64)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
-        ({"X": WORDS.astype(np.int64)}, "X: int64"),
-        ({"X": WORDS.astype(">u8")}, "X: >u8"),
-        ({"X": WORDS.astype(np.float32)}, "X: float32"),
-        ({"X": [[1, 2]]}, "X: list"),
-        ({"X": WORDS[:, 0]}, r"X: shape \(20,\)"),
-        ({"X": WORDS[:, :0]}, r"X: shape \(20, 0\)"),
-        ({"X": np.zeros((20, 3, 4), np.uint64)}, r"X: shape \(20, 3, 4\)"),
-        ({"X": np.zeros((21, 3), np.uint64)}, "clients 0 to 20"),
-        ({"X": WORDS, "first": 1}, "clients 1 to 20"),
-        ({"X": WORDS, "first": -1}, "first: -1"),
-        ({"X": WORDS, "first": 1.0}, "first: 1.0"),
-        ({"X": WORDS, "threads": 0}, "threads: 0"),
-        ({"X": WORDS, "ring": "ring32"}, "ring: 'ring32'"),
-        ({"X": WORDS, "out": np.zeros((5, 4), np.uint64)}, r"out: uint64 \(5, 4\)"),
-        ({"X": WORDS, "out": np.zeros((5, 3))}, r"out: float64 \(5, 3\)"),
-        ({"X": WORDS, "out": [0]}, "out: list"),
-        ({"X": WORDS, "out": np.zeros((3, 5), np.uint64).T}, "out: a writeable"),
-        ({"X": WORDS, "out": WORDS[:5]}, "out: a writeable"),
-        ({"X": WORDS, "out": np.full((5, 3), P, np.uint64), "ring": "mersenne61"}, f"out: element 0 is {P}"),
+        ({"X": WORDS.astype(np.int64)}, "X"),
+        ({"X": WORDS.astype(">u8")}, "X"),
+        ({"X": WORDS.astype(np.float32)}, "X"),
+        ({"X": [[1, 2]]}, "X"),
+        ({"X": WORDS[:, 0]}, "X"),
+        ({"X": WORDS[:, :0]}, "X"),
+        ({"X": np.zeros((20, 3, 4), np.uint64)}, "X"),
+        ({"X": np.zeros((21, 3), np.uint64)}, "X"),
+        ({"X": WORDS, "first": 1}, "X"),
+        ({"X": WORDS, "first": -1}, "first"),
+        ({"X": WORDS, "first": 1.0}, "first"),
+        ({"X": WORDS, "threads": 0}, "threads"),
+        ({"X": WORDS, "ring": "ring32"}, "ring"),
+        ({"X": WORDS, "out": np.zeros((5, 4), np.uint64)}, "out"),
+        ({"X": WORDS, "out": np.zeros((5, 3))}, "out"),
+        ({"X": WORDS, "out": [0]}, "out"),
+        ({"X": WORDS, "out": np.zeros((3, 5), np.uint64).T}, "out"),
+        ({"X": WORDS, "out": WORDS[:5]}, "out"),
+        ({"X": WORDS, "out": np.full((5, 3), P, np.uint64), "ring": "mersenne61"}, "out"),
     ],
 )
-def test_bad_arguments_of_apply_are_refused(arguments, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_arguments_of_apply_are_refused(arguments, argument):
+    with rejects(argument):
         GOOD.apply(**arguments)
 
 
 def test_read_only_sums_are_refused():
     out = np.zeros((5, 3), np.uint64)
     out.flags.writeable = False
-    with pytest.raises(InputError, match="out: a writeable"):
+    with rejects("out", given="a writeable C-contiguous array apart from X is expected"):
         GOOD.apply(WORDS, out=out)
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("call", "argument"),
     [
-        (lambda: GOOD @ np.zeros((19, 2)), r"X: shape \(19, 2\)"),
-        (lambda: GOOD @ np.float64(1), r"X: shape \(\)"),
-        (lambda: GOOD @ np.zeros((20, 2), complex), "X: complex128"),
-        (lambda: GOOD.entries(19, 2), "count: 2"),
-        (lambda: GOOD.entries(21, 0), "first: 21"),
-        (lambda: GOOD.heaviest_client(np.ones(4)), r"weights: shape \(4,\)"),
-        (lambda: Sum(3).heaviest_client(np.ones(2)), r"weights: shape \(2,\)"),
-        (lambda: OSNAP(5, 1 << 31, 1, 0).to_csc(), "2147483648 entries"),
-        (lambda: OSNAP(5, 20, 6, 0), "sparsity: 6"),
-        (lambda: OSNAP(5, 20, 2, -1), "seed: -1"),
-        (lambda: OSNAP(5, 20, 2, b"short"), "seed: 5 bytes"),
-        (lambda: OSNAP(5, 20, 2, 0.5), "seed: 0.5"),
-        (lambda: Sum("many"), "columns: 'many'"),
+        (lambda: GOOD @ np.zeros((19, 2)), "X"),
+        (lambda: GOOD @ np.float64(1), "X"),
+        (lambda: GOOD @ np.zeros((20, 2), complex), "X"),
+        (lambda: GOOD.entries(19, 2), "count"),
+        (lambda: GOOD.entries(21, 0), "first"),
+        (lambda: GOOD.heaviest_client(np.ones(4)), "weights"),
+        (lambda: Sum(3).heaviest_client(np.ones(2)), "weights"),
+        (lambda: OSNAP(5, 1 << 31, 1, 0).to_csc(), "columns, sparsity"),
+        (lambda: OSNAP(5, 20, 6, 0), "sparsity"),
+        (lambda: OSNAP(5, 20, 2, -1), "seed"),
+        (lambda: OSNAP(5, 20, 2, b"short"), "seed"),
+        (lambda: OSNAP(5, 20, 2, 0.5), "seed"),
+        (lambda: Sum("many"), "columns"),
     ],
 )
-def test_bad_calls_are_refused(call, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_calls_are_refused(call, argument):
+    with rejects(argument):
         call()
 
 
@@ -523,5 +524,5 @@ def test_the_kernel_checks_its_buffers():
 @pytest.mark.parametrize("changed", [{"rows": True}, {"sparsity": 1.0}, {"balanced": 1}])
 def test_a_description_with_numbers_of_another_kind_is_refused(changed):
     """1, 1.0 and true are equal in Python and three values in JSON, of which digests are made."""
-    with pytest.raises(InputError, match="expected"):
+    with rejects("description"):
         sketch_from({**Sum(5).describe(), **changed})

@@ -24,6 +24,7 @@ from dpmpc.models.tables.coded_rows import predict_coded
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from dpmpc.release.release import Release
+from support.rejections import rejects
 
 RUNS = 300
 CLIENTS = 4000
@@ -145,7 +146,7 @@ def test_a_release_keeps_its_codebook(tmp_path):
     assert predicted[0] - predicted[1] == pytest.approx(model.coef_[1])
     assert np.isnan(predicted[2])
     assert predicted[3] == pytest.approx(model.intercept_ + 60 * model.coef_[0])
-    with pytest.raises(InputError, match="coefficients: no column 'x'"):
+    with rejects("coefficients"):
         predict_coded(again.task.schema, {"x": 1.0}, 0.0, frame(model_rows))
 
 
@@ -181,5 +182,5 @@ def test_the_name_of_a_variable_stands_for_its_columns_and_a_coded_target_is_nam
     public = Schema.of_codebook(book)
     assert with_variables(public, ["ward", "log(crp)"]) == ["ward=b", "ward=c", "log(crp)"]
     assert with_variables(public, ["unknown"]) == ["unknown"]
-    with pytest.raises(InputError, match=r"target: 'crp' given, which the bounds code as 'log\(crp\)': name that"):
+    with rejects("target"):
         require_column(public, "crp")

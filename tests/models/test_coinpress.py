@@ -229,9 +229,9 @@ def test_whitened_products_reach_their_sensitivity_and_survive_a_journey():
         row = np.array([[0.6, 0.2]]) / 3
         moments = encoding.decode(contribution.encode(row, encoding)[0])
         assert contribution.symmetric(moments) == pytest.approx(9 * row.T @ row, abs=1e-5)
-    with pytest.raises(InputError, match="square matrix"):
+    with rejects("matrix", expected="a square matrix"):
         WhitenedProducts([[1.0, 2.0]])
-    with pytest.raises(InputError, match="magnitude"):
+    with rejects("matrix", given="entries of magnitude at most 1e+100 expected"):
         WhitenedProducts([[math.nan]])
 
 
@@ -283,7 +283,7 @@ def test_nothing_is_released_beyond_the_budget(options):
     total = Servers(0.1, 1e-6, **options) if options else Curator(0.1, 1e-6)
     published = steps.mean_round("ab", np.zeros(2), 1.0, 0.06)
     total(published, gaussian(0, 100, 2))
-    with pytest.raises(GuaranteeError, match="spent"):
+    with rejects("rho", GuaranteeError):
         total(published, gaussian(0, 100, 2))
     assert len(total.ledger.entries) == 1
 
@@ -404,44 +404,44 @@ def test_rows_that_are_not_finite_are_refused(bad):
 
 
 @pytest.mark.parametrize(
-    ("estimator", "words"),
+    ("estimator", "argument"),
     [
-        (PrivateMean(0.0, **BALL), "rho: 0.0 given"),
-        (PrivateMean(1e-14, 1, **BALL), "more expected at delta"),
-        (PrivateMean(rounds=0, **BALL), "rounds: 0 given"),
-        (PrivateMean(delta=0.5, **BALL), "delta: 0.5 given for 300 clients"),
-        (PrivateMean(delta=0.0, **BALL), "delta: 0.0 given"),
-        (PrivateMean(), "center and radius: none given, a centre and a radius of a ball that surely holds the mean"),
-        (PrivateMean(center=0.0), "radius: none given"),
-        (PrivateMean(radius=1.0), "center: none given"),
-        (PrivateMean(bounds=(-1, 1), radius=1.0), "bounds: given beside center or radius"),
-        (PrivateMean(bounds={"x0": (-1, 1)}), "bounds: none given for column 'x1'"),
-        (PrivateMean(center=[1.0], radius=1.0), "center: .* 3 finite numbers expected"),
-        (PrivateMean(center=0.0, radius=-1.0), "radius: -1.0 given"),
-        (PrivateMean(center=0.0, radius=1e200), "radius: 1e\\+200 given, a positive number of at most 1e\\+100"),
-        (PrivateMean(**BALL, servers=1), "servers: 1 given"),
-        (PrivateMean(**BALL, servers=3, corrupt_clients=300), "corrupt_clients"),
-        (PrivateCovariance(upper=0.0), "upper: 0.0 given"),
-        (PrivateCovariance(calibration="best"), "calibration: 'best' given"),
+        (PrivateMean(0.0, **BALL), "rho"),
+        (PrivateMean(1e-14, 1, **BALL), "rho"),
+        (PrivateMean(rounds=0, **BALL), "rounds"),
+        (PrivateMean(delta=0.5, **BALL), "delta"),
+        (PrivateMean(delta=0.0, **BALL), "delta"),
+        (PrivateMean(), "center and radius"),
+        (PrivateMean(center=0.0), "radius"),
+        (PrivateMean(radius=1.0), "center"),
+        (PrivateMean(bounds=(-1, 1), radius=1.0), "bounds"),
+        (PrivateMean(bounds={"x0": (-1, 1)}), "bounds"),
+        (PrivateMean(center=[1.0], radius=1.0), "center"),
+        (PrivateMean(center=0.0, radius=-1.0), "radius"),
+        (PrivateMean(center=0.0, radius=1e200), "radius"),
+        (PrivateMean(**BALL, servers=1), "servers"),
+        (PrivateMean(**BALL, servers=3, corrupt_clients=300), "corrupt_clients + dropouts"),
+        (PrivateCovariance(upper=0.0), "upper"),
+        (PrivateCovariance(calibration="best"), "calibration"),
     ],
 )
-def test_what_cannot_be_done_is_refused(estimator, words):
-    with pytest.raises(InputError, match=words):
+def test_what_cannot_be_done_is_refused(estimator, argument):
+    with rejects(argument):
         estimator.fit(gaussian(0, 300, 3))
 
 
 @pytest.mark.parametrize(
-    ("options", "words"),
+    ("options", "argument"),
     [
-        ({"covariance": "known"}, "covariance: 'known' given"),
-        ({"upper": 3.0}, "upper: 3.0 given, None expected"),
-        ({"norm_share": 1.0}, "norm_share: 1.0 given"),
-        ({"label_upper": math.nan}, "label_upper: nan given"),
+        ({"covariance": "known"}, "covariance"),
+        ({"upper": 3.0}, "upper"),
+        ({"norm_share": 1.0}, "norm_share"),
+        ({"label_upper": math.nan}, "label_upper"),
     ],
 )
-def test_regressions_that_cannot_be_are_refused(options, words):
+def test_regressions_that_cannot_be_are_refused(options, argument):
     X = gaussian(0, 300, 3)
-    with pytest.raises(InputError, match=words):
+    with rejects(argument):
         CoinPressRegression(**options).fit(X, X[:, 0])
     with rejects("y", given="shape (5,)"):
         CoinPressRegression().fit(X, X[:5, 0])

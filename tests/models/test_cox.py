@@ -168,19 +168,19 @@ def test_a_value_without_an_event_has_no_result():
 
 
 @pytest.mark.parametrize(
-    ("features", "message"),
+    ("features", "argument"),
     [
         (
             ["age"],
-            r"features: 'age' given, a number, a column with listed values expected: continuous features are not",
+            "features",
         ),
-        (["ward"], r"features: 'ward' given, a column of the bounds expected"),
-        ([], r"features: none given, a category or an answer at least expected"),
+        (["ward"], "features"),
+        ([], "features"),
     ],
 )
-def test_features_that_cannot_be_read_are_refused(features, message):
+def test_features_that_cannot_be_read_are_refused(features, argument):
     frame, _ = people(50, seed=11)
-    with pytest.raises(InputError, match=message):
+    with rejects(argument):
         CoxRegression(time="t", event="died", features=features, bounds=given(cells=18)).fit(frame)
 
 

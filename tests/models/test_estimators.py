@@ -219,30 +219,30 @@ def test_estimators_are_scikit_learn_citizens():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "argument"),
     [
-        ({"alpha": -1.0}, "alpha: -1"),
-        ({"alpha": float("nan")}, "alpha: nan"),
-        ({"debias": "always"}, "debias: 'always'"),
-        ({"epsilon": 0.0}, "epsilon: 0"),
-        ({"delta": 0.5}, "delta: 0.5"),
-        ({"sketch": "fourier"}, "sketch: 'fourier'"),
-        ({"sketch": "osnap", "rows": 3}, "rows: 3"),
-        ({"sketch": "sum", "rows": 3}, "rows, sparsity: 3"),
-        ({"sketch": "countsketch", "sparsity": 2}, "sparsity: 2"),
-        ({"servers": 1}, "servers: 1"),
-        ({"sharing": "shamir", "servers": 2}, "servers: 2"),
-        ({"sharing": "xor"}, "sharing: 'xor'"),
-        ({"noise": "uniform"}, "noise: 'uniform'"),
-        ({"calibration": "lucky"}, "calibration: 'lucky'"),
-        ({"corrupt_clients": 1000}, "corrupt_clients"),
-        ({"radius": -1.0}, "radius: -1"),
-        ({"simulation_seed": -3}, "seed: -3"),
+        ({"alpha": -1.0}, "alpha"),
+        ({"alpha": float("nan")}, "alpha"),
+        ({"debias": "always"}, "debias"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"delta": 0.5}, "delta"),
+        ({"sketch": "fourier"}, "sketch"),
+        ({"sketch": "osnap", "rows": 3}, "rows"),
+        ({"sketch": "sum", "rows": 3}, "rows, sparsity"),
+        ({"sketch": "countsketch", "sparsity": 2}, "sparsity"),
+        ({"servers": 1}, "servers"),
+        ({"sharing": "shamir", "servers": 2}, "servers"),
+        ({"sharing": "xor"}, "sharing"),
+        ({"noise": "uniform"}, "noise"),
+        ({"calibration": "lucky"}, "calibration"),
+        ({"corrupt_clients": 1000}, "corrupt_clients + dropouts"),
+        ({"radius": -1.0}, "radius"),
+        ({"simulation_seed": -3}, "seed"),
     ],
 )
-def test_bad_parameters(parameters, message):
+def test_bad_parameters(parameters, argument):
     X, y, _ = population(1000, features=3)
-    with pytest.raises(InputError, match=message):
+    with rejects(argument):
         RidgeRegression(**{"sketch": "countsketch", "rows": 20, **parameters}).fit(X, y)
 
 
@@ -250,7 +250,7 @@ def test_bad_data():
     X, y, _ = population(100, features=2)
     with rejects("y", given="shape (99,)"):
         RidgeRegression().fit(X, y[:-1])
-    with pytest.raises(InputError, match="give bounds"):
+    with rejects("X: column 'x1', row 1"):
         RidgeRegression().fit(X * 3, y)
     with pytest.raises(InputError):
         RidgeRegression().fit(np.where(X > 0.9, np.nan, X), y)

@@ -14,7 +14,7 @@ from sklearn.base import clone
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupComparison, Release
 from dpmpc.app.render.plots import draw
-from dpmpc.base.errors import InputError, UtilityWarning
+from dpmpc.base.errors import UtilityWarning
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.codebook import Weight
 from dpmpc.data.variables import Variable
@@ -245,35 +245,35 @@ def test_fit_makes_one_release_that_says_the_same_when_it_is_read(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("choices", "target", "said"),
+    ("choices", "target", "argument"),
     [
-        ({"before": "last"}, "spend", "before: 'last' given, a list of columns"),
-        ({"before": ["last", "last"]}, "spend", "each once, expected"),
-        ({"before": ["weight"]}, "spend", "before: 'weight' given, some of last, age expected"),
-        ({"before": ["spend"]}, "spend", "before: 'spend' given, some of last, age expected"),
-        ({"before": ["arm"]}, "spend", "before: 'arm=new' given, some of last, age expected"),
-        ({"control": "other"}, "spend", "control: 'other' given, one of old, new, none expected"),
-        ({}, "income", "target: 'income' given, one of last, age, spend expected"),
-        ({}, 3, "target: 3 given"),
+        ({"before": "last"}, "spend", "before"),
+        ({"before": ["last", "last"]}, "spend", "before"),
+        ({"before": ["weight"]}, "spend", "before"),
+        ({"before": ["spend"]}, "spend", "before"),
+        ({"before": ["arm"]}, "spend", "before"),
+        ({"control": "other"}, "spend", "control"),
+        ({}, "income", "target"),
+        ({}, 3, "target"),
     ],
 )
-def test_what_is_refused_of_a_release(clear, choices, target, said):
-    with pytest.raises(InputError, match=said):
+def test_what_is_refused_of_a_release(clear, choices, target, argument):
+    with rejects(argument):
         GroupComparison(**choices).fit_release(clear[0], target)
 
 
 def test_a_release_without_groups_and_a_level_of_one_are_refused(clear):
     here = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 100, 1.0, 1e-3, simulation_seed=0))
-    with pytest.raises(InputError, match="release of second-moments, one by group expected"):
+    with rejects("group"):
         GroupComparison().fit_release(release_of_law(here, np.zeros((100, 2)), np.random.default_rng(0)))
     with rejects("level", given="1.0"):
         fitted(clear[0]).result(1.0)
-    with pytest.raises(InputError, match="groups: 'x' given in row 1"):
+    with rejects("groups", given="'x' given in row 1, one of old, new, none expected"):
         GroupComparison(ARMS, bounds=(0, 1)).fit(None, np.zeros(2), groups=["x", "old"])
 
 
 def test_a_target_whose_values_are_the_groups_is_refused_without_a_circle():
     release = release_of_law(task_of(500), people(np.random.default_rng(8), 500)[0], np.random.default_rng(8))
     for target in ("arm", "arm=new"):
-        with pytest.raises(InputError, match=f"target: '{target}' given, one of last, age, spend expected"):
+        with rejects("target", expected="one of last, age, spend"):
             GroupComparison().fit_release(release, target)

@@ -15,7 +15,7 @@ import scipy.stats
 
 from bench.secure_sketching.coverage import release_of_law
 from dpmpc import GroupedRidgeRegression, RidgeRegression
-from dpmpc.base.errors import UNIDENTIFIED, InputError, UtilityWarning
+from dpmpc.base.errors import UNIDENTIFIED, UtilityWarning
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.codebook import Weight
 from dpmpc.data.variables import Variable
@@ -25,6 +25,7 @@ from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from dpmpc.release.planning.advice import groups_outlook
 from dpmpc.release.release import Release
+from support.rejections import rejects
 
 RUNS = 300
 WARDS = ("north", "south", "east")
@@ -329,20 +330,20 @@ def test_a_release_keeps_its_groups(tmp_path, noisy):
 
 
 @pytest.mark.parametrize(
-    ("call", "said"),
+    ("call", "argument"),
     [
-        (lambda r: RidgeRegression().fit_release(r, "y", group="west"), "group: 'west' given, one of north, south"),
-        (lambda r: RidgeRegression().fit_release(r, "ward=south"), "target: 'ward=south' given, one of x, z, y"),
-        (lambda r: Blocks(r, ["north", "north"]), "groups: .* given, at least one, each once"),
-        (lambda r: Blocks(r, []), "groups: "),
-        (lambda r: r.describe(), "release: of grouped-second-moments given"),
-        (lambda r: r.gram(), "release: of grouped-second-moments given"),
-        (lambda r: fixed_effects(r, "y", features=["x", "x"]), "features: x, x given"),
-        (lambda r: fixed_effects(r, "y", level=1.0), "level: 1.0 given"),
+        (lambda r: RidgeRegression().fit_release(r, "y", group="west"), "group"),
+        (lambda r: RidgeRegression().fit_release(r, "ward=south"), "target"),
+        (lambda r: Blocks(r, ["north", "north"]), "groups"),
+        (lambda r: Blocks(r, []), "groups"),
+        (lambda r: r.describe(), "release"),
+        (lambda r: r.gram(), "release"),
+        (lambda r: fixed_effects(r, "y", features=["x", "x"]), "features"),
+        (lambda r: fixed_effects(r, "y", level=1.0), "level"),
     ],
 )
-def test_what_is_refused_of_a_release(noisy, call, said):
-    with pytest.raises(InputError, match=said):
+def test_what_is_refused_of_a_release(noisy, call, argument):
+    with rejects(argument):
         call(noisy)
 
 
@@ -354,42 +355,42 @@ def test_a_release_without_groups_is_refused():
         lambda: RidgeRegression().fit_release(release, "y", group="north"),
         lambda: GroupedRidgeRegression().fit_release(release, "y"),
     ):
-        with pytest.raises(InputError, match="group: given with a release of second-moments, one by group expected"):
+        with rejects("group"):
             call()
 
 
 def test_a_file_whose_indicators_are_not_where_it_says_is_refused(noisy):
     moved = type(noisy.task.statistic)(0, 2, noisy.task.statistic.radius)
     wrong = msgspec.structs.replace(noisy.task, statistic=moved)
-    with pytest.raises(InputError, match="no category given whose columns are x, ward=south"):
+    with rejects("bounds"):
         Blocks(Release(wrong, noisy.sums))
 
 
 @pytest.mark.parametrize(
-    ("options", "groups", "said"),
+    ("options", "groups", "argument"),
     [
-        ({}, None, "groups: none given, one of a, b for each row expected"),
-        ({}, ["a"] * 19, "groups: 19 given, 20 expected"),
-        ({}, ["a"] * 19 + ["c"], "groups: 'c' given in row 20, one of a, b expected"),
-        ({"values": ()}, ["a"] * 20, r"values: \(\) given, a list"),
-        ({"values": "ab"}, ["a"] * 20, "values: 'ab' given, a list"),
-        ({"values": ("a", "a")}, ["a"] * 20, "values"),
-        ({"values": tuple("abcdefghij" * 6)}, ["a"] * 20, "values"),
+        ({}, None, "groups"),
+        ({}, ["a"] * 19, "groups"),
+        ({}, ["a"] * 19 + ["c"], "groups"),
+        ({"values": ()}, ["a"] * 20, "values"),
+        ({"values": "ab"}, ["a"] * 20, "values"),
+        ({"values": ("a", "a")}, ["a"] * 20, "column 'group': values"),
+        ({"values": tuple("abcdefghij" * 6)}, ["a"] * 20, "column 'group': values"),
         ({"by": "x0"}, ["a"] * 20, "columns"),
         (
             {"values": ("a", "(all: pooled)")},
             ["a"] * 20,
-            r"with a value '\(all: pooled\)', which tables call other rows",
+            "by",
         ),
-        ({"values": ("a", "(a: fixed effects)")}, ["a"] * 20, r"with a value '\(a: fixed effects\)', which tables"),
-        ({"alpha": -1.0}, ["a"] * 20, "alpha: -1.0 given"),
+        ({"values": ("a", "(a: fixed effects)")}, ["a"] * 20, "by"),
+        ({"alpha": -1.0}, ["a"] * 20, "alpha"),
     ],
 )
-def test_what_is_refused_of_a_fit(options, groups, said):
+def test_what_is_refused_of_a_fit(options, groups, argument):
     rng = np.random.default_rng(0)
     X, y = rng.uniform(-1, 1, (20, 2)), rng.uniform(-1, 1, 20)
     model = GroupedRidgeRegression(**{"values": ("a", "b"), **options}, simulation_seed=0)
-    with pytest.raises(InputError, match=said):
+    with rejects(argument):
         model.fit(X, y, groups=groups)
 
 

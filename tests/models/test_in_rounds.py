@@ -162,16 +162,16 @@ def test_bad_input_is_named(cases):
         LogisticRegression(bounds=BOUNDS, rounds=-1, **EPSILON).fit(X, y)
     with rejects("rounds", given="2.0"):
         LogisticRegression(bounds=BOUNDS, rounds=2.0, **EPSILON).fit(X, y)
-    for classes, said in [
-        (["no", "yes", "x"], r"classes: \['no', 'yes', 'x'\] given, where two labels are expected"),
-        (["yes", "yes"], r"classes: \['yes', 'yes'\] given, not one class but two expected"),
-        ("ab", "classes: 'ab' given, a list of two labels expected"),
-        ([["no"], ["yes"]], "classes: .* given, a list of two labels expected"),
-        ([["no"], ["yes", "x"]], "classes: .* given, a list of two labels expected"),
-        ([None, "yes"], "classes: .* given, a list of two labels expected"),
-        ([math.nan, 1.0], "classes: .* given, a list of two labels expected"),
+    for classes, argument in [
+        (["no", "yes", "x"], "classes"),
+        (["yes", "yes"], "classes"),
+        ("ab", "classes"),
+        ([["no"], ["yes"]], "classes"),
+        ([["no"], ["yes", "x"]], "classes"),
+        ([None, "yes"], "classes"),
+        ([math.nan, 1.0], "classes"),
     ]:
-        with pytest.raises(InputError, match=said):
+        with rejects(argument):
             LogisticRegression(bounds=BOUNDS, classes=classes, **EPSILON).fit(X, y)
     with pytest.raises(InputError, match=r"noise: 'skellam' given, 'discrete-gaussian' expected of a model in rounds"):
         LogisticRegression(bounds=BOUNDS, noise="skellam", **EPSILON).fit(X, y)
@@ -245,9 +245,9 @@ def test_a_release_of_second_moments_is_fitted_for_any_column(gaussian_cases):
     one = LogisticRegression().fit_release(linear.release_, "y", features=["x1"])
     alone = sklearn.linear_model.LogisticRegression(C=np.inf).fit(X[:, 1:], y)
     assert one.coef_ == pytest.approx(alone.coef_[0], abs=0.08)
-    with pytest.raises(InputError, match=r"bounds of column 'x1': \(-1, 1\) given, \(0, 1\) expected"):
+    with rejects("bounds of column 'x1'", expected="(0, 1)"):
         LogisticRegression().fit_release(linear.release_, "x1")
-    with pytest.raises(InputError, match="features: 'y' given, some of x0, x1 expected"):
+    with rejects("features", expected="some of x0, x1"):
         LogisticRegression().fit_release(linear.release_, "y", features=["y"])
 
 
@@ -257,9 +257,9 @@ def test_a_sketch_and_a_round_have_no_moments_to_start_from(gaussian_cases, fitt
     sketched = RidgeRegression(bounds=bounds, sketch="osnap", rows=64, **EPSILON)
     with pytest.warns(UtilityWarning):
         sketched.fit(X[:5000], y[:5000])
-    with pytest.raises(InputError, match="release: of rows given, of second moments expected"):
+    with rejects("release", given="of rows given, of second moments expected (a sum)"):
         LogisticRegression().fit_release(sketched.release_)
-    with pytest.raises(InputError, match="release: of scores given, of second moments expected"):
+    with rejects("release", given="of scores given, of second moments expected (a sum)"):
         LogisticRegression().fit_release(fitted.releases_[-1])
     with rejects("rounds", given="0"):
         PoissonRegression(rounds=0, bounds=(-1, 1), most=1, **EPSILON).fit(X, y)
@@ -313,12 +313,12 @@ def test_a_series_has_a_name_and_bounds_of_its_own(cases):
     assert with_own.coef_ == pytest.approx(plain.coef_)
     named = LogisticRegression(bounds={**BOUNDS, "y": (0, 1)}, rounds=1, **EPSILON).fit(few, ill)
     assert named.releases_[0].columns[-1] == "y"
-    with pytest.raises(InputError, match=r"bounds of column 'ill': \(0, 2\) given, \(0, 1\) expected"):
+    with rejects("bounds of column 'ill'", expected="(0, 1)"):
         LogisticRegression(bounds={**BOUNDS, "ill": (0, 2)}, **EPSILON).fit(few, ill)
     counts = pd.Series(np.arange(2000) % 5, name="visits")
     model = PoissonRegression(bounds={**BOUNDS, "visits": (0, 9)}, most=9, rounds=1, epsilon=5.0, simulation_seed=1)
     assert model.fit(few, counts).releases_[0].columns[-1] == "visits"
-    with pytest.raises(InputError, match=r"bounds of column 'visits': \(0, 9\) given, \(0, 100\) expected"):
+    with rejects("bounds of column 'visits'", expected="(0, 100)"):
         PoissonRegression(bounds={**BOUNDS, "visits": (0, 9)}, **EPSILON).fit(few, counts)
 
 
@@ -405,18 +405,18 @@ def test_where_nothing_is_learned_the_mean_is_predicted(loosely_bounded):
 
 
 @pytest.mark.parametrize(
-    ("choice", "message"),
+    ("choice", "argument"),
     [
-        ({"rounds": 65}, "rounds: 65 given, 'auto' or a whole number from 0 to 64"),
-        ({"rounds": 2, "sketch": "osnap"}, "sketch: 'osnap' given, 'auto' expected with rounds=2"),
-        ({"rounds": 2, "radius": 1.0}, "radius: 1.0 given, None expected with rounds=2"),
-        ({"rounds": 2, "fit_intercept": False}, "fit_intercept: False given"),
-        ({"rounds": 2, "alpha": "auto"}, "alpha: 'auto' given, None expected with rounds=2"),
-        ({"rounds": 2, "alpha": 1.0}, "alpha: 1.0 given, None expected with rounds=2"),
+        ({"rounds": 65}, "rounds"),
+        ({"rounds": 2, "sketch": "osnap"}, "sketch"),
+        ({"rounds": 2, "radius": 1.0}, "radius"),
+        ({"rounds": 2, "fit_intercept": False}, "fit_intercept"),
+        ({"rounds": 2, "alpha": "auto"}, "alpha"),
+        ({"rounds": 2, "alpha": 1.0}, "alpha"),
     ],
 )
-def test_rounds_refuse_what_they_do_not_do(loosely_bounded, choice, message):
-    with pytest.raises(InputError, match=message):
+def test_rounds_refuse_what_they_do_not_do(loosely_bounded, choice, argument):
+    with rejects(argument):
         RidgeRegression(bounds=LOOSE, **choice).fit(*loosely_bounded)
 
 
@@ -444,7 +444,7 @@ def test_a_linear_fit_without_steering_is_one_release(loosely_bounded):
     assert not hasattr(model, "rounds_")
     with rejects("rounds", given="False"):
         RidgeRegression(bounds=LOOSE, rounds=False, **EPSILON).fit(X, y)
-    with pytest.raises(InputError, match="private_bounds: True given"):
+    with rejects("private_bounds", given="True"):
         RidgeRegression(bounds=LOOSE, rounds=0, private_bounds=True, **EPSILON).fit(X, y)
 
 

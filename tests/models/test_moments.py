@@ -219,39 +219,39 @@ def test_releases_of_another_order_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "argument"),
     [
-        ({"order": 0}, "order: 0"),
-        ({"order": 1.5}, "order: 1.5"),
-        ({"order": 40}, "order: 40"),
-        ({"of": "words"}, "of: 'words'"),
-        ({"of": "items", "order": 3}, "order: 3 given, 2 expected"),
-        ({"rows": 5}, "rows: 5"),
-        ({"of": "items", "rows": 0}, "rows: 0"),
-        ({"of": "items", "bounds": (0.5, 9)}, "first and the last item"),
-        ({"of": "items", "bounds": (0, 1 << 25)}, "items: 33554433"),
-        ({"bounds": None}, "give bounds"),
-        ({"epsilon": 0.0}, "epsilon: 0"),
-        ({"servers": 1}, "servers: 1"),
-        ({"corrupt_clients": 1000}, "corrupt_clients"),
+        ({"order": 0}, "order"),
+        ({"order": 1.5}, "order"),
+        ({"order": 40}, "order"),
+        ({"of": "words"}, "of"),
+        ({"of": "items", "order": 3}, "order"),
+        ({"rows": 5}, "rows"),
+        ({"of": "items", "rows": 0}, "rows"),
+        ({"of": "items", "bounds": (0.5, 9)}, "bounds of column 'x0'"),
+        ({"of": "items", "bounds": (0, 1 << 25)}, "items"),
+        ({"bounds": None}, "X: column 'x0', row 3"),
+        ({"epsilon": 0.0}, "epsilon"),
+        ({"servers": 1}, "servers"),
+        ({"corrupt_clients": 1000}, "corrupt_clients + dropouts"),
     ],
 )
-def test_bad_parameters(parameters, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_parameters(parameters, argument):
+    with rejects(argument):
         FrequencyMoment(**{"bounds": (0, 9), "delta": 1e-3, **parameters}).fit(np.arange(100) % 10)
 
 
 def test_bad_data_and_designs():
-    with pytest.raises(InputError, match="one expected"):
+    with rejects("X", expected="one"):
         FrequencyMoment().fit(np.zeros((10, 2)))
     with rejects("X", given="column 'x0', row 2: 1.5"):
         FrequencyMoment(of="items", bounds=(0, 9)).fit([1.0, 1.5])
     for choice in ({"sketch": "osnap"}, {"rows": 4}, {"sparsity": 2}, {"radius": 1.0}):
         with pytest.raises(InputError, match=next(iter(choice))):
             item_task(**choice)
-    with pytest.raises(InputError, match="columns: 2"):
+    with rejects("columns", given="2"):
         design(ReleaseSpec.of(Schema.unit(["a", "b"]), 100, 1.0, 1e-3, contribution=PowerSum(2)))
-    with pytest.raises(InputError, match="encoded alike"):
+    with rejects("order"):
         design(ReleaseSpec.of(Schema.unit(["a"]), 100, 1.0, 1e-3, contribution=PowerSum(2, 1e9)))
 
 

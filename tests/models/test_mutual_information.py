@@ -279,31 +279,31 @@ def test_floors():
 
 
 @pytest.mark.parametrize(
-    ("arguments", "message"),
+    ("arguments", "argument"),
     [
-        ({"leakage_bits": 0.0}, r"leakage_bits: 0\.0 given, a number of bits in \(0, 500\]"),
-        ({"leakage_bits": math.nan}, "leakage_bits: nan given"),
-        ({"leakage_bits": 1000.0}, r"leakage_bits: 1000\.0 given"),
-        ({"rows": 0}, "rows: 0 given, a whole number >= 1"),
-        ({"rows": 2.5}, r"rows: 2\.5 given, a whole number >= 1"),
-        ({"rows": True}, "rows: True given, a whole number >= 1"),
-        ({"rows": 2}, "rows: 2 given, at least 3 expected"),
-        ({"calibration": "loose"}, "calibration: 'loose' given, one of sound, paper"),
-        ({"floor": -1.0}, r"floor: -1\.0 given, a finite number >= 0"),
-        ({"floor": "none"}, "floor: 'none' given"),
-        ({"floor": math.inf}, "floor: inf given"),
+        ({"leakage_bits": 0.0}, "leakage_bits"),
+        ({"leakage_bits": math.nan}, "leakage_bits"),
+        ({"leakage_bits": 1000.0}, "leakage_bits"),
+        ({"rows": 0}, "rows"),
+        ({"rows": 2.5}, "rows"),
+        ({"rows": True}, "rows"),
+        ({"rows": 2}, "rows"),
+        ({"calibration": "loose"}, "calibration"),
+        ({"floor": -1.0}, "floor"),
+        ({"floor": "none"}, "floor"),
+        ({"floor": math.inf}, "floor"),
     ],
 )
-def test_bad_arguments_are_named(arguments, message):
+def test_bad_arguments_are_named(arguments, argument):
     X, y = regression()
-    with pytest.raises(InputError, match=message):
+    with rejects(argument):
         RandomProjection(**({"leakage_bits": 0.5, "rows": 10} | arguments)).fit(X, y)
 
 
 def test_bad_data_are_named():
     X, y = regression()
     for model in (AdditiveNoise(0.5), RandomProjection(0.5, rows=10)):
-        with pytest.raises(InputError, match=r"lies outside \[-1\.0, 1\.0\]"):
+        with rejects("X: column 'x2', row 1"):
             model.fit(2 * X, y)
         with rejects("y", given="shape (59,)"):
             model.fit(X, y[1:])
@@ -474,7 +474,7 @@ def test_sizes_of_projections_are_the_papers():
 
 def test_fours_and_nines(tmp_path, monkeypatch):
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
-    with pytest.raises(InputError, match=r"does not hold mnist_4_9\.npz"):
+    with rejects("DPMPC_DATA"):
         load_mnist_4_9()
     images = np.zeros((2, 784), np.uint8)
     images[0, 3] = 255

@@ -5,9 +5,6 @@ import io
 import math
 import sys
 
-import pytest
-
-from dpmpc.base.errors import InputError
 from dpmpc.release.results import NumberTable
 from dpmpc.release.results.number_tables import latex_text, number_text
 from support.rejections import rejects
@@ -49,7 +46,7 @@ def test_json_has_null_where_there_is_no_number():
 def test_data_frame_needs_pandas(monkeypatch):
     assert TABLE.to_frame().loc["=1+1", "x"] == 1e-9
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(InputError, match="pandas is not installed"):
+    with rejects("to_frame", given="pandas is not installed; pip install pandas, or use to_csv()"):
         TABLE.to_frame()
 
 

@@ -24,6 +24,7 @@ from dpmpc.privacy.composition import Cost, composed_epsilon
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release import simulation
 from dpmpc.release.release import Release
+from support.rejections import rejects
 
 SCHEMA = Schema.unit(("a", "b", "y"))
 
@@ -85,7 +86,7 @@ def test_the_release_of_another_task_is_refused():
         return opened(weaker, exact_sums(weaker, rows), 1)
 
     made = Releases(ReleaseSpec.of(SCHEMA, 1000, 1.0, 1e-6, simulation_seed=1), other)
-    with pytest.raises(InputError, match="the release of another task given"):
+    with rejects("ask", given="the release of another task"):
         made.make(0.5)
     assert made.made == []
 
@@ -109,7 +110,7 @@ def test_the_number_of_rounds():
     assert rounds_of("auto", 10_000, intervals=False) == rounds_of("auto", 100_000, intervals=False) == 32
     assert rounds_of(64, 10, intervals=True) == 64
     for wrong in (0, 65, -1, 2.0, "many", True, None):
-        with pytest.raises(InputError, match=r"rounds: .* given, 'auto' or a whole number from 1 to 64 expected"):
+        with rejects("rounds", expected="'auto' or a whole number from 1 to 64"):
             rounds_of(wrong, 1000, intervals=True)
     one, two = (shares_of(model, 8, intervals=True) for model in (LeastSquares(), LogisticModel()))
     assert (one.first, *one.last, math.fsum(one.steering)) == pytest.approx((0.65, 0.1, 0.25))
@@ -295,5 +296,5 @@ def test_clients_who_leave_between_rounds_cost_precision_and_no_privacy():
     again = fit_in_rounds(LogisticModel(), SavedReleases(fit.releases, 3.0), 2)
     assert np.array_equal(again.coefficients, fit.coefficients)
     more = Releases(ReleaseSpec.of(SCHEMA, 100, 3.0, 1e-6), lambda task: None, present=lambda number: 101)
-    with pytest.raises(InputError, match=r"present\(0\): 101 given, a whole number from 1 to 100 expected"):
+    with rejects("present(0)", expected="a whole number from 1 to 100"):
         more.make(0.3)

@@ -274,7 +274,7 @@ def test_frames_with_missing_values_or_text_are_refused_with_their_column(popula
     X, y = population
     holes = X.copy()
     holes[4, 1] = np.nan
-    with pytest.raises(InputError, match=r"column 'height', row 5: the value is missing \(NaN\)"):
+    with rejects("X: column 'height', row 5"):
         RidgeRegression(**NO_NOISE).fit(FRAMES[library](holes, COLUMNS), y)
     text = {"pandas": pd.DataFrame, "polars": pl.DataFrame, "pyarrow": pa.table}[library]({"age": ["young", "old"]})
     with pytest.raises(InputError, match="column 'age'"):
@@ -304,18 +304,18 @@ def test_names_come_from_the_release(population):
 
 
 @pytest.mark.parametrize(
-    ("y", "message"),
+    ("y", "argument"),
     [
-        (None, "requires y to be passed"),
-        ([[1, 2]] * 300, "y should be a 1d array"),
-        ([1.0] * 299, r"y: shape \(299,\) given, \(300,\) expected"),
-        ([np.inf] + [0.5] * 299, "y: row 1: inf given"),
-        (["a"] * 300, "y: "),
-        ([1j] * 300, "Complex data not supported"),
+        (None, "y"),
+        ([[1, 2]] * 300, "y"),
+        ([1.0] * 299, "y"),
+        ([np.inf] + [0.5] * 299, "y"),
+        (["a"] * 300, "y"),
+        ([1j] * 300, "y"),
     ],
 )
-def test_bad_targets(population, y, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_targets(population, y, argument):
+    with rejects(argument):
         RidgeRegression(**NO_NOISE).fit(population[0], y)
 
 

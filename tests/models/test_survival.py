@@ -138,11 +138,11 @@ def test_a_pair_of_bounds_is_that_of_times():
     model = KaplanMeier(bounds=(0, 40), **QUIET).fit(frame.t, frame.died == "y")
     assert model.median_survival_time_ == pytest.approx(25 * math.log(2), abs=2)
     assert model.curves_["all"].end == 128
-    with pytest.raises(InputError, match="logrank: called without groups"):
+    with rejects("logrank"):
         model.logrank()
-    with pytest.raises(InputError, match="t: 41 given, at most 40 and more than 0 expected"):
+    with rejects("t"):
         model.restricted_mean(41)
-    with pytest.raises(InputError, match="group: 'a' given, one of none expected"):
+    with rejects("group", expected="one of none"):
         model.median("a")
 
 
@@ -212,7 +212,7 @@ def test_too_few_people_are_a_verdict():
 @pytest.mark.parametrize(
     ("variables", "names", "message"),
     [
-        ((TIME, DIED), ("t", "dead"), r"event: 'dead' given, a column of the bounds expected; there are t, died"),
+        ((TIME, DIED), ("t", "dead"), r"event: 'dead' given, a column of the bounds expected: there are t, died"),
         ((TIME, DIED), ("months", "died"), r"time: 'months' given, a column of the bounds expected"),
         ((TIME, ARM), ("t", "arm"), r"event: 'arm' given, a category, an answer expected: yes = \[...\]"),
         ((TIME, DIED), ("t", "t"), r"time, event, features: t, t given, different columns expected"),
@@ -249,15 +249,15 @@ def test_what_does_not_belong_together_is_refused():
     frame = people(100, seed=13)
     with rejects("bounds", given="none"):
         KaplanMeier(time="t", event="died").fit(frame)
-    with pytest.raises(InputError, match="groups: given without `by`"):
+    with rejects("groups"):
         KaplanMeier(bounds=(0, 40)).fit(frame.t, frame.died == "y", frame.arm)
-    with pytest.raises(InputError, match="a bounds file or a Schema expected, which lists the values"):
+    with rejects("bounds"):
         KaplanMeier(bounds=(0, 40), by="arm").fit(frame.t, frame.died == "y", frame.arm)
     with rejects("time, event", given="shapes [(100,), (2,)]"):
         KaplanMeier(bounds=(0, 40)).fit(frame.t, [1, 0])
-    with pytest.raises(InputError, match=r"column 'event', row 1: 2 given, .* expected"):
+    with rejects("X: column 'event', row 1", expected="one of 1, 1.0, true, 0, 0.0, false"):
         KaplanMeier(bounds=(0, 40)).fit(frame.t, np.full(100, 2))
-    with pytest.raises(InputError, match="until: 99 given, more than 0 and at most 40 expected"):
+    with rejects("until"):
         KaplanMeier(bounds=(0, 40), until=99, **QUIET).fit(frame.t, frame.died == "y")
 
 

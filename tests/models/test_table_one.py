@@ -5,7 +5,6 @@ Statistical tests have a fixed seed; each says how often it would fail if all we
 
 import json
 import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -141,18 +140,18 @@ def test_no_bounds_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("ask", "message"),
+    ("ask", "argument"),
     [
-        (lambda one: one.quantile("height", 0.5), "name: 'height' given, one of age, crp, seen, ward expected"),
-        (lambda one: one.quantile("ward", 0.5), "name: 'ward' given, a category, a number or a date expected"),
-        (lambda one: one.quantile("age", 0.5, "maybe"), "group: 'maybe' given, one of no, yes expected"),
-        (lambda one: one.quantile("age", 1.0), "q: 1.0 given"),
-        (lambda one: one.ecdf("age", level=0.0), "level: 0.0 given"),
-        (lambda one: one.result(level=2), "level: 2 given"),
+        (lambda one: one.quantile("height", 0.5), "name"),
+        (lambda one: one.quantile("ward", 0.5), "name"),
+        (lambda one: one.quantile("age", 0.5, "maybe"), "group"),
+        (lambda one: one.quantile("age", 1.0), "q"),
+        (lambda one: one.ecdf("age", level=0.0), "level"),
+        (lambda one: one.result(level=2), "level"),
     ],
 )
-def test_questions_that_make_no_sense_are_refused(fitted, ask, message):
-    with pytest.raises(InputError, match=re.escape(message)):
+def test_questions_that_make_no_sense_are_refused(fitted, ask, argument):
+    with rejects(argument):
         ask(fitted)
 
 
@@ -166,13 +165,13 @@ def test_releases_of_something_else_are_refused():
     )
     task = design(ReleaseSpec.of(PUBLIC, 500, 1.0, 1e-6, contribution=mixed))
     rows = BOOK.encode(people()[0]).values[:500]
-    with pytest.raises(InputError, match="by one variable or none expected"):
+    with rejects("release", given="of cells by died given, by one variable or none expected"):
         TableOne().fit_release(simulate(task, rows))
 
 
 def test_unlisted_values_are_refused_with_their_place():
     found = pd.DataFrame({"ward": ["north", "moon"]})
-    with pytest.raises(InputError, match=r"column 'ward', row 2: moon given, one of north, south, isle expected"):
+    with rejects("X: column 'ward', row 2", expected="one of north, south, isle"):
         TableOne(columns=["ward"], bounds=PUBLIC).fit(found)
 
 

@@ -145,14 +145,14 @@ def test_integer_noise_costs_next_to_nothing():
 
 
 def test_paper_calibration_is_refused_beyond_epsilon_one():
-    with pytest.raises(GuaranteeError, match=r"epsilon: 3 given, at most 1 expected.*analytic"):
+    with rejects("epsilon", GuaranteeError, expected="at most 1"):
         design(names(PARTIES), 1000, 3.0, 1e-5, calibration="paper")
 
 
 def test_a_task_with_less_noise_is_refused():
     task = small_task()
     weaker = msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma * 0.99))
-    with pytest.raises(GuaranteeError, match="1 promised for each party, but discrete-gaussian noise"):
+    with rejects("epsilon", GuaranteeError):
         DataOwner(weaker, 0, mixing_of(task, 1))
 
 
@@ -225,7 +225,7 @@ def test_tasks_survive_json():
         MixingTask.from_dict({key: value for key, value in small_task().to_dict().items() if key != "rows"})
     with rejects("task", given="not one of this version: format 9"):
         MixingTask.from_dict({**small_task().to_dict(), "format": 9})
-    with pytest.raises(InputError, match="simulation: 0 given, true or false"):
+    with rejects("task", given="simulation: 0 given, true or false expected"):
         MixingTask.from_dict({**small_task().to_dict(), "simulation": 0})
 
 
@@ -268,7 +268,7 @@ def test_seeds_and_floating_point_noise_are_for_simulations():
     task = small_task()
     with pytest.raises(SimulationOnly):
         DataOwner(task, 0, mixing_of(task, 1), Stream.from_seed(1))
-    with pytest.raises(InputError, match="noise: gaussian given"):
+    with rejects("noise", given="gaussian"):
         small_task(noise="gaussian")
     secret = RMGM(rows=12).fit(population(500, 0)[1])
     assert not secret.release_.guarantee.simulation
@@ -466,9 +466,9 @@ def test_a_constant_column_is_told_and_refuses_nothing():
 def test_a_release_of_the_other_kind_is_refused():
     parties = population(300, 0)[1]
     plain, mixed = DGM(simulation_seed=0).fit(parties).release_, RMGM(rows=12, simulation_seed=0).fit(parties).release_
-    with pytest.raises(InputError, match="one row for each subject given, mixed rows expected by RMGM"):
+    with rejects("release", expected="mixed rows"):
         RMGM().fit_release(plain)
-    with pytest.raises(InputError, match="12 mixed rows given, one row for each subject expected by DGM"):
+    with rejects("release", expected="one row for each subject"):
         DGM().fit_release(mixed)
     assert BGM().fit_release(plain).coef_.shape == (10,)
 
@@ -477,11 +477,11 @@ def test_parties_refuse_what_the_task_does_not_say():
     task = small_task()
     with rejects("number", given="3"):
         DataOwner(task, 3, mixing_of(task, 1))
-    with pytest.raises(InputError, match="mixing: signs of shape None given, \\(8, 40\\) expected"):
+    with rejects("mixing", expected="(8, 40)"):
         DataOwner(task, 0)
-    with pytest.raises(InputError, match="rows: shape \\(39, 2\\) given, \\(40, 2\\) expected of party 0"):
+    with rejects("rows", expected="(40, 2)"):
         DataOwner(task, 0, mixing_of(task, 1)).release(np.zeros((39, 2)))
-    with pytest.raises(InputError, match="occurs twice"):
+    with rejects("parties", given="the column name 'b' occurs twice"):
         design([["a", "b"], ["b"]], 40, 1.0, 1e-5)
     with rejects("rows", given="3"):
         msgspec.structs.replace(task, rows=3)

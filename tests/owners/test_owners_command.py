@@ -208,7 +208,7 @@ PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401"
     [
         (["--simulate", "a.csv"], "bounds: none given"),
         ([*PREPARE, "PLAN", "--data", "a.csv"], "data: 'a.csv' given, but --prepare does not use it"),
-        ([*PREPARE, "PLAN", "--simulation-seed", "1"], "simulation_seed: 1 given, but --prepare does not use it"),
+        ([*PREPARE, "PLAN", "--simulation-seed", "1"], "--simulation-seed: 1 given, but --prepare does not use it"),
         (["--owner", "0", "--data", "a.csv"], "folder: none given"),
         (["--owner", "0", "--data", "a.csv", "--folder", "x", "--epsilon", "1"], "epsilon: 1.0 given, but --owner"),
         ([*PREPARE, "PLAN", "--corrupt", "0"], "corrupt: 0 given, 1 to 1 expected of 2 owners: who adds noise"),
@@ -216,7 +216,7 @@ PREPARE = ["--prepare", "new", "--addresses", "127.0.0.1:4400", "127.0.0.1:4401"
         (["--finish", "new", "--epsilon", "1"], "epsilon: 1.0 given, but --finish does not use it"),
         (
             ["--owner", "0", "--data", "a.csv", "--folder", "x", "--predict-only"],
-            "predict_only: True given, but --owner",
+            "--predict-only: True given, but --owner",
         ),
         ([*PREPARE[:-1], "PLAN"], "owners: 1 given, at least 2 expected"),
         ([*PREPARE, "7", "PLAN"], "addresses: 2 given, 3 expected: one for each party"),
@@ -248,7 +248,7 @@ def test_a_folder_whose_plan_has_a_seed_is_refused(files, capsys):
     preparers.prepare(folder, "know the noise")
     command = ["owners", "--owner", "1", "--data", rows, "--folder", folder]
     status, _, told = run(capsys, *command)
-    assert (status, "simulation_seed: one given in the arguments of party 1" in told) == (2, True)
+    assert (status, "simulation_seed: one given to party 1" in told) == (2, True)
     preparers.prepare(folder, "say that it is supervised")
     status, _, told = run(capsys, *command)
     assert (status, "unknown field `supervised`" in told) == (2, True)
@@ -373,7 +373,7 @@ def test_owners_describe_their_people_in_one_sum(wards, capsys):
         (["--describe", "--by", "age"], "by: 'age' given, a number, a column expected whose values the bounds list"),
         (["--describe", "--by", "floor"], "by: 'floor' given, a column of the bounds expected"),
         (["--by", "ward", "--target", "smoker", "--model", "logistic"], "by: 'ward' given, which belongs with"),
-        (["--model", "logistic"], "target: none given, one expected of a regression; --describe makes a Table 1"),
+        (["--model", "logistic"], "target: none given, one expected of a regression: --describe makes a Table 1"),
         (["--target", "smoker"], "model: none given, one expected of a regression"),
     ],
 )

@@ -74,7 +74,7 @@ def test_a_folder_that_was_prepared_for_something_else_is_refused(folder, number
 def test_arguments_whose_digest_is_not_the_one_that_all_compare_are_refused(folder):
     settings = read_settings(folder)
     settings.require_own_digest()
-    with pytest.raises(InputError, match="the digest of this party's own arguments expected"):
+    with rejects("task", expected="the digest of this party's own arguments"):
         msgspec.structs.replace(settings, arguments={"mixing": {}}).require_own_digest()
 
 
@@ -109,7 +109,7 @@ def test_folders_are_prepared_all_or_none(tmp_path):
     folders = programs.prepare(agreement, tmp_path / "plan", addresses)
     assert [read_settings(folder).party for folder in folders] == [0, 1, 2]
     assert [path.stat().st_mode & 0o777 for path in (tmp_path / "plan", *folders)] == [0o700] * 4
-    with pytest.raises(InputError, match="a directory that does not exist yet expected"):
+    with rejects("out", expected="a directory that does not exist yet"):
         programs.prepare(agreement, tmp_path / "plan", addresses)
 
 
@@ -117,17 +117,17 @@ def test_a_simulation_is_refused_before_its_program_is_imported(folder):
     """Whether or not the program looks for itself, and also where the command line names it."""
     prepare(folder, "weaken the noise")
     for named in (None, "dpmpc.protocols.random_mixing"):
-        with pytest.raises(SimulationOnly, match="simulation: one given to party 1, which was started by hand"):
+        with rejects("simulation", SimulationOnly):
             require_by_hand(folder, read_settings(folder), named)
 
 
 def test_a_seed_is_in_no_file_even_where_a_launcher_reads_it(folder):
     prepare(folder, "know the noise")
-    with pytest.raises(SimulationOnly, match="a launcher hands seeds over by itself"):
+    with rejects("arguments.simulation_seed", SimulationOnly):
         read_settings(folder, Launched(str(folder)))
     for name in ("simulation_seed", "simulation_keys"):
         settings = PartySettings(0, 2, [("127.0.0.1", 1)] * 2, SUM, {"model": [{name: [None, 0]}]}, "ab" * 32)
-        with pytest.raises(SimulationOnly, match=name):
+        with rejects(f"arguments.{name}", SimulationOnly):
             write_settings(folder, settings)
 
 
@@ -139,7 +139,7 @@ def test_a_program_of_the_folder_is_not_run(folder, monkeypatch):
     done = start_by_hand("party")
     assert (done.returncode, "program: party.evil given, one of dpmpc.protocols" in done.stderr) == (2, True)
     require_by_hand(home / "party", read_settings(home / "party"), "party.evil")  # whoever starts it names it
-    with pytest.raises(InputError, match=r"program: party\.evil given, another expected"):
+    with rejects("program", expected="another"):
         require_by_hand(home / "party", read_settings(home / "party"), "another")
 
 
@@ -224,7 +224,7 @@ def test_a_maker_from_elsewhere_is_no_launcher(folder, monkeypatch, maker):
     monkeypatch.setattr("dpmpc.parties.network.launched.maker_of", lambda connection: maker)
     facts = msgspec.json.encode(Launched(str(folder)))
     own.sendall(len(facts).to_bytes(4, "little") + facts)
-    with pytest.raises(InputError, match="that the parent of this process has made expected"):
+    with rejects("--launched"):
         Launcher(other.fileno())
     own.close()
     other.close()
@@ -236,7 +236,7 @@ def test_facts_that_are_none_are_a_typed_error(said, monkeypatch):
     monkeypatch.setattr(os, "getppid", os.getpid)
     own.sendall(said)
     own.close()
-    with pytest.raises(InputError, match="facts of a launcher expected"):
+    with rejects("--launched", expected="facts of a launcher"):
         Launcher(other.detach())
 
 

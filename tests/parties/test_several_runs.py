@@ -8,9 +8,10 @@ import time
 
 import pytest
 
-from dpmpc.base.errors import InputError, PartyLost, ProtocolFailure
+from dpmpc.base.errors import PartyLost, ProtocolFailure
 from dpmpc.parties.network.programs import Agreement, Callbacks, LocalParties
 from dpmpc.parties.network.settings import read_settings
+from support.rejections import rejects
 from support.waiting import wait_for
 
 PROGRAM = "network_programs.counting_runs"
@@ -82,7 +83,7 @@ def test_a_party_that_fails_in_a_later_run_is_named(deed, error, culprit):
         with pytest.raises(error) as failure:
             parties.run(agreement(10, culprit=culprit, deed=deed))
         assert failure.value.party == culprit
-        with pytest.raises(InputError, match="of a run that has failed given"):
+        with rejects("parties", given="those of a run that has failed"):
             parties.run(agreement(10))
 
 
@@ -100,7 +101,7 @@ def test_a_party_that_is_killed_between_two_runs_is_named():
 def test_another_program_needs_other_parties(other):
     with LocalParties() as parties:
         parties.run(agreement(10))
-        with pytest.raises(InputError, match="agreement: on"):
+        with rejects("agreement", expected="('network_programs.counting_runs', 3, True)"):
             parties.run(other)
         assert [outcome.result["runs"] for outcome in parties.run(agreement(10))] == [2] * 4
 

@@ -220,7 +220,7 @@ def test_delta_is_spent_and_runs_out():
 
 @pytest.mark.parametrize("delta", [-1e-9, 1.0, math.nan])
 def test_epsilon_is_read_off_between_0_and_1(delta):
-    with pytest.raises(InputError, match=rf"delta: {delta} given, a number from 0 to below 1 expected"):
+    with rejects("delta", expected="a number from 0 to below 1"):
         composed_epsilon([Cost(epsilon=1)], delta)
 
 
@@ -282,26 +282,26 @@ def test_other_releases_have_costs(population):
 
 
 def test_what_has_no_cost_is_refused(population):
-    with pytest.raises(InputError, match=r"release: .* expected"):
+    with rejects("release", expected="a release, a guarantee or a pair (epsilon, delta)"):
         Cost.of(AdditiveNoise(simulation_seed=1).fit(*population).guarantee_)
     with rejects("release", given="'all'"):
         Cost.of("all")
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "argument"),
     [
-        ({"mu": -1.0}, "mu: -1"),
-        ({"rho": math.inf}, "rho: inf"),
-        ({"epsilon": math.nan}, "epsilon: nan"),
-        ({"epsilon": 1.0, "delta": 1.0}, "delta: 1"),
-        ({"epsilon": True}, "epsilon: True"),
-        ({}, "cost: nothing"),
-        ({"slack": 1.0}, "cost: nothing"),
+        ({"mu": -1.0}, "mu"),
+        ({"rho": math.inf}, "rho"),
+        ({"epsilon": math.nan}, "epsilon"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
+        ({"epsilon": True}, "epsilon"),
+        ({}, "cost"),
+        ({"slack": 1.0}, "cost"),
     ],
 )
-def test_bad_costs(fields, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_costs(fields, argument):
+    with rejects(argument):
         Cost(**fields)
 
 
@@ -473,7 +473,7 @@ def test_spending_in_a_file_that_is_new_or_full(tmp_path):
     first = BudgetLedger.spend_in(path, (0.5, 0.0), "first", limit=(0.6, 1e-6))
     assert BudgetLedger.load(path).entries == first.entries
     before = path.read_bytes()
-    with pytest.raises(GuaranteeError, match="second with the 1 releases before it costs"):
+    with rejects("epsilon", GuaranteeError):
         BudgetLedger.spend_in(path, (0.5, 0.0), "second", limit=(9.0, 1e-6))
     assert path.read_bytes() == before
     first.spend((0.05, 0.0), "third")

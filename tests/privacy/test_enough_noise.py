@@ -116,7 +116,7 @@ def test_what_a_static_coalition_takes_of_delta_is_not_spent_again():
 
 def test_noise_so_narrow_that_nothing_is_proven_is_refused():
     task = task_of(noise_by="servers")
-    with pytest.raises(GuaranteeError, match="gives epsilon = inf"):
+    with rejects("epsilon", GuaranteeError):
         unverified(task, noise=DiscreteGaussian(0.3)).verify()
 
 

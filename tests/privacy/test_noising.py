@@ -230,7 +230,7 @@ def test_the_luck_of_a_static_coalition_is_taken_from_delta():
 
 
 def test_a_static_coalition_needs_a_delta():
-    with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 0"):
+    with rejects("coalition", GuaranteeError):
         design(
             ReleaseSpec.of(
                 *(Schema.unit(NAMES), 600, 1.0, 0),
@@ -263,40 +263,40 @@ def test_one_copy_is_the_default_where_it_is_proven_and_cheap(choices, copies):
 
 
 @pytest.mark.parametrize(
-    ("choices", "error", "message"),
+    ("choices", "error", "argument"),
     [
-        ({"noise_by": "analyst"}, InputError, "noise_by: 'analyst'"),
-        ({"copies": "two"}, InputError, "copies: 'two'"),
-        ({"coalition": "lazy"}, InputError, "coalition: 'lazy'"),
-        ({"copies": "one", "noise": "skellam"}, GuaranteeError, "copies: one given with skellam"),
-        ({"copies": "one", "noise": "discrete-laplace"}, GuaranteeError, "copies: one given with discrete-laplace"),
-        ({"copies": "one", "sharing": "shamir"}, InputError, "sharing: 'shamir'"),
-        ({"noise_by": "servers", "sharing": "shamir"}, InputError, "sharing: 'shamir'"),
-        ({"noise_by": "servers", "calibration": "paper"}, InputError, "calibration: 'paper'"),
-        ({"copies": "one", "corrupt_clients": 590}, GuaranteeError, "590"),
+        ({"noise_by": "analyst"}, InputError, "noise_by"),
+        ({"copies": "two"}, InputError, "copies"),
+        ({"coalition": "lazy"}, InputError, "coalition"),
+        ({"copies": "one", "noise": "skellam"}, GuaranteeError, "copies"),
+        ({"copies": "one", "noise": "discrete-laplace"}, GuaranteeError, "copies"),
+        ({"copies": "one", "sharing": "shamir"}, InputError, "sharing"),
+        ({"noise_by": "servers", "sharing": "shamir"}, InputError, "sharing"),
+        ({"noise_by": "servers", "calibration": "paper"}, InputError, "calibration"),
+        ({"copies": "one", "corrupt_clients": 590}, GuaranteeError, "corrupt_clients + dropouts"),
     ],
 )
-def test_what_is_not_proven_is_refused(choices, error, message):
-    with pytest.raises(error, match=message):
+def test_what_is_not_proven_is_refused(choices, error, argument):
+    with rejects(argument, error):
         task_of(**choices)
 
 
 def test_noise_comes_from_clients_or_servers_for_one_copy_or_for_each():
     with rejects("noise_by", given="'analyst'"):
         NoisePlacement("analyst")
-    with pytest.raises(InputError, match="copies: 2 given, 1 or 3 expected with this sketch"):
+    with rejects("copies", expected="1 or 3"):
         NoisePlacement(copies=2).copies_for(OSNAP(rows=12, columns=600, sparsity=3, seed=7))
 
 
 @pytest.mark.parametrize("noising", [ONE, SERVERS])
 def test_the_papers_calibration_is_for_its_own_noising(noising):
     sketch = OSNAP(rows=12, columns=6000, sparsity=3, seed=7)
-    with pytest.raises(InputError, match="'paper' given, 'joint' expected unless clients noise each of their copies"):
+    with rejects("calibration", expected="'joint'"):
         privacy.calibrate(sketch, box(3), 1, 1e-3, noising=noising, calibration="paper")
 
 
 def test_copies_are_one_or_as_many_as_rows():
-    with pytest.raises(InputError, match="copies: 2 given, 1 or 3 expected"):
+    with rejects("copies", expected="1 or 3"):
         NoisePlacement(copies=2).copies_for(OSNAP(rows=5, columns=10, sparsity=3, seed=1))
     assert NoisePlacement(copies=1).exposure(Sum(10), TrustModel()) == IndependentRowNoise.of_clients(
         Sum(10), TrustModel()

@@ -122,23 +122,23 @@ def preconditions(**changes):
 
 
 @pytest.mark.parametrize(
-    ("changes", "error", "message"),
+    ("changes", "error", "argument"),
     [
-        ({"clients": 0}, InputError, "clients: 0 given"),
-        ({"clients": 10.0}, InputError, "clients: 10.0 given"),
-        ({"missing": -1}, InputError, "missing: -1 given"),
-        ({"missing": True}, InputError, "missing: True given"),
-        ({"missing": 10}, GuaranteeError, "missing: 10 given of 10 clients"),
-        ({"count_is_public": False}, GuaranteeError, "count_is_public: False given, True expected"),
-        ({"count_is_public": 1}, GuaranteeError, "count_is_public: 1 given, True expected"),
-        ({"missing_means": "contributions to a row"}, GuaranteeError, "missing_means: 'contributions to a row' given"),
-        ({"noise_by": "nobody"}, InputError, "noise_by: 'nobody' given"),
-        ({"verified_by": ()}, GuaranteeError, "a task that nobody has verified"),
-        ({"verified_by": ("a stranger",)}, GuaranteeError, "verified_by: .*a stranger"),
+        ({"clients": 0}, InputError, "clients"),
+        ({"clients": 10.0}, InputError, "clients"),
+        ({"missing": -1}, InputError, "missing"),
+        ({"missing": True}, InputError, "missing"),
+        ({"missing": 10}, GuaranteeError, "missing"),
+        ({"count_is_public": False}, GuaranteeError, "count_is_public"),
+        ({"count_is_public": 1}, GuaranteeError, "count_is_public"),
+        ({"missing_means": "contributions to a row"}, GuaranteeError, "missing_means"),
+        ({"noise_by": "nobody"}, InputError, "noise_by"),
+        ({"verified_by": ()}, GuaranteeError, "verified_by"),
+        ({"verified_by": ("a stranger",)}, GuaranteeError, "verified_by"),
     ],
 )
-def test_preconditions_that_no_proof_covers_are_refused(changes, error, message):
-    with pytest.raises(error, match=message):
+def test_preconditions_that_no_proof_covers_are_refused(changes, error, argument):
+    with rejects(argument, error):
         preconditions(**changes)
 
 
@@ -150,7 +150,7 @@ def test_a_guarantee_needs_preconditions_of_its_own():
     with rejects("preconditions", GuaranteeError, given="None"):
         msgspec.structs.replace(promise, preconditions=None)
     for changes in ({"clients": 119}, {"missing": 1}):
-        with pytest.raises(GuaranteeError, match="preconditions: of "):
+        with rejects("preconditions", GuaranteeError, expected="of 120 and 2"):
             msgspec.structs.replace(promise, preconditions=preconditions(**{"clients": 120, "missing": 2} | changes))
     assert Guarantee.from_dict(json.loads(json.dumps(promise.to_dict()))) == promise
 
@@ -207,7 +207,7 @@ def test_a_static_coalition_pays_for_sixteen_matrices_and_names_philox():
     trust = TrustModel(corrupt_clients=20, coalition="static")
     assert (MATRICES, STATIC_FAILURE, trust.failure) == (16, 2.0**-60, 2.0**-56)
     S, delta = OSNAP(rows=40, columns=4000, sparsity=2, seed=1, balanced=True), 2.0**-56
-    with pytest.raises(GuaranteeError, match=r"coalition: 'static' given at delta = 1\.38778e-17"):
+    with rejects("coalition", GuaranteeError):
         privacy.calibrate(S, box(), 1.0, delta, trust=trust)
     noise = privacy.calibrate(S, box(), 1.0, 2 * delta, trust=trust)
     promise = Calibration(S, box(), 1.0, 2 * delta, trust=trust).guarantee(noise)
@@ -264,9 +264,9 @@ def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
     collection = collected(entries)
     assert collection.plan.noising.by == "servers"
     assert "it costs nobody's privacy" in omission(collection)
-    with pytest.raises(InputError, match=r"corrupt_clients: none given, .* how many of any 200 reports"):
+    with rejects("corrupt_clients", expected="a number"):
         collected(entries, noise_by="clients")
-    with pytest.raises(InputError, match=r"noise_by: none given with Shamir shares, 'clients' expected"):
+    with rejects("noise_by"):
         collected(entries, sharing="shamir")
     assert collected(entries, noise_by="clients", corrupt_clients=0, sharing="shamir").plan.noising.by == "clients"
 
@@ -278,14 +278,14 @@ def test_clients_of_a_collection_prove_what_they_share_unless_that_cannot_be(ent
     assert not collected(entries, proved=False).proved
     assert not collected(entries, noise_by="clients", corrupt_clients=0).proved
     assert not collected(entries, noise_by="clients", corrupt_clients=0, sharing="shamir").proved
-    with pytest.raises(InputError, match="noise that a client adds cannot be proved") as asked:
+    with rejects("proved") as asked:
         collected(entries, noise_by="clients", corrupt_clients=0, proved=True)
     assert "--no-proved" not in str(asked.value)
     with pytest.raises(InputError, match=r"'mersenne61' expected with proofs.*--no-proved\) it could be"):
         collected(entries, ring="ring64")
-    with pytest.raises(InputError, match=r"'mersenne61' expected with proofs, or none$"):
+    with rejects("ring", expected="'mersenne61'"):
         collected(entries, ring="ring64", proved=True)
-    with pytest.raises(InputError, match=r"ring: 'ring8' given(?!.*--no-proved)"):
+    with rejects("ring", given="'ring8'"):
         collected(entries, ring="ring8")
     with rejects("proved", given="1"):
         collected(entries, proved=1)
@@ -345,7 +345,7 @@ def test_reports_of_other_names_compose(tmp_path):
     ledger.spend(promise, "first", reports="spring")
     ledger.spend(promise, "second", reports="autumn")
     for reports in ("spring", None):
-        with pytest.raises(GuaranteeError, match="reports: "):
+        with rejects("reports", GuaranteeError):
             ledger.spend(promise, "third", reports=reports)
     ledger.save(tmp_path / "ledger.json")
     loaded = BudgetLedger.load(tmp_path / "ledger.json")
@@ -353,7 +353,7 @@ def test_reports_of_other_names_compose(tmp_path):
     with pytest.raises(GuaranteeError, match="reports: 'autumn' given for third, other ones than 'autumn' of second"):
         loaded.spend(promise, "third", reports="autumn")
     for reports in ("", "  ", 3):
-        with pytest.raises(InputError, match=r"reports: .* given, a name expected"):
+        with rejects("reports", expected="a name"):
             loaded.spend(promise, "third", reports=reports)
 
 
@@ -367,7 +367,7 @@ def test_fresh_noise_composes_without_names(tmp_path):
     assert [entry.reports for entry in ledger.entries] == [None, None, None, ""]
     path = tmp_path / "ledger.json"
     ledger.save(path)
-    with pytest.raises(GuaranteeError, match="reports"):
+    with rejects("reports", GuaranteeError):
         BudgetLedger.load(path).spend(noised, "of clients again", reports="spring")
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": "dpmpc budget 1"}))
     with pytest.raises(InputError, match=r"is not a ledger \(format: 'dpmpc budget 1' given"):
@@ -378,7 +378,7 @@ def test_a_name_of_reports_counts_whatever_the_release_is(tmp_path):
     noised = task_of(400).guarantee
     ledger = BudgetLedger(3.0, 1e-5)
     ledger.spend((0.1, 1e-9), "a pair", reports=" spring ")
-    with pytest.raises(GuaranteeError, match="'spring' given"):
+    with rejects("reports", GuaranteeError):
         ledger.spend(noised, "of clients", reports="spring")
     path = tmp_path / "ledger.json"
     ledger.save(path)

@@ -29,26 +29,26 @@ def task(clients=1000, **choices):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "argument"),
     [
-        ({"trust": TrustModel()}, "corrupt_servers: None given"),
-        ({"sharing": "shamir"}, "ring: 'ring64' given, 'mersenne61' expected with Shamir shares"),
-        ({"noise": Gaussian(10.0)}, "noise: .* given, an integer noise expected"),
-        ({"sharing": "parity"}, "sharing: 'parity' given"),
-        ({"calibration": "none"}, "calibration: 'none' given"),
-        ({"simulation": 1}, "simulation: 1 given"),
+        ({"trust": TrustModel()}, "corrupt_servers"),
+        ({"sharing": "shamir"}, "ring"),
+        ({"noise": Gaussian(10.0)}, "noise"),
+        ({"sharing": "parity"}, "sharing"),
+        ({"calibration": "none"}, "calibration"),
+        ({"simulation": 1}, "simulation"),
     ],
 )
-def test_public_facts_that_do_not_belong_together_are_refused(changed, message):
-    with pytest.raises(InputError, match=message):
+def test_public_facts_that_do_not_belong_together_are_refused(changed, argument):
+    with rejects(argument):
         msgspec.structs.replace(task(sketch="sum"), **changed)
 
 
 def test_what_clients_prove_is_in_the_field_and_noised_by_servers():
     proved = task(sketch="sum", proved=True, noise_by="servers")
-    with pytest.raises(InputError, match="ring: 'ring64' given, 'mersenne61' expected where clients prove"):
+    with rejects("ring", expected="'mersenne61'"):
         msgspec.structs.replace(proved, encoding=task(sketch="sum").encoding)
-    with pytest.raises(InputError, match="noise_by: 'clients' given, 'servers' expected where clients prove"):
+    with rejects("noise_by", expected="'servers'"):
         msgspec.structs.replace(proved, noising=NoisePlacement("clients"))
 
 
@@ -64,7 +64,7 @@ def test_a_task_without_noise_promises_nothing():
     assert silent.noise.variance == silent.noise.tail(1000, 50.0) == 0.0
     assert silent.noise.sample(3, Stream.from_seed(1)).tolist() == [0, 0, 0]
     assert isinstance(silent.verify(), VerifiedTask)
-    with pytest.raises(GuaranteeError, match="noise: none given, some expected in a task that is no simulation"):
+    with rejects("noise", GuaranteeError, expected="some"):
         msgspec.structs.replace(silent, simulation=False).require_enough_noise()
 
 
@@ -112,13 +112,13 @@ def test_a_guarantee_names_links_rows_and_several_sums():
 
 def test_what_a_specification_refuses():
     parts = {"schema": COLUMNS, "clients": 10, "budget": Budget(1.0, 1e-6)}
-    with pytest.raises(InputError, match=r"budget: 1\.0 given, a Budget expected"):
+    with rejects("budget", expected="a Budget"):
         ReleaseSpec(**{**parts, "budget": 1.0})
-    with pytest.raises(InputError, match="contribution: 'sum' given"):
+    with rejects("contribution"):
         ReleaseSpec(**parts, contribution="sum")
-    with pytest.raises(InputError, match="nonsense: given, one of "):
+    with rejects("nonsense"):
         ReleaseSpec.of(COLUMNS, 10, 1.0, 1e-6, nonsense=1)
-    with pytest.raises(InputError, match="calibration: 'paper' given, 'joint' expected"):  # of a noise from outside
+    with rejects("calibration", expected="'joint'"):  # of a noise from outside
         Accountant.as_in_paper(None, None, None, 1.0, 1e-6, None)
 
     class Plain(msgspec.Struct):
@@ -161,9 +161,9 @@ def test_no_epsilon_is_infinite(monkeypatch):
 def test_a_budget_of_zcdp_is_not_overdrawn():
     budget = ZCDPBudget(1.0)
     budget.spend(0.75, "a mean")
-    with pytest.raises(InputError, match="rho: -1 given for a mean"):
+    with rejects("rho", given="-1 given for a mean, a number >= 0 expected"):
         budget.spend(-1.0, "a mean")
-    with pytest.raises(GuaranteeError, match=r"at most 0\.25 expected"):
+    with rejects("rho", GuaranteeError):
         budget.spend(0.5, "a covariance")
     assert budget.spent == 0.75
 

@@ -4,11 +4,11 @@ import json
 
 import pytest
 
-from dpmpc.base.errors import InputError
 from dpmpc.data import Schema
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
 from support.mpyc_launcher import MPYC_PROGRAMS, by_hand, by_launcher
+from support.rejections import rejects
 
 PROGRAM = MPYC_PROGRAMS / "agreeing_program.py"
 
@@ -42,5 +42,5 @@ def test_a_matrix_follows_from_the_seed_that_is_given():
     first, again, other = (design(spec, matrix_seed=bytes([seed]) * 32) for seed in (1, 1, 2))
     assert first.digest == again.digest != other.digest
     assert not first.simulation
-    with pytest.raises(InputError, match="matrix_seed"):
+    with rejects("matrix_seed"):
         design(spec, matrix_seed=bytes(31))

@@ -18,6 +18,7 @@ from dpmpc.protocols import proved_reports
 from dpmpc.release import simulation
 from dpmpc.release.planning import design
 from support import forks
+from support.rejections import rejects
 
 PROGRAM = Path(__file__).parents[2] / "protocols" / "proved_reports.py"
 CLIENTS, SECONDS = 500, 120
@@ -72,7 +73,7 @@ def test_a_share_that_is_not_the_tasks_ends_the_run_for_all():
 def test_liars_leave_a_ball():
     told = np.zeros(CLIENTS, np.intp)
     for other in ({"sketch": "osnap", "rows": 8, "sparsity": 2}, {"radius": None}):
-        with pytest.raises(InputError, match="second moments in a ball expected"):
+        with rejects("task", expected="second moments in a ball"):
             next(proved_reports.reports(task(**other), rows(), told))
 
 
@@ -94,7 +95,7 @@ def test_the_program_leaves_the_liars_out(servers):
 
 @pytest.mark.parametrize("share", ["-0.1", "1.5", "nan"])
 def test_a_share_of_liars_that_is_none_is_refused(share):
-    with pytest.raises(InputError, match=r"liars: .* given, a share of the clients from 0 to 1 expected"):
+    with rejects("liars", expected="a share of the clients from 0 to 1"):
         proved_reports.liars_among(100, float(share))
 
 

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import InputError, OverflowRisk
+from dpmpc.base.errors import OverflowRisk
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.proving import proved
@@ -17,6 +17,7 @@ from dpmpc.release.client import Client, share_batch
 from dpmpc.release.planning import design
 from dpmpc.release.planning.cost import MEASURED, Slopes, Workload, estimate
 from dpmpc.release.server import transform
+from support.rejections import rejects
 
 SCHEMA = Schema.unit(["x", "y", "z"])
 CLIENTS = 2000
@@ -78,29 +79,29 @@ def test_bits_follow_the_clients():
 
 
 @pytest.mark.parametrize(
-    ("options", "message"),
+    ("options", "argument"),
     [
-        ({"noise_by": "clients"}, "proved: true given with noise by clients, 'servers' expected: noise that a client"),
-        ({"sharing": "shamir", "noise_by": "clients"}, "noise that a client adds cannot be proved"),
-        ({"sharing": "shamir", "proved": False}, "noise is dealt in shares only in a collection with proofs"),
-        ({"ring": "ring64"}, "ring: 'ring64' given, 'mersenne61' expected with proofs"),
+        ({"noise_by": "clients"}, "proved"),
+        ({"sharing": "shamir", "noise_by": "clients"}, "proved"),
+        ({"sharing": "shamir", "proved": False}, "sharing"),
+        ({"ring": "ring64"}, "ring"),
     ],
 )
-def test_what_cannot_be_proved_is_refused_with_the_reason(options, message):
-    with pytest.raises(InputError, match=message):
+def test_what_cannot_be_proved_is_refused_with_the_reason(options, argument):
+    with rejects(argument):
         plan(**options)
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "argument"),
     [
-        ({"encoding": {"fractional_bits": 9, "ring": "ring64"}}, "mersenne61"),
-        ({"noising": {"by": "clients", "copies": None}}, "nobody can prove noise"),
-        ({"sharing": "shamir"}, "corrupt_servers: 2 of 3 given, fewer than half expected"),
+        ({"encoding": {"fractional_bits": 9, "ring": "ring64"}}, "ring"),
+        ({"noising": {"by": "clients", "copies": None}}, "noise_by"),
+        ({"sharing": "shamir"}, "corrupt_servers"),
     ],
 )
-def test_a_task_that_somebody_else_wrote_is_held_to_the_same(change, message):
-    with pytest.raises(InputError, match=message):
+def test_a_task_that_somebody_else_wrote_is_held_to_the_same(change, argument):
+    with rejects(argument):
         Task.from_dict({**plan(sketch="sum").to_dict(), **change})
 
 
@@ -109,7 +110,7 @@ def test_neither_sums_nor_statements_may_wrap_around():
     with pytest.raises(OverflowRisk):  # sums: 2 n 41 R^2
         design(ReleaseSpec.of(SCHEMA, 3 * 10**7, 1.0, 1e-8, fractional_bits=15, **choices))
     wide = Schema.unit([f"x{column}" for column in range(64)])
-    with pytest.raises(OverflowRisk, match=r"modulo p alone"):  # (T): d R^2
+    with rejects("squared_radius", OverflowRisk):  # (T): d R^2
         design(ReleaseSpec.of(wide, 70, 1.0, 1e-6, fractional_bits=28, radius=1.0, **choices))
 
 

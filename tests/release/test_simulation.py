@@ -220,14 +220,14 @@ def test_released_laplace_noise_is_laplace():
 
 def test_an_increased_occupancy_cannot_wrap_around():
     schema = Schema.unit(NAMES)
-    with pytest.raises(OverflowRisk, match="bits needed"):
+    with rejects("mersenne61", OverflowRisk):
         design(ReleaseSpec.of(schema, 1_000_000, 1.0, 1e-7, sketch="sum", fractional_bits=42, ring="mersenne61"))
 
 
 def test_clients_do_not_take_a_servers_word_for_the_noise():
     task = task_of()
     weakened = unverified(task, noise=DiscreteGaussian(task.noise.sigma / 2))
-    with pytest.raises(GuaranteeError, match="promised"):
+    with rejects("epsilon", GuaranteeError):
         weakened.verify()
     with pytest.raises(InputError, match="a VerifiedTask expected"):
         Client(weakened)
@@ -239,14 +239,14 @@ def test_clients_do_not_take_a_servers_word_for_the_noise():
 
 def test_seeded_randomness_is_refused_outside_simulations():
     task = msgspec.structs.replace(task_of(), simulation=False)
-    with pytest.raises(SimulationOnly, match="seeded"):
+    with rejects("Client", SimulationOnly, given="a seeded stream keeps no secret; use Stream.from_os()"):
         Client(task, Stream.from_seed(1))
     assert not Client(task).stream.simulation
 
 
 @pytest.mark.parametrize("noise", ["gaussian", "gamma-laplace"])
 def test_floating_point_noise_has_no_place_in_a_task(noise):
-    with pytest.raises(InputError, match="integer noise"):
+    with rejects("noise", expected="an integer noise"):
         task_of(noise=noise)
 
 
@@ -260,22 +260,22 @@ def test_tasks_survive_their_json_form_and_agree_on_their_digest():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "argument"),
     [
-        (lambda fields: fields.pop("noise"), "noise"),
-        (lambda fields: fields["trust"].update(corrupt_servers=None), "corrupt_servers: None given"),
-        (lambda fields: fields.update(extra=1), "extra"),
-        (lambda fields: fields.update(format=99), "format 99"),
-        (lambda fields: fields["statistic"].update(name="median"), "statistic: name: 'median'"),
-        (lambda fields: fields.update(calibration="best"), "calibration: 'best' given, one of joint, paper"),
-        (lambda fields: fields.update(simulation=0), "simulation: 0 given, true or false"),
-        (lambda fields: fields.update(simulation=[]), r"simulation: \[\] given, true or false"),
+        (lambda fields: fields.pop("noise"), "task"),
+        (lambda fields: fields["trust"].update(corrupt_servers=None), "corrupt_servers"),
+        (lambda fields: fields.update(extra=1), "task"),
+        (lambda fields: fields.update(format=99), "task"),
+        (lambda fields: fields["statistic"].update(name="median"), "statistic"),
+        (lambda fields: fields.update(calibration="best"), "calibration"),
+        (lambda fields: fields.update(simulation=0), "task"),
+        (lambda fields: fields.update(simulation=[]), "task"),
     ],
 )
-def test_tasks_with_wrong_fields_are_refused(change, message):
+def test_tasks_with_wrong_fields_are_refused(change, argument):
     fields = task_of().to_dict()
     change(fields)
-    with pytest.raises(InputError, match=message):
+    with rejects(argument):
         Task.from_dict(fields)
 
 
@@ -301,7 +301,7 @@ def test_shares_of_another_shape_are_refused():
         open_sums(other, sums[:2])
     with pytest.raises(BatchMismatch, match="share of server 1"):
         open_sums(other, [sums[0], sums[1][:3], sums[2]])
-    with pytest.raises(InputError, match="rows: shape"):
+    with rejects("rows", given="shape (601, 3)"):
         share_batch(task, rows_of(601))
 
 
@@ -520,5 +520,5 @@ def test_a_bad_row_is_counted_over_the_whole_batch(choices, threads):
     task = task_of(clients=2 * BLOCK, **choices)
     rows = rows_of(task.clients)
     rows[BLOCK + 30_000, 1] = np.nan
-    with pytest.raises(InputError, match=f"row {BLOCK + 30_001}: nan given"):
+    with rejects("X", given="column 'b', row 62769: nan"):
         share_batch(task, rows, stream=Stream.from_seed(4), threads=threads)

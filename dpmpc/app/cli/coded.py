@@ -48,8 +48,9 @@ def refuse_missing_rules(options: argparse.Namespace) -> None:
     for name in ("fill_missing", "zero_missing", "drop_missing"):
         if getattr(options, name, None):
             raise InputError(
-                f'{name}: given, but people are counted as they are; if_missing = "indicator" in the bounds of a '
-                "column counts those who lack its value by themselves"
+                name,
+                'given, but people are counted as they are; if_missing = "indicator" in the bounds of a '
+                "column counts those who lack its value by themselves",
             )
 
 
@@ -71,14 +72,15 @@ def read_data(options: argparse.Namespace, model: Any, column: str | None) -> tu
         if public.weighted and (rounds or not model.weights):
             asked = f"{model.kind}, rounds: {rounds}"
             raise InputError(
-                f"model: {asked} given, 'ridge' with rounds = 0 expected, or 'compare', where rows have weights or "
-                'contribute zeros; if_missing = "indicator" keeps rows that lack a feature'
+                "model",
+                f"{asked} given, 'ridge' with rounds = 0 expected, or 'compare', where rows have weights or "
+                'contribute zeros; if_missing = "indicator" keeps rows that lack a feature',
             )
         cells = read_cells(options.data, book.sources, dialect=dialect)
         table = book.encode(cells, getattr(options, "target", None))
         return (table, public) if chosen is None else (table.select(chosen), public.select(chosen))
     if options.zero_missing:
-        raise InputError("zero_missing: given without bounds, a bounds file expected (--bounds)")
+        raise InputError("zero_missing", "given without bounds, a bounds file expected (--bounds)")
     fill = _filling(options, given)
     wanted = columns_of(options, model, None if given is None else given.names, column)
     table = read_table(options.data, wanted, drop_missing=options.drop_missing, fill=fill, dialect=dialect)
@@ -96,8 +98,8 @@ def _codebook(options: argparse.Namespace, given: Schema) -> Codebook | None:
         return Codebook.of_columns(given.columns, "zeros") if options.zero_missing else None
     if options.drop_missing:
         raise InputError(
-            "drop_missing: given, but the bounds file says more than numbers; --zero-missing or if_missing in the file "
-            "expected"
+            "drop_missing",
+            "given, but the bounds file says more than numbers; --zero-missing or if_missing in the file expected",
         )
     if options.zero_missing:
         book = replace(book, incomplete="zeros")
@@ -119,13 +121,14 @@ def _check_missing_options(options: argparse.Namespace) -> None:
     if len(rules) > 1:
         raise InputError(f"{', '.join(rules)}", f"{'both' if len(rules) == 2 else 'all'}", "one of them")
     if options.public_count is not None and not options.drop_missing:
-        raise InputError(f"public_count: {options.public_count} given, but it belongs with --drop-missing")
+        raise InputError("public_count", f"{options.public_count} given, but it belongs with --drop-missing")
     if options.drop_missing and options.public_count is None:
         raise InputError(
-            "drop_missing: the number of complete rows depends on the data, and a release publishes it exactly. "
-            "--zero-missing releases it with noise; --fill-missing puts the middle of a column's bounds in the place "
-            "of a missing value; or give --public-count N if it is public knowledge, whatever the file says, that N "
-            "rows are complete"
+            "drop_missing",
+            "the number of complete rows depends on the data, and a release publishes it exactly. "
+            "--zero-missing releases it with noise; --fill-missing puts the middle of a column's bounds in "
+            "the place of a missing value; or give --public-count N if it is public knowledge, whatever "
+            "the file says, that N rows are complete",
         )
 
 

@@ -285,7 +285,7 @@ def _identity(options: argparse.Namespace) -> None:
     try:
         folder.mkdir(mode=0o700)
     except OSError as error:
-        raise InputError(f"folder: {folder} cannot be made: {error.strerror}") from error
+        raise InputError("folder", f"{folder} cannot be made: {error.strerror}") from error
     try:
         certificate = write_identity(folder, options.server, datetime.timedelta(days=options.days))
     except BaseException:
@@ -384,16 +384,16 @@ def _series(options: argparse.Namespace, servers: Sequence[Any]) -> Any:
     from dpmpc.collect.terms.task_file import Collection
 
     if options.epochs is not None and options.series is not None:
-        raise InputError("epochs, series: both given, --epochs for the first collection and --series for the others")
+        raise InputError("epochs, series", "both given, --epochs for the first collection and --series for the others")
     if options.epochs is not None:
         return Series.of(options.name, options.epochs, options.epsilon, options.delta)
     if options.series is None:
         return None
     previous = Collection.load(options.series)
     if previous.series is None:
-        raise InputError(f"series: {options.series} given, a collection of a series expected (--epochs)")
+        raise InputError("series", options.series, "a collection of a series", condition="(--epochs)")
     if previous.series.identity([server.certificate for server in servers]) != previous.series_identity:
-        raise InputError("server: other certificates given than those of the series, the same in this order expected")
+        raise InputError("server", "other certificates given than those of the series, the same in this order expected")
     return previous.series.next
 
 
@@ -404,7 +404,7 @@ def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:
         number = int(text) if text.isdecimal() and text.isascii() else servers
         if number >= servers or found[number] or not name.strip():
             expected = f"each server from 0 to {servers - 1} once at most, and a name expected"
-            raise InputError(f"organisation: {printable(text)!r} {printable(name)!r} given, {expected}")
+            raise InputError("organisation", f"{printable(text)!r} {printable(name)!r} given, {expected}")
         found[number] = name.strip()
     return found
 
@@ -439,7 +439,7 @@ def _collected(options: argparse.Namespace) -> tuple[Schema, dict[str, Any]]:
 
     schema, choices = Schema.from_toml(options.bounds), release_choices(options)
     if options.describe and options.survival:
-        raise InputError(f"survival: {' '.join(options.survival)} given beside --describe, one of the two expected")
+        raise InputError("survival", f"{' '.join(options.survival)} given beside --describe, one of the two expected")
     if options.describe:
         return schema, {**choices, **TableOne(options.by).task_choices(schema)}
     if options.survival:
@@ -449,7 +449,8 @@ def _collected(options: argparse.Namespace) -> tuple[Schema, dict[str, Any]]:
         return public, {**choices, **curves.task_choices(public)}
     if options.by is not None:
         raise InputError(
-            f"by: {options.by!r} given, which belongs with --describe or --survival: moments by group are not collected"
+            "by",
+            f"{options.by!r} given, which belongs with --describe or --survival: moments by group are not collected",
         )
     return schema, choices
 
@@ -519,7 +520,7 @@ def _roster(options: argparse.Namespace) -> None:
     try:
         out.mkdir(mode=0o700)
     except OSError as error:
-        raise InputError(f"out: {out} cannot be made: {error.strerror}") from error
+        raise InputError("out", f"{out} cannot be made: {error.strerror}") from error
     for server in range(len(collection.servers)):
         write_roster(out / f"roster-{server}", collection, server, tickets)
         print(f"{out / f'roster-{server}'}: for server {server}, as the file 'roster' of its folder")
@@ -535,7 +536,7 @@ def _names(options: argparse.Namespace) -> list[str]:
     try:
         names = read_bytes(options.names, largest=_LARGEST_NAMES).decode("utf-8").split("\n")
     except (OSError, ReadError, UnicodeDecodeError) as error:
-        raise InputError(f"names: {options.names} cannot be read: {error}") from error
+        raise InputError("names", f"{options.names} cannot be read: {error}") from error
     found = [name.strip() for name in names if name.strip()]
     if not found or len(set(found)) < len(found):
         raise InputError("names", f"{len(found)}", f"{len(set(found))} of them different; different ones")
@@ -560,8 +561,10 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
         raise InputError("web, proxy", "none", "one of the two", "no client would reach this server")
     if options.proxy is not None and not (collection.proved or options.unproved_proxy):
         raise InputError(
-            "proxy: one given for a collection without proofs: whoever ends TLS for it could exchange a record of an "
-            "honest report and spoil the release; --unproved-proxy if that is as it should be (docs/security.md)"
+            "proxy",
+            "one given for a collection without proofs: whoever ends TLS for it could exchange a record of "
+            "an honest report and spoil the release; --unproved-proxy if that is as it should be "
+            "(docs/security.md)",
         )
     given = {
         "rate": options.rate,
@@ -592,4 +595,4 @@ def _text(path: str) -> str:
     try:
         return read_bytes(path).decode("ascii")
     except (OSError, ReadError, UnicodeDecodeError) as error:
-        raise InputError(f"server: certificate {path} cannot be read: {error}") from error
+        raise InputError("server", f"certificate {path} cannot be read: {error}") from error

@@ -94,7 +94,7 @@ def fit_table(options: argparse.Namespace, kind: str, *, level: float = 0.95) ->
     in_rounds = model.in_rounds(spec)
     given = {"predict_only": getattr(options, "intervals", None) is False, "anyway": getattr(options, "anyway", False)}
     if not in_rounds and (name := next((name for name, there in given.items() if there), None)):
-        raise InputError(f"{name}: given, but another option asks for one release, a fit in rounds expected")
+        raise InputError(name, "given, but another option asks for one release, a fit in rounds expected")
     with ResultFolder(out) as kept:
         if in_rounds:
             public = target_last(model, public, str(column), given=options.bounds is not None)

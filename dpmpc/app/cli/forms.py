@@ -114,7 +114,7 @@ class Forms:
             if given is None and form in self._needed[name]:
                 raise InputError(name, "none", "one", condition=f"with --{form}")
             if given is not None and form not in (*self._needed[name], *self._used[name]):
-                raise InputError(f"{name}: {given!r} given, but --{form} does not use it")
+                raise InputError(name, f"{given!r} given, but --{form} does not use it")
             if given is None:
                 setattr(options, name, self._defaults.get(name))
         forms[form](options)
@@ -125,7 +125,7 @@ def addresses_of(options: argparse.Namespace) -> list[tuple[str, int]]:
     try:
         return [address(text, least=1) for text in options.addresses]
     except argparse.ArgumentTypeError as error:
-        raise InputError(f"addresses: {error}") from None
+        raise InputError("addresses", error) from None
 
 
 def write_folders(options: argparse.Namespace, agreement: Agreement, called: str, plural: str) -> None:

@@ -84,7 +84,7 @@ def _simulate(options: argparse.Namespace) -> None:
         there = [name for name in column_names(path) if name != options.key]
         columns.append(there if bounds is None else [name for name in there if name in bounds.names])
         if not columns[-1]:
-            raise InputError(f"bounds: no column of {path} has bounds, at least one expected")
+            raise InputError("bounds", f"no column of {path} has bounds, at least one expected")
     subjects = len(read_labels(options.simulate[0], options.key))
     arguments = _arguments(options, columns, subjects, bounds, [Path(path).stem for path in options.simulate])
     sources = [PartySource(str(Path(path).resolve()), options.key) for path in options.simulate]
@@ -140,7 +140,7 @@ def _arguments(
     from dpmpc.owners.columns.mixing_parties import public_arguments
 
     if options.rows is not None and options.method != "rmgm":
-        raise InputError(f"rows: {options.rows} given, but rows are mixed with --method rmgm alone")
+        raise InputError("rows", f"{options.rows} given, but rows are mixed with --method rmgm alone")
     rows = "theory" if options.rows is None else options.rows
     task = design(
         columns,

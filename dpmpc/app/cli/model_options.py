@@ -60,7 +60,7 @@ def model_of(options: argparse.Namespace, kind: str) -> Any:
     given = {name: value for name, value in chosen.items() if value is not None}
     for name, field in fields.items():
         if name not in given and (what := field.metadata.get("required")):
-            raise InputError(f"{name}: none given, the column of {what} expected (--{name})")
+            raise InputError(name, "none", f"the column of {what}", condition=f"(--{name})")
     own = {name: getattr(options, name) for name in ("rows", "bounds", "simulation_seed") if name in fields}
     return model(**own, **given)
 
@@ -110,7 +110,7 @@ def _check_features(features: Sequence[str], known: Collection[str], target: str
             raise InputError("features", f"{name!r}", f"some of {', '.join(known)}")
         if name == target or name in features[:place]:
             expected = "is the target" if name == target else "is named twice"
-            raise InputError(f"features: {name!r} given, which {expected}")
+            raise InputError("features", f"{name!r} given, which {expected}")
 
 
 def target_last(model: Any, public: Schema, target: str, *, given: bool) -> Schema:

@@ -160,10 +160,10 @@ _SUM_ONLY: dict[str, tuple[Any, ...]] = {
 def sums_only(choices: dict[str, Any]) -> dict[str, Any]:
     """Return the keywords of `ReleaseSpec.of` of a model in rounds, or refuse what is no sum."""
     if choices.pop("proved", False):
-        raise InputError("proved: given, but no proof covers the scores of a model in rounds: leave it out")
+        raise InputError("proved", "given, but no proof covers the scores of a model in rounds: leave it out")
     for option, allowed in _SUM_ONLY.items():
         if choices[option] not in allowed:
             raise InputError(
-                f"{option}: {choices[option]!r} given, but a model in rounds is read from sums: nothing expected"
+                option, f"{choices[option]!r} given, but a model in rounds is read from sums: nothing expected"
             )
     return choices

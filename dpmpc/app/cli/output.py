@@ -35,14 +35,14 @@ def new_path(name: str, text: str) -> Path:
 
     path = Path(text)
     if path.exists():
-        raise InputError(f"{name}: {text!r} exists already, a new name expected")
+        raise InputError(name, f"{text!r} exists already, a new name expected")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} is not a directory")
+        raise InputError(name, f"{text!r} given, but {str(path.parent)!r} is not a directory")
     try:  # before anything is opened, which would be paid for and lost
         with tempfile.TemporaryFile(dir=path.parent):
             return path
     except OSError as error:
-        raise InputError(f"{name}: {text!r} given, but {str(path.parent)!r} takes no file: {error.strerror}") from None
+        raise InputError(name, f"{text!r} given, but {str(path.parent)!r} takes no file: {error.strerror}") from None
 
 
 class ResultFolder:

@@ -168,7 +168,7 @@ def _finish(options: argparse.Namespace) -> None:
         raise InputError("finish", f"{options.finish!r}", "a folder where at least one sum was opened")
     first = releases[0].task
     if (first.schema, first.clients, first.trust) != plan.public:
-        raise InputError(f"finish: {options.finish!r} given, whose first sum is of another plan than its settings")
+        raise InputError("finish", f"{options.finish!r} given, whose first sum is of another plan than its settings")
     with ResultFolder(out) as kept:
         _tell(options, plan, releases, (), kept, time.perf_counter() - began)
 
@@ -185,16 +185,19 @@ def _schema(options: argparse.Namespace) -> Any:
     else:
         for name in ("target", "model"):
             if getattr(options, name) is None:
-                raise InputError(f"{name}: none given, one expected of a regression; --describe makes a Table 1")
+                raise InputError(name, "none", "one", "--describe makes a Table 1", condition="of a regression")
         if options.by is not None:
-            raise InputError(f"by: {options.by!r} given, which belongs with --describe")
+            raise InputError("by", f"{options.by!r} given, which belongs with --describe")
     schema = Schema.from_toml(options.bounds)
     if options.describe:
         return schema
     if schema.weighted:
         raise InputError(
-            "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
-            'if_missing = "indicator" keeps rows that lack a feature'
+            "bounds",
+            "with weights or rows of zeros",
+            "neither",
+            'if_missing = "indicator" keeps rows that lack a feature',
+            condition="of a model in rounds",
         )
     position_of(options.target, schema.names, "target")
     return schema.select([*(name for name in schema.names if name != options.target), options.target])

@@ -114,7 +114,7 @@ def _assumed(options: argparse.Namespace, model: Any) -> Assumptions:
     for name, value in given.items():
         if value is not None and name not in model.assumes and name != "spread":
             owners = [kind for kind in MODELS if name in class_of(kind).assumes]
-            raise InputError(f"{name}: {value!r} given, but that is assumed for --model {', '.join(owners)}")
+            raise InputError(name, f"{value!r} given, but that is assumed for --model {', '.join(owners)}")
     return Assumptions(**given)
 
 
@@ -124,7 +124,7 @@ def _public(options: argparse.Namespace, model: Any) -> Schema:
     from dpmpc.models.common.commanded import CommandedInRounds
 
     if (options.width is None) == (options.bounds is None):
-        raise InputError("columns, bounds: give a number (--columns) or a bounds file (--bounds), one of the two")
+        raise InputError("columns, bounds", "give a number (--columns) or a bounds file (--bounds), one of the two")
     if options.width is not None and not 1 < options.width + (model.kind == "moment") <= MOST_COLUMNS:
         raise InputError("columns", options.width, f"2 (a feature and a target) to {MOST_COLUMNS}")
     given = (
@@ -156,10 +156,10 @@ def _prices(options: argparse.Namespace, forecast: Forecast) -> Any:
 
     for name in ("prices", "currency"):
         if getattr(options, name) is not None and len(forecast.tasks) > 1:
-            raise InputError(f"{name}: {getattr(options, name)!r} given, but a plan of several sums has no such")
+            raise InputError(name, f"{getattr(options, name)!r} given, but a plan of several sums has no such")
     if options.prices is not None:
         core_hour, gigabyte_month, gigabyte_sent = options.prices
         return Prices(core_hour, gigabyte_month, gigabyte_sent, options.currency or "USD")
     if options.currency is not None:
-        raise InputError(f"currency: {options.currency!r} given without prices, --prices in that currency expected")
+        raise InputError("currency", f"{options.currency!r} given without prices, --prices in that currency expected")
     return Prices()

@@ -103,8 +103,9 @@ def _of_folder(options: argparse.Namespace) -> _Model:
     for name in ("target", "features", "alpha", "kind"):
         if getattr(options, name) is not None:
             raise InputError(
-                f"{'model' if name == 'kind' else name}: {getattr(options, name)!r} given, but {options.model!r} holds "
-                f"a fitted model; {str(folder.path / folder.files[0])!r} can be read anew"
+                "model" if name == "kind" else name,
+                f"{getattr(options, name)!r} given, but {options.model!r} holds a fitted model; "
+                f"{str(folder.path / folder.files[0])!r} can be read anew",
             )
     target, models, by = folder.models()
     kind = "ridge" if by is not None else folder.model
@@ -122,7 +123,7 @@ def _of_release(options: argparse.Namespace) -> _Model:
     from dpmpc.release.release import Release
 
     if options.target is None:
-        raise InputError("target: none given, the name of the column to predict expected (--target)")
+        raise InputError("target", "none", "the name of the column to predict", condition="(--target)")
     release = Release.load(options.model)
     public = release.task.schema
     if not is_grouped(release):
@@ -130,17 +131,17 @@ def _of_release(options: argparse.Namespace) -> _Model:
     features = with_variables(public, options.features)
     if options.kind == "logistic":
         if options.alpha is not None:
-            raise InputError(f"alpha: {options.alpha} given, but that is for --model ridge, not logistic")
+            raise InputError("alpha", f"{options.alpha} given, but that is for --model ridge, not logistic")
         likely = LogisticRegression().fit_release(release, options.target, features=features)
         if likely.verdict_ is not None:
-            raise InputError(f"model: {options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
+            raise InputError("model", f"{options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
         print(f"dpmpc: this is {approximation_of(likely)}", file=sys.stderr)
         return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
     alpha = 1.0 if options.alpha is None else options.alpha
     if is_grouped(release):
         grouped = GroupedRidgeRegression(alpha=alpha).fit_release(release, options.target, features=features)
         if not grouped.models_:
-            raise InputError("model: a release given that gives no regression of any group, one at least expected")
+            raise InputError("model", "a release given that gives no regression of any group, one at least expected")
         models = {group: _fitted(one) for group, one in grouped.models_.items()}
         return _Model("ridge", public, grouped.target_, models, grouped.by_)
     model = RidgeRegression(alpha).fit_release(release, options.target, features=features)

@@ -105,7 +105,7 @@ def _read(options: argparse.Namespace) -> None:
         print(f"dpmpc read: {harmless(warning)}", file=sys.stderr)
     if (options.csv or options.latex) and not report.result.tables:
         form = "csv" if options.csv else "latex"
-        raise InputError(f"{form}: given, but {report.result.verdict or 'this release has no table without --target'}")
+        raise InputError(form, f"given, but {report.result.verdict or 'this release has no table without --target'}")
     if options.csv:
         print(report.to_csv(), end="")
     elif options.latex:
@@ -124,6 +124,6 @@ def _groups(texts: list[str]) -> dict[str, tuple[str, ...]]:
     for text in texts:
         name, _, features = text.partition("=")
         if not name.strip() or not features or name.strip() in groups:
-            raise InputError(f"group: {text!r} given, NAME=A,B expected, each name once")
+            raise InputError("group", f"{text!r} given, NAME=A,B expected, each name once")
         groups[name.strip()] = names(features)
     return groups

@@ -62,10 +62,10 @@ def _run(options: argparse.Namespace) -> None:
     chosen, rest = backend.read_options(options.arguments)
     for name, flag in ELSEWHERE.items():
         if getattr(chosen, name):
-            raise InputError(f"{flag}: given, none expected: it is of MPyC's own links, and these are others")
+            raise InputError(flag, "given, none expected: it is of MPyC's own links, and these are others")
     parties = len(chosen.parties) if chosen.parties else chosen.M
     if parties is None or parties < 2:
-        raise InputError(f"-M: {parties or 'none'} given, at least 2 parties expected (-M3, or -P for each and -I)")
+        raise InputError("-M", parties or "none", "at least 2 parties", condition="(-M3, or -P for each and -I)")
     agreed = arguments_of(path, [*backend.shared_options(chosen), *rest])
     agreement = Agreement(MODULE, parties, agreed, analyst=False, deadline=options.deadline)
     program = ProgramFile(str(path))
@@ -81,7 +81,7 @@ def _all_here(chosen: Any, agreement: Any, program: Any, longest: float) -> None
 
     if chosen.index is not None:
         raise InputError(
-            f"-I: {chosen.index} given with -M, none expected: all parties are started (-P for one of them)"
+            "-I", f"{chosen.index} given with -M, none expected: all parties are started (-P for one of them)"
         )
     with _outputs(agreement.servers, to_files=chosen.output_file) as outputs:
 
@@ -111,14 +111,15 @@ def _join(options: argparse.Namespace, chosen: Any, agreement: Any, program: Any
         raise InputError("-I", chosen.index, f"a party from 0 to {agreement.servers - 1}")
     if options.identity is None or len(options.certificate or ()) != agreement.servers:
         raise InputError(
-            f"identity, certificate: {options.identity}, {len(options.certificate or ())} given, this party's folder "
-            f"of `dpmpc identity` and the certificates of all {agreement.servers} parties expected"
+            "identity, certificate",
+            f"{options.identity}, {len(options.certificate or ())}",
+            f"this party's folder of `dpmpc identity` and the certificates of all {agreement.servers} parties",
         )
     certificates = [read_bytes(Path(name), largest=1 << 16) for name in options.certificate]
     try:
         addresses = [address(place) for place in chosen.parties]
     except argparse.ArgumentTypeError as error:
-        raise InputError(f"-P: {error}") from error
+        raise InputError("-P", error) from error
     with tempfile.TemporaryDirectory(prefix="dpmpc-") as folder:
         join_alone(
             agreement, Path(folder) / "party", chosen.index, addresses, Path(options.identity), certificates, program

@@ -67,7 +67,7 @@ def _ask(options: argparse.Namespace) -> list[Any]:
 
     if not options.where.startswith(_URLS):
         if options.collection is not None or options.server is not None:
-            raise InputError(f"collection, server: given with the file {options.where!r}, a URL expected with them")
+            raise InputError("collection, server", f"given with the file {options.where!r}, a URL expected with them")
         if not Path(options.where).is_file():
             raise InputError("url", f"{options.where!r}", "https://HOST:PORT or a task file")
         return list(asyncio.run(ask_all(Collection.load(options.where))))
@@ -75,7 +75,7 @@ def _ask(options: argparse.Namespace) -> list[Any]:
     if options.collection is not None:
         number, entry = _named(Collection.load(options.collection), options.where, options.server)
     elif options.server is not None:
-        raise InputError(f"server: {options.server} given, expected with --collection alone")
+        raise InputError("server", f"{options.server} given, expected with --collection alone")
     try:
         return [asyncio.run(ask(options.where, server=number, entry=entry))]
     except ProtocolFailure as error:
@@ -87,7 +87,7 @@ def _named(collection: Any, url: str, server: int | None) -> tuple[int, Any]:
     if server is None:
         urls = [entry.url for entry in collection.servers]
         if url.rstrip("/") not in urls:
-            raise InputError(f"url: {url!r} given, one of {', '.join(urls)} expected, or --server with its number")
+            raise InputError("url", f"{url!r} given, one of {', '.join(urls)} expected, or --server with its number")
         server = urls.index(url.rstrip("/"))
     if not 0 <= server < len(collection.servers):
         raise InputError("server", server, f"0 to {len(collection.servers) - 1}")

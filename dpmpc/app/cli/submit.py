@@ -46,7 +46,7 @@ def _submit(options: argparse.Namespace) -> None:
 
     collection = Collection.load(options.collection)
     if (options.data is None) == (options.row is None):
-        raise InputError("data, row: give a file or --row, one of the two")
+        raise InputError("data, row", "give a file or --row, one of the two")
     rows = _rows(options, collection.plan.schema)
     with progress() as on_progress:
         done = _send(options, collection, rows, lambda got, needed: on_progress("acknowledged", got / needed))
@@ -73,8 +73,9 @@ def _send(options: argparse.Namespace, collection: Any, rows: Any, on_progress: 
     done = submission.run(rows)
     if done.finished_before and submission.tickets is None:
         raise InputError(
-            f"state: {submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
-            "sent. For the same rows there is nothing to do; for others another file is expected"
+            "state",
+            f"{submission.state} is that of a finished submission, whose rows it has forgotten: nothing was "
+            "sent. For the same rows there is nothing to do; for others another file is expected",
         )
     return done
 
@@ -112,7 +113,7 @@ def _lines(path: str) -> list[str]:
     try:
         text = sys.stdin.read() if path == "-" else read_bytes(path).decode("utf-8")
     except (OSError, ReadError, UnicodeDecodeError) as error:
-        raise InputError(f"row: {path} cannot be read: {type(error).__name__}") from error
+        raise InputError("row", f"{path} cannot be read: {type(error).__name__}") from error
     return [line.strip() for line in text.splitlines() if line.strip()]
 
 
@@ -122,7 +123,7 @@ def _pairs(path: str, names: Sequence[str], what: str) -> dict[str, str]:
     for line in _lines(path):
         name = max((one for one in names if line.startswith(f"{one}=")), key=len, default=None)
         if name is None or name in found:
-            raise InputError(f"row: COLUMN={what} on each line expected, each once of {', '.join(names)}")
+            raise InputError("row", f"COLUMN={what} on each line expected, each once of {', '.join(names)}")
         found[name] = line.removeprefix(f"{name}=").strip()
     return found
 
@@ -133,12 +134,12 @@ def _read_row(found: dict[str, str], names: Sequence[str]) -> list[float]:
     for name in names:
         if name not in found:
             missing = [name for name in names if name not in found]
-            raise InputError(f"row: none given for {', '.join(missing)}, a number for each column expected")
+            raise InputError("row", f"none given for {', '.join(missing)}, a number for each column expected")
         try:
             value = float(found[name])
         except ValueError:
             value = math.nan
         if not math.isfinite(value):
-            raise InputError(f"row: COLUMN=NUMBER on each line expected, each once of {', '.join(names)}")
+            raise InputError("row", f"COLUMN=NUMBER on each line expected, each once of {', '.join(names)}")
         values.append(value)
     return values

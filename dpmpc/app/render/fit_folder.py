@@ -44,14 +44,14 @@ class FitFolder:
         try:
             content = json.loads(read_bytes(path, largest=_LARGEST_RESULT))
         except OSError as error:
-            raise InputError(f"model: {path} cannot be read: {error.strerror}") from error
+            raise InputError("model", f"{path} cannot be read: {error.strerror}") from error
         except ValueError as error:
-            raise InputError(f"model: {path} is not the result of a fit: {error}") from error
+            raise InputError("model", f"{path} is not the result of a fit: {error}") from error
         kind = content.get("model") if isinstance(content, dict) else None
         if kind not in MODELS:
-            raise InputError(f"model: {path} holds a model {kind!r}, one of {', '.join(MODELS)} expected")
+            raise InputError("model", f"{path} holds a model {kind!r}, one of {', '.join(MODELS)} expected")
         if not isinstance(content.get("parameters"), dict):
-            raise InputError(f"model: {path} is not the result of a fit of this version: no parameters in it")
+            raise InputError("model", f"{path} is not the result of a fit of this version: no parameters in it")
         return cls(Path(folder), content)
 
     @property
@@ -74,16 +74,17 @@ class FitFolder:
             found.append(release_file(len(found)))
         if not found:
             raise InputError(
-                f"model: {str(self.path)!r} holds neither {ONE_RELEASE} nor {release_file(0)}, the folder of a fit "
-                "expected"
+                "model",
+                f"{str(self.path)!r} holds neither {ONE_RELEASE} nor {release_file(0)}, the folder of a fit expected",
             )
         told = self.content.get("releases")
         others = {path.name for path in self.path.glob("release-*.dpmpc")}.difference(found)
         if others or (isinstance(told, list) and len(told) != len(found)):
             raise InputError(
-                f"model: {str(self.path)!r} holds {release_file(0)} to {release_file(len(found) - 1)}, and "
-                f"{RESULT_FILE} or later files tell of others: every sum that was released is expected, since the "
-                "guarantee is that of all together"
+                "model",
+                f"{str(self.path)!r} holds {release_file(0)} to {release_file(len(found) - 1)}, and "
+                f"{RESULT_FILE} or later files tell of others: every sum that was released is expected, "
+                "since the guarantee is that of all together",
             )
         return tuple(found)
 
@@ -96,21 +97,23 @@ class FitFolder:
         """Return the target, the models by group as published, and the column of groups where there is one."""
         path = self.path / RESULT_FILE
         if self.model not in REGRESSIONS:
-            raise InputError(f"model: {path} holds a model {self.model!r}, one of {', '.join(REGRESSIONS)} expected")
+            raise InputError("model", f"{path} holds a model {self.model!r}, one of {', '.join(REGRESSIONS)} expected")
         result: Any = self.content.get("result")
         if isinstance(result, dict) and result.get("coefficients", "") is None:
-            raise InputError(f"model: {path} holds a fit that has learned nothing: {result.get('verdict')}")
+            raise InputError("model", f"{path} holds a fit that has learned nothing: {result.get('verdict')}")
         try:
             target, by = str(result["target"]), str(result["by"]) if self.model == GroupedRidgeRegression.kind else None
             found = {EVERYBODY: result} if by is None else result["groups"]
             models = {str(group): _linear(one) for group, one in found.items() if by is None or "coefficients" in one}
         except (AttributeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"model: {path} lacks a target, an intercept or coefficients that are numbers") from error
+            raise InputError(
+                "model", f"{path} lacks a target, an intercept or coefficients that are numbers"
+            ) from error
         if not models:
-            raise InputError(f"model: {path} has no regression of any group, one at least expected")
+            raise InputError("model", f"{path} has no regression of any group, one at least expected")
         for coefficients, intercept in models.values():
             if not coefficients or not all(map(math.isfinite, (*coefficients.values(), intercept))):
-                raise InputError(f"model: {path} has coefficients that are not finite, finite numbers expected")
+                raise InputError("model", f"{path} has coefficients that are not finite, finite numbers expected")
         return target, models, by
 
     @property
@@ -128,7 +131,7 @@ class FitFolder:
         try:
             epsilon = float(self.content["privacy"]["epsilon"])
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"model: {self.path / RESULT_FILE} lacks the budget of the fit") from error
+            raise InputError("model", f"{self.path / RESULT_FILE} lacks the budget of the fit") from error
         model = fit_rounds_again(self.model, given, releases, epsilon)
         return model, releases, model.guarantee_
 

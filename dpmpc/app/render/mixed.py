@@ -88,7 +88,7 @@ def mixed_result(
     chosen = method or release.provenance.get("method")
     if not isinstance(chosen, str) or chosen not in REGRESSIONS:
         given = printable(str(chosen), 60)
-        raise InputError(f"method: {given!r} given by the file, one of {', '.join(REGRESSIONS)} expected")
+        raise InputError("method", f"{given!r} given by the file, one of {', '.join(REGRESSIONS)} expected")
     model = REGRESSIONS[chosen](ridge=_RIDGE if ridge is None else ridge)
     fitted = model.fit_release(release, target, features=features)
     outlook = MixingOutlook.of(chosen, release, fitted.target_, fitted.feature_names_)

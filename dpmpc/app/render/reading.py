@@ -74,10 +74,10 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     requested = options or ReadOptions()
     for name in ("before", "control"):
         if requested.model != "compare" and getattr(requested, name) is not None:
-            raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model compare")
+            raise InputError(name, f"{getattr(requested, name)!r} given, but that is for --model compare")
     for name in ("time", "event", "by", "until"):
         if requested.model != "survival" and getattr(requested, name) is not None:
-            raise InputError(f"{name}: {getattr(requested, name)!r} given, but that is for --model survival")
+            raise InputError(name, f"{getattr(requested, name)!r} given, but that is for --model survival")
     if Path(path).is_dir():
         folder = FitFolder.open(Path(path))
         if folder.in_rounds or (
@@ -90,17 +90,17 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
         raise InputError("target", "none", "the column to predict", condition="beside features and groups")
     if requested.crosstab is not None:
         if len(requested.crosstab) != 2:
-            raise InputError(f"crosstab: {', '.join(requested.crosstab)} given, two variables expected, as in A,B")
+            raise InputError("crosstab", f"{', '.join(requested.crosstab)} given, two variables expected, as in A,B")
         if requested.target is not None or requested.model != "ridge":
-            raise InputError("crosstab: given, no target and no model expected beside it")
+            raise InputError("crosstab", "given, no target and no model expected beside it")
     kind = _kind(path)
     if requested.model == "compare" and requested.features:
-        raise InputError(f"features: {requested.features} given, but a comparison has none; --before adjusts it")
+        raise InputError("features", f"{requested.features} given, but a comparison has none; --before adjusts it")
     if requested.model == "survival":
         if requested.target is not None or requested.groups or kind == "mixed":
             raise InputError("model", "'survival'", "no target and no groups", condition="beside it")
         if requested.features and (requested.by is not None or requested.until is not None):
-            raise InputError("features: given, no by and no until expected beside them")
+            raise InputError("features", "given, no by and no until expected beside them")
     elif requested.model != "ridge" and (requested.target is None or requested.groups or kind == "mixed"):
         raise InputError(
             "model",
@@ -110,7 +110,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
         )
     if kind == "mixed":
         if requested.crosstab is not None:
-            raise InputError("crosstab: given, but the public files of dpmpc mix hold no second moments")
+            raise InputError("crosstab", "given, but the public files of dpmpc mix hold no second moments")
         mixed = MixedRelease.load(path)
         result = mixed_result(
             mixed,
@@ -125,7 +125,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     for name in ("method", "ridge"):
         if getattr(requested, name) is not None:
             given = getattr(requested, name)
-            raise InputError(f"{name}: {given!r} given, but that is for the public files of dpmpc mix")
+            raise InputError(name, f"{given!r} given, but that is for the public files of dpmpc mix")
     release, about, checks = _opened(path, kind, requested.longest)
     result = result_of(release, requested)
     return report_of([release], dataclasses.replace(result, notes=[*result.notes, *checks]), about, files=[file])
@@ -151,8 +151,11 @@ def _kind(path: str | os.PathLike[str]) -> str:
             header = read_json(members.read(PUBLIC_MEMBER, LARGEST_PUBLIC), dict, largest=LARGEST_PUBLIC)
     except (OSError, *MALFORMED) as error:
         raise InputError(
-            f"file: {os.fspath(path)!r} given, a release of dpmpc fit, release or mix expected "
-            f"({printable(str(error))}); dpmpc inspect reads the task file of a collection"
+            "file",
+            f"{os.fspath(path)!r}",
+            "a release of dpmpc fit, release or mix",
+            "dpmpc inspect reads the task file of a collection",
+            condition=f"({printable(str(error))})",
         ) from error
     task = header.get("task")
     return "mixed" if isinstance(task, dict) and "parties" in task else "release"
@@ -163,14 +166,16 @@ def _of_folder(folder: FitFolder, options: ReadOptions) -> Report:
     for name in ("target", "features", "method", "ridge", "crosstab"):
         if getattr(options, name) is not None:
             raise InputError(
-                f"{name}: {getattr(options, name)!r} given, but {str(folder.path)!r} holds a fitted model; "
-                f"{str(folder.path / folder.files[0])!r} can be read anew"
+                name,
+                f"{getattr(options, name)!r} given, but {str(folder.path)!r} holds a fitted model; "
+                f"{str(folder.path / folder.files[0])!r} can be read anew",
             )
     if options.groups or options.model != "ridge":
         given = "group" if options.groups else "model"
         raise InputError(
-            f"{given}: given, but {str(folder.path)!r} holds a fitted {folder.model} model; "
-            f"{str(folder.path / folder.files[0])!r} can be read anew"
+            given,
+            f"given, but {str(folder.path)!r} holds a fitted {folder.model} model; "
+            f"{str(folder.path / folder.files[0])!r} can be read anew",
         )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UtilityWarning)  # the report says it

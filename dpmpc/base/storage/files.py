@@ -131,8 +131,9 @@ def locked(path: str | os.PathLike[str], *, seconds: float = LOCK_SECONDS) -> It
     while (descriptor := _taken(lock)) is None:
         if time.monotonic() >= end:
             raise InputError(
-                f"path: {os.fspath(path)} given, which another process has used for {seconds:g} s, a file that is free "
-                "expected: try again when it has ended"
+                "path",
+                f"{os.fspath(path)} given, which another process has used for {seconds:g} s, a file that is "
+                "free expected: try again when it has ended",
             )
         time.sleep(_PAUSE_SECONDS)
     try:
@@ -164,8 +165,9 @@ def _require_empty(descriptor: int, lock: Path) -> None:
     status = os.fstat(descriptor)
     if status.st_size or not stat.S_ISREG(status.st_mode):
         raise InputError(
-            f"path: {lock} given, which is no lock but somebody's file, an empty one or none expected: it would be "
-            "removed; rename it"
+            "path",
+            f"{lock} given, which is no lock but somebody's file, an empty one or none expected: it would "
+            "be removed; rename it",
         )
 
 

@@ -150,8 +150,9 @@ class Kept(Store):
             done = int.from_bytes(self._value(what, digests) or b"", "little")
             if done >= most:
                 raise InputError(
-                    f"folder: {self._place.parent.name!r} given, in which {done} {what} have begun, fewer than {most} "
-                    f"expected: {why}"
+                    "folder",
+                    f"{self._place.parent.name!r} given, in which {done} {what} have begun, fewer than "
+                    f"{most} expected: {why}",
                 )
             self._write(digests, {what: (done + 1).to_bytes(4, "little")})
 
@@ -224,8 +225,9 @@ def keep_alone(folder: Path, purpose: str) -> Kept:
             known = kept.once(_PURPOSE, purpose.encode)
         if known != purpose.encode():
             raise InputError(
-                f"folder: {folder.name!r} given, which was used for {known[:16].decode()}..., {purpose[:16]}... "
-                "expected: another answer about the same rows spends further budget"
+                "folder",
+                f"{folder.name!r} given, which was used for {known[:16].decode()}..., {purpose[:16]}... "
+                "expected: another answer about the same rows spends further budget",
             )
         if not (folder / MARK_FILE).exists():  # after what it stands for: after a crash in between the folder goes on
             with typed_errors(folder):
@@ -250,7 +252,7 @@ def _open_alone(folder: Path) -> Kept:
                 raise
     except SpoolError as error:
         if getattr(error.__cause__, "sqlite_errorcode", None) == sqlite3.SQLITE_BUSY:
-            raise InputError(f"folder: {folder.name!r} given, which another process is using") from None
+            raise InputError("folder", f"{folder.name!r} given, which another process is using") from None
         raise
 
 
@@ -270,9 +272,10 @@ def require_kept(folder: Path) -> None:
 
 def _lost(folder: Path) -> InputError:
     return InputError(
-        f"folder: {folder.name!r} given, whose {KEPT_FILE} was removed or emptied since this folder began to take part "
-        f"({MARK_FILE} says so): what it has sent cannot be sent again, and nothing replaces it. "
-        "Whoever prepares anew answers about the same rows with other noise, which spends further budget"
+        "folder",
+        f"{folder.name!r} given, whose {KEPT_FILE} was removed or emptied since this folder began to take "
+        f"part ({MARK_FILE} says so): what it has sent cannot be sent again, and nothing replaces it. "
+        "Whoever prepares anew answers about the same rows with other noise, which spends further budget",
     )
 
 

@@ -37,7 +37,7 @@ def malformed(where: str) -> Iterator[None]:
         raise
     except MALFORMED as error:
         found = printable(f"{type(error).__name__}: {error}")
-        raise InputError(f"{where}: fields of other types or sizes given than expected ({found})") from error
+        raise InputError(where, f"fields of other types or sizes given than expected ({found})") from error
 
 
 D = TypeVar("D", bound="Described")
@@ -87,9 +87,9 @@ def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = f
     if not isinstance(entry, Mapping):
         raise InputError(where, f"{entry!r}", f"a table with {', '.join(sorted(required))}")
     for key in sorted(required - entry.keys()):
-        raise InputError(f"{where}: {key} is missing, {', '.join(sorted(required))} expected")
+        raise InputError(where, f"{key} is missing, {', '.join(sorted(required))} expected")
     for key in sorted(map(str, entry.keys() - required - optional)):
-        raise InputError(f"{where}: unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
+        raise InputError(where, f"unknown key {key!r}, only {', '.join(sorted(required | optional))} expected")
     return entry
 
 
@@ -133,7 +133,7 @@ class Record(msgspec.Struct, frozen=True, dict=True):
             try:
                 return converted(given, cls, read)
             except ReadError as error:
-                raise InputError(f"{cls.called}: {error}") from None
+                raise InputError(cls.called, error) from None
 
 
 def plain(value: Any, *kept: type) -> Any:

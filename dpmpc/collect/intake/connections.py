@@ -42,7 +42,7 @@ def open_for_proxy(place: ProxyPlace) -> socket.socket:
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)
     except (OSError, UnicodeError) as error:
-        raise InputError(f"proxy: cannot listen on {host}:{port}: {error}") from error
+        raise InputError("proxy", f"cannot listen on {host}:{port}: {error}") from error
 
 
 def close_for_proxy(place: ProxyPlace, listener: socket.socket) -> None:
@@ -61,14 +61,14 @@ def _open_path(path: Path) -> socket.socket:
                 raise InputError("proxy", path, "a path that is free")
             with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(ConnectionRefusedError):
                 other.connect(str(path))
-                raise InputError(f"proxy: {path} given, where somebody listens; a path that is free expected")
+                raise InputError("proxy", f"{path} given, where somebody listens; a path that is free expected")
             path.unlink()
         listener.bind(str(path))
         path.chmod(0o660)
         listener.listen(BACKLOG)
     except OSError as error:
         listener.close()
-        raise InputError(f"proxy: cannot listen at {path}: {error}") from error
+        raise InputError("proxy", f"cannot listen at {path}: {error}") from error
     except InputError:
         listener.close()
         raise
@@ -87,7 +87,7 @@ async def listen(host: str, port: int) -> list[socket.socket]:
     except (OSError, UnicodeError) as error:  # the latter for a name that no host can have
         for listener in listeners:
             listener.close()
-        raise InputError(f"listen: cannot listen on {host}:{port}: {error}") from error
+        raise InputError("listen", f"cannot listen on {host}:{port}: {error}") from error
     return listeners
 
 

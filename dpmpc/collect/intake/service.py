@@ -96,7 +96,9 @@ class Service:
     ):
         if collection.authenticated != (roster is not None):
             given = "none" if roster is None else "one"
-            raise InputError(f"roster: {given} given for a collection with authenticated = {collection.authenticated}")
+            raise InputError(
+                "roster", f"{given} given for a collection with authenticated = {collection.authenticated}"
+            )
         self.collection, self.limits = collection, limits or Limits()
         self.log = RateLimitedLogger(LOGGER)
         self._server, self._roster, self._now = server, roster, now
@@ -250,7 +252,7 @@ class Service:
             self._require_collection(request)
             state = await self._state()
             if state.state in ("not open yet", "expired"):
-                raise CollectionClosed(f"withdrawal: the collection is {state.state}; nothing was changed")
+                raise CollectionClosed("withdrawal", f"the collection is {state.state}; nothing was changed")
             length = request.content_length
             self._admission.measure(
                 _sender(request), length, self._withdrawals.longest, SECRET_BYTES, limited=through_door

@@ -69,7 +69,7 @@ class ServerPlaces:
     def __post_init__(self) -> None:
         if not (self.proxy is None or isinstance(self.proxy, Path) or self.proxy[0] in LOOPBACK):
             expected = f"one of {', '.join(LOOPBACK)} or unix:PATH expected: a proxy before it ends TLS"
-            raise InputError(f"proxy: {self.proxy[0]} given, {expected}")
+            raise InputError("proxy", f"{self.proxy[0]} given, {expected}")
 
     async def open(self) -> _Listeners:
         """Open the sockets."""

@@ -109,7 +109,7 @@ async def ask(url: str, *, server: int | None = None, entry: ServerEntry | None 
     parts = urllib.parse.urlsplit(url)
     monitor = parts.scheme == "http" and parts.hostname in LOOPBACK
     if not monitor and (parts.scheme != "https" or not parts.hostname):
-        raise InputError(f"url: {url!r} given, https://HOST:PORT expected, or http of a monitor on this machine")
+        raise InputError("url", f"{url!r} given, https://HOST:PORT expected, or http of a monitor on this machine")
     who = f"server at {printable(url)}" if server is None else f"server {server} at {printable(url)}"
     try:
         context: ssl.SSLContext | bool = True

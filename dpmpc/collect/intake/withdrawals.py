@@ -89,5 +89,5 @@ class Withdrawals:
         secrets = [body[first : first + SECRET_BYTES] for first in range(0, len(body), SECRET_BYTES)]
         found = {report_id(self._digest, secret): secret for secret in secrets}
         if len(found) < len(secrets):
-            raise ReportRejected("body: one secret given twice, each once expected")
+            raise ReportRejected("body", "one secret given twice, each once expected")
         return found

@@ -181,13 +181,14 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
     if not begun:
         return None
     if len(begun) > 1:
-        raise AlreadyReleased(f"manifest: servers have begun to open {len(begun)} different ones, one expected")
+        raise AlreadyReleased("manifest", f"servers have begun to open {len(begun)} different ones, one expected")
     ((digest, first),) = begun.items()
     for server, standing in standings.items():
         if digest not in standing.begun + standing.sealed:
             raise AlreadyReleased(
-                f"manifest: server {first} has begun to open {digest}, to which server {server} has not agreed; "
-                "only servers that have may go on with it"
+                "manifest",
+                f"server {first} has begun to open {digest}, to which server {server} has not agreed; only "
+                "servers that have may go on with it",
             )
     return bytes.fromhex(digest)
 
@@ -198,9 +199,11 @@ def what_came_earlier(standings: dict[int, Standing]) -> dict[str, str]:
     for server, earlier in others:
         if earlier != known:
             raise GuaranteeError(
-                f"series: server {first} has begun epochs {sorted(known, key=int)}, and server {server} "
-                f"{sorted(earlier, key=int)}, or others of these, the same expected: a ledger was put back, or lost, "
-                "or a server has not taken part. What it has forgotten would be spent again (docs/deploy.md)"
+                "series",
+                f"server {first} has begun epochs {sorted(known, key=int)}, and server {server} "
+                f"{sorted(earlier, key=int)}, or others of these, the same expected: a ledger was put back, "
+                "or lost, or a server has not taken part. What it has forgotten would be spent again "
+                "(docs/deploy.md)",
             )
     return known
 
@@ -386,4 +389,4 @@ def check_signatures(server: ReleasingServer, certificate: Certificate) -> None:
         try:
             verify_signature(pinned, certificate.statement.message, bytes.fromhex(signature))
         except VerificationFailed as error:
-            raise VerificationFailed(f"signature of server {number}: {error}") from error
+            raise VerificationFailed(f"signature of server {number}", error) from error

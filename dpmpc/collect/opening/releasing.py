@@ -109,8 +109,9 @@ class ReleasingServer:
         self.collection.require_unexpired(now)
         if now < self.collection.closes and not (self.close or self.spool.closed):
             raise CollectionClosed(
-                f"collection {self.collection.name!r}: takes reports until {self.collection.closes.isoformat()}; it is "
-                f"{now.isoformat(timespec='seconds')}; --close closes it at this server for good"
+                f"collection {self.collection.name!r}",
+                f"takes reports until {self.collection.closes.isoformat()}; it is "
+                f"{now.isoformat(timespec='seconds')}; --close closes it at this server for good",
             )
 
     def require_ready(self) -> None:
@@ -168,7 +169,7 @@ class ReleasingServer:
         """Return a manifest that the ledger holds."""
         entry = self.ledger.find(digest)
         if entry is None:
-            raise AlreadyReleased(f"manifest: {digest.hex()} is not among those that this server has sealed")
+            raise AlreadyReleased("manifest", f"{digest.hex()} is not among those that this server has sealed")
         return Manifest.from_json(entry.manifest)
 
     def require_batch(self, batch: Batch, refused: Mapping[str, int] | None = None) -> None:
@@ -212,7 +213,7 @@ class ReleasingServer:
             if found or self.refused_file.exists():
                 write_private(self.refused_file, content)
         except OSError as error:
-            raise InputError(f"folder: {self.refused_file} cannot be written: {error.strerror}") from error
+            raise InputError("folder", f"{self.refused_file} cannot be written: {error.strerror}") from error
 
     def check_values(self, ids: Bytes, seed: bytes) -> Words:
         """Return this server's check values of a batch under the seed that is recorded for the collection."""
@@ -234,7 +235,9 @@ class ReleasingServer:
         """
         entry = self.ledger.find(manifest.digest)
         if entry is None:
-            raise AlreadyReleased(f"manifest: {manifest.digest.hex()} was replaced by one that another run has sealed")
+            raise AlreadyReleased(
+                "manifest", f"{manifest.digest.hex()} was replaced by one that another run has sealed"
+            )
         self.openings.salt(manifest.digest, begun=entry.sums is not None)  # kept before anything is bound
         if entry.sums is not None:
             return entry.sums
@@ -259,7 +262,7 @@ class ReleasingServer:
         try:
             self.public.parent.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:
-            raise InputError(f"folder: {self.public.parent} cannot be made: {error.strerror}") from error
+            raise InputError("folder", f"{self.public.parent} cannot be made: {error.strerror}") from error
         for path in (self.public, self.out):
             save(opened, certificate, path)
 

@@ -116,9 +116,10 @@ def use_point(folder: Path, point: bytes) -> None:
     with keep_alone(folder, _POINT) as kept:
         if kept.get(_POINT) is not None:
             raise GuaranteeError(
-                f"query point: one given in the file {KEPT_FILE!r} of this server's folder, none expected: the proofs "
-                "of these reports were checked in an earlier run, and messages at a second point would give rows away. "
-                "Have the clients make new reports"
+                "query point",
+                f"one given in the file {KEPT_FILE!r} of this server's folder, none expected: the proofs of "
+                "these reports were checked in an earlier run, and messages at a second point would give "
+                "rows away. Have the clients make new reports",
             )
         kept.put({_POINT: point})
 

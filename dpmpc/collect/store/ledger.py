@@ -110,7 +110,9 @@ class ReleaseLedger(Store):
             if known is None:
                 self._seal(manifest_digest, manifest, batch, ids_digest)
             elif (known.manifest, known.ids_digest) != (manifest, ids_digest):
-                raise InputError(f"manifest_digest: {manifest_digest.hex()} given for another manifest or batch before")
+                raise InputError(
+                    "manifest_digest", f"{manifest_digest.hex()} given for another manifest or batch before"
+                )
             return self._entry(manifest_digest)
 
     def begin_opening(self, manifest_digest: bytes, sums: Words) -> Words:
@@ -134,7 +136,7 @@ class ReleaseLedger(Store):
         with self._turns, typed_errors(self.folder), transaction(self._database):
             state = self._entry(manifest_digest).state
             if state is State.SEALED:
-                raise InputError(f"manifest_digest: the release {manifest_digest.hex()} is sealed, opening expected")
+                raise InputError("manifest_digest", f"the release {manifest_digest.hex()} is sealed, opening expected")
             if state is State.OPENING:
                 self._database.execute(
                     "UPDATE releases SET state = ?, since = ? WHERE digest = ?",
@@ -168,9 +170,11 @@ class ReleaseLedger(Store):
         with self._turns, typed_errors(self.folder), transaction(self._database):
             kept = self._kept.get(_point(collection))
             if kept is None:
-                raise GuaranteeError(f"point: given for {collection.hex()}, a collection that is closed here expected")
+                raise GuaranteeError(
+                    "point", f"given for {collection.hex()}, a collection that is closed here expected"
+                )
             if kept not in (b"", point):
-                raise GuaranteeError(f"point: {point.hex()} given, {kept.hex()} expected, for good")
+                raise GuaranteeError("point", f"{point.hex()} given, {kept.hex()} expected, for good")
             self._kept.put({_point(collection): point})
 
     def forbid_points(self, collection: bytes, mark: bytes) -> None:
@@ -272,7 +276,7 @@ class ReleaseLedger(Store):
                 for release, shared in earlier
             )
             count = len(earlier[0][1])
-            raise AlreadyReleased(f"ids: of {count} reports, none expected in an earlier release: {where}")
+            raise AlreadyReleased("ids", f"of {count} reports, none expected in an earlier release: {where}")
 
     def _entry(self, manifest_digest: bytes) -> LedgerEntry:
         known = self._known(manifest_digest)

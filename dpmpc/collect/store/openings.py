@@ -51,8 +51,9 @@ class Openings:
         name = f"salt of manifest {manifest_digest.hex()}"
         if begun and not (self._path.exists() and self._has(name)):
             raise AlreadyReleased(
-                f"manifest: {manifest_digest.hex()} was begun, and {self._path.name} was removed since: no commitments "
-                "to its shares are kept beside the ledger"
+                "manifest",
+                f"{manifest_digest.hex()} was begun, and {self._path.name} was removed since: no "
+                "commitments to its shares are kept beside the ledger",
             )
         with self._open() as kept:
             return kept.once(name, lambda: Stream.from_os().bytes(SALT_BYTES))

@@ -74,7 +74,7 @@ try:
     from psycopg.conninfo import conninfo_to_dict
 except ImportError as error:
     raise InputError(
-        "store: a PostgreSQL database needs psycopg: pip install '.[postgres]' in the source folder of dpmpc"
+        "store", "a PostgreSQL database needs psycopg: pip install '.[postgres]' in the source folder of dpmpc"
     ) from error
 
 OTHERS = -1  # the row of `workers` for processes that are none
@@ -285,7 +285,7 @@ class PostgresStore(ReportStore):
         batch = sorted_ids(ids)
         missing = int((~found_in(as_strings(self.ids()), batch)).sum())
         if missing:
-            raise InputError(f"ids: {missing} of {len(batch)} are not in the store {self._address}")
+            raise InputError("ids", f"{missing} of {len(batch)} are not in the store {self._address}")
         return PostgresShare(self, batch)
 
     def block(self, ids: NDArray[np.bytes_]) -> Words:
@@ -601,7 +601,7 @@ def require_address(address: str) -> str:
         parts = conninfo_to_dict(address)
     except (ValueError, psycopg.Error) as error:
         told = str(error).strip().partition("\n")[0]
-        raise InputError(f"store: {told}; postgresql://[USER@][HOST][:PORT]/NAME expected") from None
+        raise InputError("store", f"{told}; postgresql://[USER@][HOST][:PORT]/NAME expected") from None
     if "password" in parts:
         raise InputError(
             "store", "an address with a password", "one without", "peer authentication, or a private file ~/.pgpass"

@@ -82,13 +82,14 @@ class PointKeeper:
         if sealed is not None and sealed.used and kept not in (None, sealed.toss):
             self._forbid()
             raise GuaranteeError(
-                f"query point: {sealed.toss.hex()} is used according to this server's spool, and {kept.hex()} "
-                f"according to its ledger, the same one expected: {_LOST}"
+                "query point",
+                f"{sealed.toss.hex()} is used according to this server's spool, and {kept.hex()} according "
+                f"to its ledger, the same one expected: {_LOST}",
             )
         if NO_POINT in (kept, None if sealed is None else sealed.toss):
             self._forbid()
             raise GuaranteeError(
-                f"query point: this server's spool and its ledger once named different ones as used: {_LOST}"
+                "query point", f"this server's spool and its ledger once named different ones as used: {_LOST}"
             )
         used = kept or (sealed.toss if sealed is not None and sealed.used else None)
         if used is None:
@@ -102,9 +103,9 @@ class PointKeeper:
         require_bytes("toss", toss, SEED_BYTES)
         standing = self.standing()
         if standing.used and standing.toss != toss:
-            raise GuaranteeError(f"query point: {toss.hex()} given, {standing.point} expected, which is used")
+            raise GuaranteeError("query point", f"{toss.hex()} given, {standing.point} expected, which is used")
         if not (self._spool.closed and self._ledger.closed(self._collection)):
-            raise GuaranteeError("query point: tossed before this server had closed, a closed collection expected")
+            raise GuaranteeError("query point", "tossed before this server had closed, a closed collection expected")
         if not standing.used:
             self._spool.keep_point(toss, used=False)
 
@@ -113,8 +114,9 @@ class PointKeeper:
         standing = self.standing()
         if standing.point != toss.hex():
             raise GuaranteeError(
-                f"query point: {toss.hex()} given, {standing.point or 'none'} expected, which is "
-                f"{'used' if standing.used else 'sealed'} here"
+                "query point",
+                f"{toss.hex()} given, {standing.point or 'none'} expected, which is "
+                f"{'used' if standing.used else 'sealed'} here",
             )
         self._mark(toss)
 
@@ -136,12 +138,13 @@ def point_to_go_on_with(standings: dict[int, PointStanding]) -> bytes | None:
         return None
     if len(used) > 1:
         told = ", ".join(f"server {server} {point[:16]}..." for point, server in used.items())
-        raise GuaranteeError(f"query point: different ones were used by {told}, one expected: {_LOST}")
+        raise GuaranteeError("query point", f"different ones were used by {told}, one expected: {_LOST}")
     ((point, first),) = used.items()
     for server, standing in standings.items():
         if standing.point != point:
             raise GuaranteeError(
-                f"query point: server {first} has used {point[:16]}..., which server {server} has not sealed; only "
-                f"servers that closed before it was tossed may go on with it, and all are needed: {_LOST}"
+                "query point",
+                f"server {first} has used {point[:16]}..., which server {server} has not sealed; only "
+                f"servers that closed before it was tossed may go on with it, and all are needed: {_LOST}",
             )
     return bytes.fromhex(point)

@@ -122,7 +122,7 @@ class ReportStore(Store):
         require_bytes("digest", digest, 32)
         require_whole("most_stored", most_stored, 1)
         if len(shape) != 2 or min(shape) < 1:
-            raise InputError(f"shape: {shape} given, copies and width expected, at least 1 each")
+            raise InputError("shape", f"{shape} given, copies and width expected, at least 1 each")
         self.shape, self.ring = (shape[0], shape[1]), ring_named(ring)
         self._most_stored, self._writer = most_stored, writer
         copies, width = self.shape
@@ -271,9 +271,13 @@ class ReportStore(Store):
             kept = self._get(_POINT)
             known = None if kept is None else _point(kept)
             if known is not None and known.used and (known.toss != toss or not used):
-                raise GuaranteeError(f"toss: {toss.hex()} given, {known.toss.hex()} expected, which is used, for good")
+                raise GuaranteeError(
+                    "toss", f"{toss.hex()} given, {known.toss.hex()} expected, which is used, for good"
+                )
             if not self._is_closed():
-                raise GuaranteeError("toss: given for a spool that takes reports, one that is closed for good expected")
+                raise GuaranteeError(
+                    "toss", "given for a spool that takes reports, one that is closed for good expected"
+                )
             self._put(_POINT, toss + bytes([used]))
 
     def forbid_points(self, mark: bytes) -> None:
@@ -358,7 +362,7 @@ def require_ids(ids: Sequence[bytes]) -> None:
     """Refuse ids of another length."""
     for index, report in enumerate(ids):
         if len(report) != ID_BYTES:
-            raise InputError(f"ids: {len(report)} bytes given as number {index}, {ID_BYTES} expected")
+            raise InputError("ids", f"{len(report)} bytes given as number {index}, {ID_BYTES} expected")
 
 
 def checksums(ids: NDArray[np.bytes_], block: Words) -> NDArray[np.bytes_]:
@@ -383,9 +387,9 @@ def _fresh(
         if known is None:
             fresh[report] = checksum, row
         elif known == TOMBSTONE:
-            raise Withdrawn(f"ids: {report.hex()} given, which was withdrawn; another one expected")
+            raise Withdrawn("ids", f"{report.hex()} given, which was withdrawn; another one expected")
         elif known != checksum:
-            raise ReportConflict(f"ids: {report.hex()} given for other words than before, the same words expected")
+            raise ReportConflict("ids", f"{report.hex()} given for other words than before, the same words expected")
     return fresh
 
 

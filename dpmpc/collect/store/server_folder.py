@@ -128,28 +128,30 @@ class ServerFolder:
         require_whole("server", server, 0, len(collection.servers) - 1)
         if not same_certificate(self._certificate(), collection.servers[server].certificate.encode()):
             path = self.identity / CERTIFICATE_FILE
-            raise InputError(f"folder: {path} is not the certificate that the collection gives server {server}")
+            raise InputError("folder", f"{path} is not the certificate that the collection gives server {server}")
 
     def _certificate(self) -> bytes:
         path = self.identity / CERTIFICATE_FILE
         try:
             return read_bytes(path)
         except (OSError, ReadError) as error:
-            raise InputError(f"folder: {path} cannot be read: {error}") from error
+            raise InputError("folder", f"{path} cannot be read: {error}") from error
 
     def add_key(self, collection: Collection) -> AddedKey:
         """Add one more key that clients seal to, for the server of the collection that this folder is of."""
         own = self._certificate()
         numbers = [j for j, entry in enumerate(collection.servers) if same_certificate(own, entry.certificate.encode())]
         if not numbers:
-            raise InputError(f"folder: {self.identity} is of no server of collection {collection.digest.hex()[:16]}...")
+            raise InputError(
+                "folder", f"{self.identity} is of no server of collection {collection.digest.hex()[:16]}..."
+            )
         (number,) = numbers
         closing = None
         if self.store is not None or (self.spool / INDEX_FILE).exists():  # a release may have closed it before its time
             with self.open_spool(collection, number, writer=False) as spool:
                 closing = spool.closing
         if state_of(collection, datetime.datetime.now(datetime.UTC), closing).state not in ("not open yet", "open"):
-            raise InputError("reseal: a collection given that is closed: nobody seals to it any more")
+            raise InputError("reseal", "a collection given that is closed: nobody seals to it any more")
         return self.seals.add(collection, number, self.identity)
 
     @contextlib.contextmanager
@@ -162,8 +164,9 @@ class ServerFolder:
                 time.sleep(_TRY_SECONDS)  # a server that looks whether the lock is free holds it for a moment
             else:
                 raise InputError(
-                    f"folder: {self.path} is in use by another `dpmpc release` of server {server} "
-                    f"(process {printable(file.read(20).strip()) or 'unknown'}): wait for it, or end it first"
+                    "folder",
+                    f"{self.path} is in use by another `dpmpc release` of server {server} (process "
+                    f"{printable(file.read(20).strip()) or 'unknown'}): wait for it, or end it first",
                 )
             file.truncate(0)
             file.write(f"{os.getpid()}\n")
@@ -234,7 +237,7 @@ class ServerFolder:
         except FileNotFoundError:
             return None
         except (OSError, ReadError, UnicodeDecodeError) as error:
-            raise InputError(f"folder: {self.path / STORE_FILE} cannot be read: {error}") from error
+            raise InputError("folder", f"{self.path / STORE_FILE} cannot be read: {error}") from error
 
     def use_store(self, address: str) -> None:
         """Have the database of an address take the shares, for good: every command finds it in this folder."""
@@ -242,11 +245,12 @@ class ServerFolder:
 
         require_address(address)
         if self.store not in (None, address):
-            raise InputError(f"store: {address} given, {self.store} expected, as {self.path / STORE_FILE} says")
+            raise InputError("store", f"{address} given, {self.store} expected, as {self.path / STORE_FILE} says")
         if (self.spool / INDEX_FILE).exists():
             raise InputError(
-                f"store: {address} given for a folder whose reports are in {self.spool}, none expected: finish this "
-                "collection without a database"
+                "store",
+                f"{address} given for a folder whose reports are in {self.spool}, none expected: finish "
+                "this collection without a database",
             )
         private_folder(self.spool)  # for the outbox
         if self.store is None:

@@ -208,7 +208,7 @@ class SqliteStore(ReportStore):
             expected[places[asked]] = index["checksum"][asked]
         missing = int((positions < 0).sum())
         if missing:
-            raise InputError(f"ids: {missing} of {len(batch)} are not in the spool {self.folder}")
+            raise InputError("ids", f"{missing} of {len(batch)} are not in the spool {self.folder}")
         return SpoolShare(self._segments, self.ring, batch, positions, expected)
 
     def usable(self, least_free: int) -> bool:

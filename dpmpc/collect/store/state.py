@@ -113,15 +113,17 @@ def require_open(collection: Collection, state: CollectionState, now: datetime.d
     it_is = f"it is {now.isoformat(timespec='seconds')} here"
     if state.state == "not open yet":
         raise CollectionClosed(
-            f"collection {collection.name!r}: too early: it opens at {collection.opens.isoformat()}, in "
-            f"{in_words(collection.opens - now)}; {it_is}. Nothing was stored; send it again then"
+            f"collection {collection.name!r}",
+            f"too early: it opens at {collection.opens.isoformat()}, in {in_words(collection.opens - now)}; "
+            f"{it_is}. Nothing was stored; send it again then",
         )
     if state.early:
         raise CollectionClosed(CLOSED_EARLY)
     if state.state != "open":
         raise CollectionClosed(
-            f"collection {collection.name!r}: too late: it closed at {collection.closes.isoformat()}, "
-            f"{in_words(now - collection.closes)} ago; {it_is}. Nothing was stored, and no more reports are taken"
+            f"collection {collection.name!r}",
+            f"too late: it closed at {collection.closes.isoformat()}, {in_words(now - collection.closes)} "
+            f"ago; {it_is}. Nothing was stored, and no more reports are taken",
         )
 
 

@@ -123,7 +123,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
         try:
             return read_json(text.encode(), cls)
         except (ReadError, UnicodeEncodeError) as error:
-            raise InputError(f"manifest: {error}") from error
+            raise InputError("manifest", error) from error
 
 
 class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -170,7 +170,7 @@ class Statement(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         try:
             return read_json(content, cls, largest=len(content))
         except ReadError as error:
-            raise VerificationFailed(f"statement: {error}") from error
+            raise VerificationFailed("statement", error) from error
 
     def sign(self, identity: Path) -> bytes:
         """Return the signature of the server whose identity lies in this folder."""
@@ -254,7 +254,7 @@ def require_same(given: Statement, own: Statement) -> None:
         else:
             same = theirs == ours
         if not same:
-            raise VerificationFailed(f"{name}: the statement to be signed claims another one than this server has")
+            raise VerificationFailed(name, "the statement to be signed claims another one than this server has")
 
 
 def sums_digest(release: Release) -> bytes:
@@ -316,7 +316,7 @@ def save(release: Release, certificate: Certificate, path: str | os.PathLike[str
     try:
         release.save(path, {CERTIFICATE_MEMBER: canonical(certificate)})
     except OSError as error:
-        raise InputError(f"file: {os.fspath(path)} cannot be written: {error.strerror}") from error
+        raise InputError("file", f"{os.fspath(path)} cannot be written: {error.strerror}") from error
 
 
 def load(path: str | os.PathLike[str]) -> Certificate:
@@ -333,17 +333,18 @@ def load(path: str | os.PathLike[str]) -> Certificate:
             content = found.read(CERTIFICATE_MEMBER, LARGEST_CERTIFICATE) if CERTIFICATE_MEMBER in members else b""
     except (OSError, ReadError) as error:
         raise VerificationFailed(
-            f"file: {os.fspath(path)!r} is not a release file ({printable(str(error))})"
+            "file", f"{os.fspath(path)!r} is not a release file ({printable(str(error))})"
         ) from error
     expected = sorted((PUBLIC_MEMBER, SUMS_MEMBER, CERTIFICATE_MEMBER))
     if CERTIFICATE_MEMBER not in members and PUBLIC_MEMBER in members:
         raise VerificationFailed(
-            f"file: {os.fspath(path)!r} is a release without {CERTIFICATE_MEMBER}, which `dpmpc release` writes: no "
-            "server signed it. Such a file of `dpmpc fit` is checked by Release.load alone"
+            "file",
+            f"{os.fspath(path)!r} is a release without {CERTIFICATE_MEMBER}, which `dpmpc release` writes: "
+            "no server signed it. Such a file of `dpmpc fit` is checked by Release.load alone",
         )
     if members != expected:
-        raise VerificationFailed(f"file: {os.fspath(path)!r} holds {members}, {expected} expected")
+        raise VerificationFailed("file", f"{os.fspath(path)!r} holds {members}, {expected} expected")
     try:
         return read_json(content, Certificate, largest=LARGEST_CERTIFICATE)
     except ReadError as error:
-        raise VerificationFailed(f"certificate: {error}") from error
+        raise VerificationFailed("certificate", error) from error

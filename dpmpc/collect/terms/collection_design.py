@@ -232,16 +232,21 @@ def _noise_of(
     """Fill in who adds the noise, and t; where clients add it, refuse a missing t."""
     if noise_by is None and unproved_shamir:
         raise InputError(
-            "noise_by: none given with Shamir shares, 'clients' expected, together with corrupt_clients, or proofs: a "
-            "server's own noise is not a share, servers deal it in shares only in a collection with proofs, and noise "
-            "by clients needs a bound on those that work with a server"
+            "noise_by",
+            "none given with Shamir shares, 'clients' expected, together with corrupt_clients, or proofs: "
+            "a server's own noise is not a share, servers deal it in shares only in a collection with "
+            "proofs, and noise by clients needs a bound on those that work with a server",
         )
     noise_by = noise_by or "servers"
     if noise_by == "clients" and corrupt_clients is None:
         raise InputError(
-            "corrupt_clients: none given, a number expected where clients add the noise: how many of any "
-            f"{minimum_batch} reports, chosen by a server that may deny all others, come from people who tell it their "
-            "noise or add none; or noise_by='servers', which needs no such number"
+            "corrupt_clients",
+            "none",
+            "a number",
+            f"how many of any {minimum_batch} reports, chosen by a server that may deny all others, come "
+            "from people who tell it their noise or add none; or noise_by='servers', which needs no such "
+            "number",
+            condition="where clients add the noise",
         )
     return noise_by, corrupt_clients or 0
 

@@ -50,9 +50,10 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def __post_init__(self) -> None:
         if not _NAME.fullmatch(self.name):
             raise InputError(
-                f"series: name {printable(self.name[:40])!r} given, 1 to 100 of the letters A to Z, a to z, digits and "
-                "single blanks, points and hyphens between them expected: others look alike. Name the first collection "
-                "so; later ones may have any name"
+                "series",
+                f"name {printable(self.name[:40])!r}",
+                "1 to 100 of the letters A to Z, a to z, digits and single blanks, points and hyphens between them",
+                "others look alike. Name the first collection so; later ones may have any name",
             )
         if not 1 <= self.epoch <= self.epochs <= MOST_EPOCHS or len(self.share) != self.epochs:
             raise InputError(
@@ -88,7 +89,7 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def next(self) -> Series:
         """The place of the collection after this one."""
         if self.epoch == self.epochs:
-            raise GuaranteeError(f"series: {self.name!r} has {self.epochs} epochs, and this was the last one")
+            raise GuaranteeError("series", f"{self.name!r} has {self.epochs} epochs, and this was the last one")
         return msgspec.structs.replace(self, epoch=self.epoch + 1)
 
     @property
@@ -116,11 +117,12 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Refuse a guarantee that costs more than the share of this epoch."""
         cost, share = Cost.of(guarantee), self.cost_of(self.epoch)
         if cost.rho or cost.epsilon or cost.delta:
-            raise GuaranteeError("series: noise of another law than the discrete Gaussian given, that one expected")
+            raise GuaranteeError("series", "noise of another law than the discrete Gaussian", "that one")
         if cost.mu > share.mu or cost.slack > share.slack:
             raise GuaranteeError(
-                f"series: epoch {self.epoch} costs mu {cost.mu:.6g} and slack {cost.slack:.3g}, at most its share of "
-                f"{share.mu:.6g} and {share.slack:.3g} expected"
+                "series",
+                f"epoch {self.epoch} costs mu {cost.mu:.6g} and slack {cost.slack:.3g}, at most its share "
+                f"of {share.mu:.6g} and {share.slack:.3g} expected",
             )
 
     def identity(self, certificates: Sequence[str]) -> str:
@@ -184,20 +186,24 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
             continue
         if other.series != epoch.series:
             raise GuaranteeError(
-                f"series: another table, name or other servers than those that this ledger knows under the name "
-                f"{printable(other.table.name)!r}: {epoch.series[:16]}... given, {other.series[:16]}... expected"
+                "series",
+                "another table, name or other servers than those that this ledger knows under the name "
+                f"{printable(other.table.name)!r}: {epoch.series[:16]}...",
+                f"{other.series[:16]}...",
             )
         if other.table.epoch == table.epoch:
             raise AlreadyReleased(
-                f"series: epoch {table.epoch} of {printable(table.name)!r} was begun by the manifest "
-                f"{one.manifest_digest.hex()}; each epoch is opened once"
+                "series",
+                f"epoch {table.epoch} of {printable(table.name)!r} was begun by the manifest "
+                f"{one.manifest_digest.hex()}; each epoch is opened once",
             )
         costs.append(table.cost_of(other.table.epoch))
     total = composed_epsilon(costs, table.delta)
     if not total <= table.epsilon:
         raise BudgetExceeded(
-            f"series: {len(costs)} epochs together give epsilon {total:.6g} at delta {table.delta:g}, at most "
-            f"{table.epsilon:g} expected"
+            "series",
+            f"{len(costs)} epochs together give epsilon {total:.6g} at delta {table.delta:g}, at most "
+            f"{table.epsilon:g} expected",
         )
     known = begun_epochs(epoch.series, others)
     if epoch.earlier != known:

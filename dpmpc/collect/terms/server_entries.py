@@ -140,7 +140,7 @@ def check_text(what: str, text: str, longest: int) -> None:
     """Refuse a text for people that is too long, that cannot be written as UTF-8, or that has space around it."""
     if not is_unicode(text) or len(text) > longest or text != text.strip():
         expected = f"at most {longest:,} without space around them expected"
-        raise InputError(f"{what}: {text[:40]!r} of {len(text):,} characters given, {expected}")
+        raise InputError(what, f"{text[:40]!r} of {len(text):,} characters given, {expected}")
 
 
 def _check_server(number: int, server: ServerEntry) -> None:
@@ -160,18 +160,18 @@ def _check_keys(servers: Sequence[ServerEntry]) -> None:
     for server, entry in enumerate(servers):
         given = f"servers: keys of server {server}"
         if [key.number for key in entry.keys] != list(range(len(entry.keys))) or not 0 < len(entry.keys) <= MOST_KEYS:
-            raise InputError(f"{given}: numbers 0, 1, .. in this order expected, 1 to {MOST_KEYS}")
+            raise InputError(given, f"numbers 0, 1, .. in this order expected, 1 to {MOST_KEYS}")
         if len({key.suite for key in entry.keys}) > 1:
-            raise InputError(f"{given}: of several suites given, of one expected, from which all lengths follow")
+            raise InputError(given, "of several suites given, of one expected, from which all lengths follow")
         for key in entry.keys:
             try:
                 public = bytes.fromhex(key.public)
                 SUITES[key.suite].require_public(public)
             except ValueError:
                 expected = f"a public key of {key.suite} expected"
-                raise InputError(f"{given}: {key.public[:64]!r} given, {expected}") from None
+                raise InputError(given, f"{key.public[:64]!r} given, {expected}") from None
             if public.hex() != key.public or key.public in known:
-                raise InputError(f"{given}: {key.public!r} given, lower case expected, and each key once")
+                raise InputError(given, f"{key.public!r} given, lower case expected, and each key once")
             known.add(key.public)
 
 

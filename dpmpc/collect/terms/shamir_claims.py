@@ -26,16 +26,16 @@ def check_dealers(collection: Collection, dealers: Sequence[int], noise: str) ->
     """Check who dealt noise; return a line that says what is promised of it, or none where none is dealt."""
     if not collection.plan.noise_is_dealt:
         if dealers or noise:
-            raise VerificationFailed(f"dealers: {dealers} claimed, none expected: no noise is dealt")
+            raise VerificationFailed("dealers", f"{dealers} claimed, none expected: no noise is dealt")
         return []
     servers, fewest = len(collection.servers), fewest_present(collection.plan.scheme)
     possible = list(dealers) == sorted(set(dealers)) and set(dealers) <= set(range(servers))
     if not possible or len(dealers) < fewest:
         raise VerificationFailed(
-            f"dealers: {dealers} claimed, at least {fewest} of {servers} servers in order expected"
+            "dealers", f"{dealers} claimed, at least {fewest} of {servers} servers in order expected"
         )
     if not (len(noise) == 2 * SEED_BYTES and set(noise) <= set("0123456789abcdef")):
-        raise VerificationFailed(f"noise: {noise!r} claimed, {SEED_BYTES} bytes in hexadecimal expected")
+        raise VerificationFailed("noise", f"{noise!r} claimed, {SEED_BYTES} bytes in hexadecimal expected")
     return [f"noise: {noise_promise(collection, dealers)}"]
 
 
@@ -44,13 +44,14 @@ def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[s
     inconsistent, scheme = refused.get(INCONSISTENT, 0), collection.plan.scheme
     if inconsistent and not isinstance(scheme, ShamirSharing):
         raise VerificationFailed(
-            f"refused: {dict(refused)} claimed with additive shares, none {INCONSISTENT!r} expected"
+            "refused", f"{dict(refused)} claimed with additive shares, none {INCONSISTENT!r} expected"
         )
     servers = {str(server) for server in range(len(collection.servers))}
     if not set(odd) <= servers or not all(0 < count <= inconsistent for count in odd.values()):
         raise VerificationFailed(
-            f"odd: {dict(odd)} claimed, for some of {len(servers)} servers 1 to {inconsistent} inconsistent reports "
-            "expected"
+            "odd",
+            f"{dict(odd)} claimed, for some of {len(servers)} servers 1 to {inconsistent} inconsistent "
+            "reports expected",
         )
     if not odd:
         return ""
@@ -58,7 +59,7 @@ def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[s
         f"of server {server} in {count}" for server, count in sorted(odd.items(), key=lambda one: int(one[0]))
     )
     if not (isinstance(scheme, ShamirSharing) and scheme.corrected(scheme.servers)):
-        raise VerificationFailed(f"odd: {dict(odd)} claimed of so few servers that an honest one could look wrong")
+        raise VerificationFailed("odd", f"{dict(odd)} claimed of so few servers that an honest one could look wrong")
     return f", where the message {told} was off and those of all others agreed: its fault, or the clients'"
 
 
@@ -75,7 +76,9 @@ def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Se
     if len(set(map(tuple, wrong.values()))) > 1:
         return f"; servers differ on whose shares were wrong ({blamed}): that convicts nobody, and one of them lied"
     if not scheme.corrected(present):
-        raise VerificationFailed(f"wrong: {blamed} claimed of {present} servers, too few to say whose shares are wrong")
+        raise VerificationFailed(
+            "wrong", f"{blamed} claimed of {present} servers, too few to say whose shares are wrong"
+        )
     text = f"; wrong shares of servers {blamed} were corrected"
     if not collection.proved:
         return f"{text}, which convicts nobody: clients that prove nothing may have dealt them so"

@@ -129,8 +129,9 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             )
         if task.delta * self.largest_batch >= 1:
             raise InputError(
-                f"delta: {task.delta:g} given for up to {self.largest_batch} clients, less than 1/n = "
-                f"{1 / self.largest_batch:g} expected"
+                "delta",
+                f"{task.delta:g} given for up to {self.largest_batch} clients, less than 1/n = "
+                f"{1 / self.largest_batch:g} expected",
             )
 
     @functools.cached_property
@@ -331,8 +332,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         """Refuse a release that comes too late."""
         if now >= self.expires:
             raise CollectionClosed(
-                f"collection {self.name!r}: expired at {self.expires.isoformat()}; it is "
-                f"{now.isoformat(timespec='seconds')}"
+                f"collection {self.name!r}",
+                f"expired at {self.expires.isoformat()}; it is {now.isoformat(timespec='seconds')}",
             )
 
     @classmethod
@@ -349,13 +350,14 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             content = read_bytes(path)
             loaded = cls.from_dict(read_json(content, dict[str, Any], largest=LARGEST_FILE))
         except OSError as error:
-            raise InputError(f"collection: {path} cannot be read: {error.strerror}") from error
+            raise InputError("collection", f"{path} cannot be read: {error.strerror}") from error
         except ReadError as error:
             raise InputError("collection", path, "the task file of a collection", error) from error
         if loaded.content != content:
             raise InputError(
-                f"collection: {path} given, JSON with other bytes than a collection of this content has: "
-                "somebody has written it anew; ask for the original"
+                "collection",
+                f"{path} given, JSON with other bytes than a collection of this content has: somebody has "
+                "written it anew; ask for the original",
             )
         return loaded
 
@@ -366,7 +368,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
                 file.write(self.content)
                 file.flush()
         except OSError as error:
-            raise InputError(f"collection: {path} cannot be written: {error.strerror}") from error
+            raise InputError("collection", f"{path} cannot be written: {error.strerror}") from error
 
     def _task_of(self, clients: int, seed: bytes, dealers: int | None = None) -> Task:
         sketch = {**self.template["sketch"], "columns": clients}
@@ -378,7 +380,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
                 fields["noising"] = {**fields["noising"], "dealers": dealers}
             return Task.from_dict(fields)
         except (KeyError, TypeError) as error:
-            raise InputError(f"task: {error} is missing, unknown or of the wrong type") from error
+            raise InputError("task", f"{error} is missing, unknown or of the wrong type") from error
 
 
 @contextlib.contextmanager

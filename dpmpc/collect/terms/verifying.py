@@ -105,20 +105,20 @@ def verify(
     _require(task.digest.hex(), manifest.task, "task", "the one that follows from collection, clients and toss")
     _bytes("batch", manifest.batch)
     if manifest.epoch != _claim("epoch", lambda: epoch_of(pinned, _earlier(pinned, manifest))):
-        raise VerificationFailed("epoch: another one than that of the task file, or none, claimed")
+        raise VerificationFailed("epoch", "another one than that of the task file, or none, claimed")
     if pinned.series is not None:
         checks.append(f"series: {_series_line(pinned.series, len(_earlier(pinned, manifest)))}")
     _check_left_out(pinned, manifest)
     if pinned.proved:
         checks.append(check_refused(pinned, manifest))
     elif manifest.refused or manifest.odd:
-        raise VerificationFailed(f"refused: {manifest.refused} claimed of a collection without proofs, none expected")
+        raise VerificationFailed("refused", f"{manifest.refused} claimed of a collection without proofs, none expected")
     checks += check_dealers(pinned, manifest.dealers, manifest.noise)
     checks.append(f"task: {manifest.task}, of {manifest.clients} clients, matrix {manifest.attempt} of the toss")
     release = _claim("release", lambda: Release.load(path, longest=longest))
     _require(release.task.digest.hex(), manifest.task, "release", "of the task that the servers agreed on")
     if not alike(statement.guarantee, task.guarantee.to_dict()):
-        raise VerificationFailed("guarantee: the public facts give another one than is claimed")
+        raise VerificationFailed("guarantee", "the public facts give another one than is claimed")
     epsilon, delta = task.guarantee.achieved_epsilon, task.guarantee.delta
     checks.append(
         f"guarantee: epsilon {epsilon:.6g} at delta {delta:g}, recomputed for this batch of {task.clients} reports"
@@ -127,7 +127,7 @@ def verify(
     )
     checks.append(f"omission: {omission(pinned, task)}")
     if not same_variances(statement.noise_variance, task.noise_variance.tolist()):
-        raise VerificationFailed("noise_variance: the public facts give another one than is claimed")
+        raise VerificationFailed("noise_variance", "the public facts give another one than is claimed")
     rows = len(task.noise_variance)
     checks.append(
         f"noise variance: {task.noise_variance.mean():.6g} in normalised units, where a column runs from -1 to 1"
@@ -148,14 +148,14 @@ def _check_signatures(collection: Collection, certificate: Certificate) -> str:
     _require(sorted(present), sorted(statement.wrong), "wrong", "told by the servers that took part")
     for server, found in statement.wrong.items():
         if found != sorted(set(found)) or not {str(number) for number in found} <= set(present):
-            raise VerificationFailed(f"wrong: {found} told by server {server}, some of {present} expected")
+            raise VerificationFailed("wrong", f"{found} told by server {server}, some of {present} expected")
     for server in present:
         signature = _bytes("signature", certificate.signatures[server], length=None)
         pem = collection.servers[int(server)].certificate.encode()
         try:
             verify_signature(pem, statement.message, signature)
         except VerificationFailed as error:
-            raise VerificationFailed(f"signature of server {server}: {error}") from error
+            raise VerificationFailed(f"signature of server {server}", error) from error
     text = f"signatures: valid, of servers {', '.join(present)} under the keys that the collection pins"
     return text + blame(collection, statement.without, statement.wrong)
 
@@ -164,12 +164,12 @@ def _earlier(collection: Collection, manifest: Manifest) -> dict[str, str]:
     """Return the manifests of other epochs that a manifest names, once they can be such."""
     earlier = {} if manifest.epoch is None else manifest.epoch.earlier
     if earlier and collection.series is None:
-        raise VerificationFailed("epoch: earlier ones claimed of a collection that is in no series")
+        raise VerificationFailed("epoch", "earlier ones claimed of a collection that is in no series")
     for epoch, digest in earlier.items():
         _bytes("epoch", digest)
         known = collection.series
         if known is None or epoch not in {str(one) for one in range(1, known.epochs + 1) if one != known.epoch}:
-            raise VerificationFailed(f"epoch: {printable(epoch)} claimed to be an earlier one")
+            raise VerificationFailed("epoch", f"{printable(epoch)} claimed to be an earlier one")
     return earlier
 
 
@@ -184,9 +184,9 @@ def _check_left_out(collection: Collection, manifest: Manifest) -> None:
     servers = {str(server) for server in range(len(collection.servers))}
     for server, counts in manifest.left_out.items():
         if server not in servers or not counts or not all(count > 0 for count in counts.values()):
-            raise VerificationFailed(f"left_out: {counts} claimed of server {server!r}, positive numbers expected")
+            raise VerificationFailed("left_out", f"{counts} claimed of server {server!r}, positive numbers expected")
         if not set(counts) <= set(LEFT_OUT):
-            raise VerificationFailed(f"left_out: {sorted(counts)} claimed, some of {list(LEFT_OUT)} expected")
+            raise VerificationFailed("left_out", f"{sorted(counts)} claimed, some of {list(LEFT_OUT)} expected")
 
 
 def check_refused(collection: Collection, manifest: Manifest) -> str:
@@ -199,11 +199,11 @@ def check_refused(collection: Collection, manifest: Manifest) -> str:
     """
     refused, causes = manifest.refused, refusal_causes(collection)
     if not set(refused) <= set(causes) or not all(count > 0 for count in refused.values()):
-        raise VerificationFailed(f"refused: {refused} claimed, positive numbers of {causes} expected")
+        raise VerificationFailed("refused", f"{refused} claimed, positive numbers of {causes} expected")
     odd = check_odd(collection, refused, manifest.odd)
     total = sum(refused.values())
     if manifest.clients + total > collection.most_stored:
-        raise VerificationFailed(f"refused: {total} claimed, at most {collection.most_stored} in all expected")
+        raise VerificationFailed("refused", f"{total} claimed, at most {collection.most_stored} in all expected")
     counts = ", ".join(f"{count} refused ({cause})" for cause, count in refused.items()) or "none refused"
     stored = collection.most_stored if manifest.clients == collection.largest_batch else manifest.clients + total
     return f"proofs: {manifest.clients} reports accepted, {counts}{odd}; {soundness(collection, stored)}"
@@ -219,13 +219,13 @@ def check_time(collection: Collection, manifest: Manifest) -> str:
     """
     time = _claim("time", lambda: datetime.datetime.fromisoformat(manifest.time))
     if time.tzinfo is None or not collection.opens <= time < collection.expires:
-        raise VerificationFailed(f"time: {printable(manifest.time)} claimed, a time from opening to expiry expected")
+        raise VerificationFailed("time", f"{printable(manifest.time)} claimed, a time from opening to expiry expected")
     told = f"time: {printable(manifest.time)}, before the collection expired"
     if not manifest.closed:
         return told
     closed = _claim("closed", lambda: datetime.datetime.fromisoformat(manifest.closed))
     if closed.tzinfo is None or not closed < collection.closes:
-        raise VerificationFailed(f"closed: {printable(manifest.closed)} claimed, a time before closing expected")
+        raise VerificationFailed("closed", f"{printable(manifest.closed)} claimed, a time before closing expected")
     return f"{told}; the last server closed early, at {printable(manifest.closed)}"
 
 
@@ -234,18 +234,18 @@ def _claim(name: str, read: Any) -> Any:
     try:
         return read()
     except Exception as error:  # whatever a parser or a parameter stumbles over in somebody else's file
-        raise VerificationFailed(f"{name}: {printable(str(error))}") from error
+        raise VerificationFailed(name, printable(str(error))) from error
 
 
 def _require(found: object, claimed: object, name: str, what: str) -> None:
     if found != claimed:
         told = f"{printable(str(claimed))} claimed, {what} expected, which is {printable(str(found))}"
-        raise VerificationFailed(f"{name}: {told}")
+        raise VerificationFailed(name, told)
 
 
 def _bytes(name: str, text: str, length: int | None = 32) -> bytes:
     """Read lower-case hexadecimal digits."""
     content = _claim(name, lambda: bytes.fromhex(text))
     if content.hex() != text or (length is not None and len(content) != length):
-        raise VerificationFailed(f"{name}: {text!r} claimed, {length or 'some'} bytes in hexadecimal expected")
+        raise VerificationFailed(name, f"{text!r} claimed, {length or 'some'} bytes in hexadecimal expected")
     return bytes(content)

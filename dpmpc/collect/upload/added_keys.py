@@ -57,7 +57,7 @@ class KeyList(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 def add_key(collection: Collection, server: int, number: int, public: str, identity: Path) -> AddedKey:
     """Sign a key with the identity in a folder."""
     if number >= MOST_KEYS:
-        raise InputError(f"seal: {number} keys given at server {server}, at most {MOST_KEYS} expected")
+        raise InputError("seal", f"{number} keys given at server {server}, at most {MOST_KEYS} expected")
     suite = collection.servers[server].suite
     statement = _statement(collection, server, SealKey(number, suite, public))
     added = AddedKey(server, number, suite, public, sign(identity, statement).hex())

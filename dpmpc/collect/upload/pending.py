@@ -78,12 +78,12 @@ class Pending:
             os.close(os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600))
             self._database = sqlite3.connect(self._path, timeout=_PATIENCE_S, isolation_level=None)
         except (OSError, sqlite3.Error) as error:
-            raise InputError(f"state: {self._path} cannot be used: {error}") from error
+            raise InputError("state", f"{self._path} cannot be used: {error}") from error
         try:
             self.reports, self.finished = self._fill(reports)
         except (OSError, sqlite3.Error) as error:
             self.close()
-            raise InputError(f"state: {self._path} cannot be used: {error}") from error
+            raise InputError("state", f"{self._path} cannot be used: {error}") from error
         except BaseException:
             self.close()
             raise
@@ -133,8 +133,10 @@ class Pending:
             (version,) = self._database.execute("PRAGMA user_version").fetchone()
             if version != _VERSION:
                 raise InputError(
-                    f"state: {self._path} is not the file of a submission of this version: {version} given, {_VERSION} "
-                    "expected; another file expected"
+                    "state",
+                    f"{self._path} is not the file of a submission of this version: {version}",
+                    _VERSION,
+                    "another file expected",
                 )
             collection, tickets, key, rows, count = self._database.execute("SELECT * FROM about").fetchone()
             self._forget_rows_if_finished()  # of a submission without a row
@@ -146,8 +148,9 @@ class Pending:
 
     def _other_submission(self) -> InputError:
         return InputError(
-            f"state: {self._path} is that of another submission; the same rows and tickets as then expected, or "
-            "another file for other people"
+            "state",
+            f"{self._path} is that of another submission; the same rows and tickets as then expected, or "
+            "another file for other people",
         )
 
     def _begin(self, reports: Iterable[list[bytes]]) -> None:
@@ -226,11 +229,12 @@ def secrets_in(path: str | os.PathLike[str], collection: Collection) -> list[byt
     except (sqlite3.Error, ValueError) as error:
         raise InputError("state", path, "the file of a submission", error) from error
     if str(digest).split()[:1] != [collection.digest.hex()]:
-        raise InputError(f"state: {path} is of collection {digest}, {collection.digest.hex()} expected")
+        raise InputError("state", f"{path} is of collection {digest}, {collection.digest.hex()} expected")
     wrong = sum(report_id(collection.digest, secret) != report for secret, report in rows)
     if wrong or len(rows) != count:
         raise InputError(
-            f"state: {path}: {len(rows)} secrets of {count} reports, {wrong} of them not of their report's id; the "
-            "file as `dpmpc submit` wrote it expected"
+            "state",
+            f"{path}: {len(rows)} secrets of {count} reports, {wrong} of them not of their report's id; the "
+            "file as `dpmpc submit` wrote it expected",
         )
     return [secret for secret, _ in rows]

@@ -34,7 +34,7 @@ def sorted_ids(ids: Bytes) -> NDArray[np.bytes_]:
         raise InputError("ids", f"{ids.dtype} of shape {ids.shape}", f"uint8 of shape (n, {ID_BYTES})")
     strings = as_strings(ids)
     if not (strings[:-1] < strings[1:]).all():
-        raise InputError("ids: not in order or not distinct, ascending and distinct ids expected")
+        raise InputError("ids", "not in order or not distinct, ascending and distinct ids expected")
     return strings
 
 

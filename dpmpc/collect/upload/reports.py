@@ -111,11 +111,12 @@ class ReportFormat:
         try:
             matching = self.proofs.own_parts_match(shares)
         except InputError as error:
-            raise ReportRejected(f"body: {error}") from error
+            raise ReportRejected("body", error) from error
         if not matching.all():
             raise ReportRejected(
-                f"body: record {int(matching.argmin())} lists another hash of the share of server {self.server} than "
-                "the share gives, with this id and collection"
+                "body",
+                f"record {int(matching.argmin())} lists another hash of the share of server {self.server} "
+                "than the share gives, with this id and collection",
             )
 
     def share(self, kept: Share) -> Share:
@@ -154,7 +155,7 @@ class KeyedShare(Share):
 def make_reports(client: Client, collection: Collection, rows: Reals, report_ids: Sequence[bytes]) -> list[list[bytes]]:
     """Randomize rows and write the records of their reports."""
     if len(report_ids) != len(rows) or any(len(report_id) != ID_BYTES for report_id in report_ids):
-        raise InputError(f"report_ids: {len(report_ids)} given, one of {ID_BYTES} bytes for each of {len(rows)} rows")
+        raise InputError("report_ids", f"{len(report_ids)} given, one of {ID_BYTES} bytes for each of {len(rows)} rows")
     task = collection.plan
     ids = _block(b"".join(report_ids), ID_BYTES)
     if collection.proved:

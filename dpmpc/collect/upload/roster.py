@@ -58,16 +58,16 @@ class Roster:
         try:
             content = read_bytes(path, largest=_LARGEST_ROSTER)
         except OSError as error:
-            raise InputError(f"roster: {path} cannot be read: {error.strerror}") from error
+            raise InputError("roster", f"{path} cannot be read: {error.strerror}") from error
         except ReadError as error:
-            raise InputError(f"roster: {path} cannot be read: {error}") from error
+            raise InputError("roster", f"{path} cannot be read: {error}") from error
         header = _header(collection, server)
         if not content.startswith(header) or (len(content) - len(header)) % _ENTRY_BYTES:
-            raise InputError(f"roster: {path} given, that of server {server} for this collection expected")
+            raise InputError("roster", path, f"that of server {server} for this collection")
         self._entries = content[len(header) :]
         ids = np.frombuffer(self._entries, np.dtype([("id", ID_TYPE), ("hash", f"S{_ENTRY_BYTES - ID_BYTES}")]))["id"]
         if not (ids[:-1] < ids[1:]).all():
-            raise InputError(f"roster: report ids of {path} out of order given, ascending ones expected, none twice")
+            raise InputError("roster", f"report ids of {path} out of order given, ascending ones expected, none twice")
 
     def __len__(self) -> int:
         return len(self._entries) // _ENTRY_BYTES
@@ -117,7 +117,7 @@ def read_tickets(path: str | os.PathLike[str]) -> list[Ticket]:
             raise ValueError(f"columns {headings}")
         tickets = [Ticket(client, bytes.fromhex(report), bytes.fromhex(secret)) for client, report, secret in rows]
     except OSError as error:
-        raise InputError(f"tickets: {path} cannot be read: {error.strerror}") from error
+        raise InputError("tickets", f"{path} cannot be read: {error.strerror}") from error
     except (ValueError, csv.Error):  # its text may hold a secret
         raise InputError("tickets", path, f"CSV with the columns {', '.join(_HEADINGS)}") from None
     if any((len(ticket.report), len(ticket.secret)) != (ID_BYTES, SECRET_BYTES) for ticket in tickets):

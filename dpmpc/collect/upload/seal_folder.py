@@ -55,17 +55,17 @@ class SealFolder:
     def draw(self, name: str, suite: SuiteName = "x25519") -> str:
         """Make a pair of keys for one collection; return what is in its public file."""
         if _NAME.fullmatch(name) is None:
-            raise InputError(f"seal: {name!r} given, letters, digits, '.', '-' and '_' expected, no more than 100")
+            raise InputError("seal", f"{name!r} given, letters, digits, '.', '-' and '_' expected, no more than 100")
         try:
             with contextlib.suppress(FileExistsError):
                 self.folder.mkdir(mode=0o700)
             require_private("seal", self.folder)
         except OSError as error:
-            raise InputError(f"seal: {self.folder} cannot be made or used: {error.strerror}") from error
+            raise InputError("seal", f"{self.folder} cannot be made or used: {error.strerror}") from error
         key, public_file = self.folder / f"{name}.key", self.folder / f"{name}.pub"
         for path in (key, public_file):
             if path.exists():
-                raise InputError(f"seal: {path} is there already; each collection has keys of its own: another name")
+                raise InputError("seal", f"{path} is there already; each collection has keys of its own: another name")
         private = _Private(key, suite, Stream.from_os().bytes(SEED_BYTES))
         public = f"{suite} {private.public}\n"
         write_private(key, f"{suite} {private.seed.hex()}\n".encode())
@@ -99,7 +99,7 @@ class SealFolder:
         except FileNotFoundError:
             return ()
         except (OSError, ReadError) as error:
-            raise InputError(f"seal: {path} cannot be read: {error}") from error
+            raise InputError("seal", f"{path} cannot be read: {error}") from error
         try:
             return read_added(content, collection, server)
         except ReadError as error:
@@ -117,9 +117,10 @@ class SealFolder:
             other = read_bytes(mark, largest=_LARGEST_KEY).decode("ascii", "replace").strip()
             if other != collection.digest.hex():
                 raise InputError(
-                    f"seal: {private.path} is the key of collection {other[:16]}... and named by collection "
-                    f"{collection.digest.hex()[:16]}..., too: the first release would delete it; a key for each "
-                    "collection expected"
+                    "seal",
+                    f"{private.path} is the key of collection {other[:16]}... and named by collection "
+                    f"{collection.digest.hex()[:16]}..., too: the first release would delete it; a key for "
+                    "each collection expected",
                 )
 
     def private(self, keys: Sequence[SealKey]) -> dict[int, object]:
@@ -190,7 +191,7 @@ def _key_in(path: str | os.PathLike[str], *, private: bool) -> tuple[SuiteName, 
         name, text = read_bytes(path, largest=_LARGEST_KEY).decode("ascii").split()
         key, suite = bytes.fromhex(text), SUITES[name]
     except OSError as error:
-        raise InputError(f"seal: {path} cannot be read: {error.strerror}") from error
+        raise InputError("seal", f"{path} cannot be read: {error.strerror}") from error
     except (ReadError, ValueError, KeyError):
         return None
     return (suite.name, key) if len(key) == (SEED_BYTES if private else suite.public_bytes) else None

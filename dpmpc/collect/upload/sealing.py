@@ -195,9 +195,10 @@ class Opener:
         missing = [number for number in numbers if number not in self._keys]
         if missing and (not self.added or numbers[-1] in missing):
             raise InputError(
-                f"folder: {self._folder.folder} lacks the private keys with the numbers "
-                f"{', '.join(map(str, missing))} that the collection names for server {self._server}: what was sealed "
-                "to them could not be opened"
+                "folder",
+                f"{self._folder.folder} lacks the private keys with the numbers "
+                f"{', '.join(map(str, missing))} that the collection names for server {self._server}: what "
+                "was sealed to them could not be opened",
             )
         if missing:
             _LOGGER.warning("keys %s are gone: reports sealed to them are refused", ", ".join(map(str, missing)))
@@ -234,6 +235,7 @@ class Opener:
             return self._suite.open(key, own[1:], form.info(self._server, number, named))
         except (InvalidTag, ValueError):
             raise ReportRejected(
-                f"body: what is for server {self._server} does not open with its key {number}, this id and the "
-                f"collection {self._form.collection.digest.hex()[:16]}...: it is damaged or not meant for it"
+                "body",
+                f"what is for server {self._server} does not open with its key {number}, this id and the "
+                f"collection {self._form.collection.digest.hex()[:16]}...: it is damaged or not meant for it",
             ) from None

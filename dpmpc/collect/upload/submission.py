@@ -102,7 +102,7 @@ class Submission:
         require_positive("seconds", self.seconds)
         if self.collection.authenticated != (self.tickets is not None):
             given = "none" if self.tickets is None else f"{len(self.tickets)}"
-            raise InputError(f"tickets: {given} given for a collection with authenticated = {self.tickets is None}")
+            raise InputError("tickets", f"{given} given for a collection with authenticated = {self.tickets is None}")
         if self.door is not None:
             require_door(self.door)
 
@@ -134,8 +134,9 @@ class Submission:
             reports, finished = pending.reports, pending.finished
             if finished and reports != len(rows):
                 raise InputError(
-                    f"state: {self.state} is that of a finished submission of {reports} reports, {len(rows)} rows "
-                    "given; another file for other people expected"
+                    "state",
+                    f"{self.state} is that of a finished submission of {reports} reports, {len(rows)} rows "
+                    "given; another file for other people expected",
                 )
             targets = targets_of(self.collection, self.door)
             needed = reports * len(targets)

@@ -123,7 +123,7 @@ def require_door(door: str) -> None:
     plain = parts.scheme == "http" and parts.hostname in LOOPBACK
     whole = bool(parts.hostname) and door.rstrip("/") == f"{parts.scheme}://{parts.netloc}" and "@" not in parts.netloc
     if not whole or port == 0 or not (plain or parts.scheme == "https"):
-        raise InputError(f"door: {door!r} given, https://HOST[:PORT] expected, or http on the loopback interface")
+        raise InputError("door", f"{door!r} given, https://HOST[:PORT] expected, or http on the loopback interface")
 
 
 async def keys_at(collection: Collection, door: str | None, seconds: float) -> tuple[AddedKey, ...]:
@@ -314,8 +314,10 @@ class Uploader:
         for number, status in sorted(reached.items()):
             if status in FINAL and status != STORED:
                 raise ReportRejected(
-                    f"{self.target.name}: server {printable(number)} says that it has refused a report with {status}, "
-                    "for good. If that is true, it is left out; make no other of the same row, which could count twice"
+                    self.target.name,
+                    f"server {printable(number)} says that it has refused a report with {status}, for good. "
+                    "If that is true, it is left out; make no other of the same row, which could count "
+                    "twice",
                 )
         said = {number: reached.get(str(number), "no word of it") for number in self.target.servers}
         left = [f"server {number}: {status}" for number, status in said.items() if status != STORED]

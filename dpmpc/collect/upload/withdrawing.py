@@ -117,22 +117,23 @@ def secrets_of(
     It is an `InputError` if the file is of another collection, or a secret is not the one of its report's id.
     """
     if (state is None) == (receipt is None):
-        raise InputError("state, receipt: one of the two expected")
+        raise InputError("state, receipt", "one of the two expected")
     if state is not None:
         return secrets_in(state, collection)
     try:
         found = _RECEIPT.findall(read_bytes(str(receipt)))
         told = {name: bytes.fromhex(digits.decode()) for name, digits in found}
     except (OSError, ReadError, ValueError) as error:
-        raise InputError(f"receipt: {receipt} cannot be read: {error}") from error
+        raise InputError("receipt", f"{receipt} cannot be read: {error}") from error
     if len(found) != len(_LENGTHS) or {name: len(content) for name, content in told.items()} != _LENGTHS:
         raise InputError(
-            f"receipt: {receipt} given, the lines 'digest', 'report' and 'secret' of a receipt expected, each once "
-            "with its hexadecimal digits"
+            "receipt",
+            f"{receipt} given, the lines 'digest', 'report' and 'secret' of a receipt expected, each once "
+            "with its hexadecimal digits",
         )
     if told[b"digest"] != collection.digest:
         raise InputError(
-            f"receipt: {receipt} is of collection {told[b'digest'].hex()}, {collection.digest.hex()} expected"
+            "receipt", f"{receipt} is of collection {told[b'digest'].hex()}, {collection.digest.hex()} expected"
         )
     if report_id(collection.digest, told[b"secret"]) != told[b"report"]:
         raise InputError(
@@ -185,7 +186,7 @@ def _require_withdrawn(found: TakenBack) -> None:
     told = "; ".join([others, *found.sentences, *found.lines])
     if Verdict.LATE in counts:
         raise TooLate(
-            f"withdrawal: {told}. What is announced for a release cannot be taken back; repeat should it fail"
+            "withdrawal", f"{told}. What is announced for a release cannot be taken back; repeat should it fail"
         )
     if Verdict.UNCONFIRMED in counts:
         whom = "without --door, so that every server is asked for itself, and " if found.door else ""
@@ -194,8 +195,9 @@ def _require_withdrawn(found: TakenBack) -> None:
             f"{whom}when they answer, until the release"
         )
     raise InputError(
-        f"withdrawal: {told}. What never came was not withdrawn. A server that has room for such ids refuses it if it "
-        "comes later; otherwise the secret or ticket of a report of this collection expected"
+        "withdrawal",
+        f"{told}. What never came was not withdrawn. A server that has room for such ids refuses it if it "
+        "comes later; otherwise the secret or ticket of a report of this collection expected",
     )
 
 

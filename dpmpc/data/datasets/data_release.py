@@ -212,7 +212,7 @@ def _insurance_table(path: Path, cells: dict[str, list[str]]) -> Table:
     try:
         numbers = {name: np.array(cells[name], np.float64) for name in _INSURANCE_COLUMNS if name not in known}
     except ValueError as error:
-        raise InputError(f"{path}: numbers expected in columns age, bmi, children and charges ({error})") from error
+        raise InputError(path, f"numbers expected in columns age, bmi, children and charges ({error})") from error
     columns = {
         **numbers,
         "male": np.array(cells["sex"]) == "male",
@@ -233,4 +233,4 @@ def _text_columns(path: Path, names: tuple[str, ...]) -> dict[str, list[str]]:
     try:
         return {name: [str(row[name]) for row in rows] for name in names}
     except KeyError as error:
-        raise InputError(f"{path}: no column {error}; columns {', '.join(names)} expected") from error
+        raise InputError(path, f"no column {error}; columns {', '.join(names)} expected") from error

@@ -51,7 +51,7 @@ def file_in_folder(files: tuple[str, str], how: str) -> Path:
     for file in files:
         if (folder / file).exists():
             return folder / file
-    raise InputError(f"{FOLDER_VARIABLE}: {folder} holds neither {files[0]} nor {files[1]}. {how}")
+    raise InputError(FOLDER_VARIABLE, f"{folder} holds neither {files[0]} nor {files[1]}. {how}")
 
 
 def from_folder(
@@ -67,12 +67,12 @@ def from_folder(
 def read_numbers(path: str | Path, how: str, *, columns: int, delimiter: str | None = None, skip: int = 0) -> Reals:
     """Read a text file of numbers without names, (n, columns); without delimiter, columns are parted by blanks."""
     if not Path(path).is_file():
-        raise InputError(f"path: {path} given, an existing file expected. {how}")
+        raise InputError("path", f"{path} given, an existing file expected. {how}")
     try:
         values = np.loadtxt(path, delimiter=delimiter, skiprows=skip, ndmin=2)
     except ValueError as error:
-        raise InputError(f"{path}: {columns} numbers in each line expected ({error}). {how}") from error
+        raise InputError(path, f"{columns} numbers in each line expected ({error}). {how}") from error
     if len(values) == 0 or values.shape[1] != columns:
-        raise InputError(f"{path}: an array of {values.shape} found, {columns} numbers in each line expected. {how}")
+        raise InputError(path, f"an array of {values.shape} found, {columns} numbers in each line expected. {how}")
     check_finite(str(path), values, [str(position) for position in range(columns)])
     return values

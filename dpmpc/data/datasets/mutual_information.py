@@ -30,11 +30,11 @@ def load_mnist_4_9() -> tuple[Reals, Reals]:
     how = "Cut the digits 4 and 9 out of MNIST's training part and save them with numpy.savez."
     path = data_folder(how) / "mnist_4_9.npz"
     if not path.is_file():
-        raise InputError(f"{FOLDER_VARIABLE}: {path.parent} does not hold {path.name}. {how}")
+        raise InputError(FOLDER_VARIABLE, f"{path.parent} does not hold {path.name}. {how}")
     with np.load(path, allow_pickle=False) as arrays:
         if not {"x_train", "y_train"} <= set(arrays):
-            raise InputError(f"{path}: arrays {sorted(arrays)} found, x_train and y_train expected. {how}")
+            raise InputError(path, f"arrays {sorted(arrays)} found, x_train and y_train expected. {how}")
         images, digits = arrays["x_train"], arrays["y_train"]
     if images.shape != (len(digits), 784) or not np.isin(digits, (4, 9)).all():
-        raise InputError(f"{path}: x_train of {images.shape} found, 784 pixels of each four or nine expected. {how}")
+        raise InputError(path, f"x_train of {images.shape} found, 784 pixels of each four or nine expected. {how}")
     return images / 255.0, np.where(digits == 4, 1.0, -1.0)

@@ -253,8 +253,9 @@ class CellCounts(CellCodes):
         words = sum(grid.words for grid in self.grids)
         if words > MOST_WORDS:
             raise InputError(
-                f"cells: {words:,} given in {len(self.grids)} grids, at most {MOST_WORDS:,} expected: take fewer "
-                "columns, groups or cells"
+                "cells",
+                f"{words:,} given in {len(self.grids)} grids, at most {MOST_WORDS:,} expected: take fewer "
+                "columns, groups or cells",
             )
         own = hashlib.sha256()
         for grid in self.grids:
@@ -263,8 +264,11 @@ class CellCounts(CellCodes):
         self.digest = own.hexdigest()
         if digest is not None and digest != self.digest:
             raise InputError(
-                f"digest: {digest!r} given, {self.digest} expected: this machine computes other integers of the "
-                "strategies, which whoever adds cells up has to know exactly"
+                "digest",
+                f"{digest!r}",
+                self.digest,
+                "this machine computes other integers of the strategies, which whoever adds cells up has "
+                "to know exactly",
             )
 
     @classmethod
@@ -303,10 +307,10 @@ class CellCounts(CellCodes):
         names = () if by is None else (by,) if isinstance(by, str) else tuple(by)
         for name in names:
             if name not in known:
-                raise InputError(f"by: {name!r} given, a column of the bounds expected; there are {', '.join(known)}")
+                raise InputError("by", f"{name!r}", "a column of the bounds", f"there are {', '.join(known)}")
         listed = [name for name in known if name not in names]
         if not listed:
-            raise InputError(f"columns: none given beside {', '.join(map(repr, names))}, at least one expected")
+            raise InputError("columns", f"none given beside {', '.join(map(repr, names))}, at least one expected")
         groups = [known[name] for name in names]
         for one in groups:
             if not one.categories:
@@ -438,13 +442,14 @@ def _grid(schema: Schema, variable: Variable, groups: Sequence[Variable]) -> Cel
     for one in (variable, *groups):
         if one.if_missing == "middle":
             raise InputError(
-                f"column {one.name!r}: if_missing = 'middle' given, which would count who lacks a value at another "
-                "one; 'indicator' expected, which counts them by themselves"
+                f"column {one.name!r}",
+                "if_missing = 'middle' given, which would count who lacks a value at another one; "
+                "'indicator' expected, which counts them by themselves",
             )
         if len(set(one.categories)) < len(one.categories):
             raise InputError(
-                f"column {one.name!r}: a value called {one.categories[-1]!r} given beside those that are missing, "
-                "another name expected"
+                f"column {one.name!r}",
+                f"a value called {one.categories[-1]!r} given beside those that are missing, another name expected",
             )
         for column in one.term.columns:
             schema.index(column.name)  # an error that names it where it is not there

@@ -82,7 +82,7 @@ class ClippedScores(Contribution):
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1] or not len(self.matrix):
             raise InputError("matrix", f"shape {self.matrix.shape}", "a square matrix")
         if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
-            raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
+            raise InputError("matrix", f"entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
         if not np.array_equal(self.matrix, self.matrix.T):
             raise InputError("matrix", "one that is not symmetric", "a symmetric matrix")
         self.theta = require_theta(theta, len(self.matrix))

@@ -131,7 +131,7 @@ class Contribution(Described):
         raise self._no_gram()
 
     def _no_gram(self) -> InputError:
-        return InputError(f"release: of {self.name} given, of rows or second moments expected")
+        return InputError("release", f"of {self.name} given, of rows or second moments expected")
 
     @abc.abstractmethod
     def parameters(self) -> dict[str, Any]:
@@ -287,7 +287,7 @@ class WhitenedProducts(Contribution):
         if self.matrix.ndim != 2 or self.matrix.shape[0] != self.matrix.shape[1]:
             raise InputError("matrix", f"shape {self.matrix.shape}", "a square matrix")
         if not np.all(np.abs(self.matrix) <= _LARGEST_WEIGHT):  # a NaN fails too
-            raise InputError(f"matrix: entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
+            raise InputError("matrix", f"entries of magnitude at most {_LARGEST_WEIGHT:g} expected")
         self.triangle = bool(triangle)
 
     def parameters(self) -> dict[str, Any]:

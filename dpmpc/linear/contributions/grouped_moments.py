@@ -87,7 +87,7 @@ class GroupedMoments(Contribution):
             shown = tuple(column.name for column in variable.term.columns)
             if shown == names and len(variable.categories) == self.groups:
                 return variable
-        raise InputError(f"bounds: no category given whose columns are {', '.join(names)}, as {self.name} expects")
+        raise InputError("bounds", f"no category given whose columns are {', '.join(names)}, as {self.name} expects")
 
     def block_width(self, columns: int) -> int:
         """Return W = (q + 1)(q + 2) / 2 for the q columns of z."""
@@ -148,8 +148,11 @@ class GroupedMoments(Contribution):
         last = columns - self.weighted
         if self.first + self.indicators > last or last == self.indicators:
             raise InputError(
-                f"columns: {columns} given, {self.first + self.indicators + self.weighted} or more, with one at least "
-                f"beside the {self.indicators} indicators of a group, expected by {self.name}"
+                "columns",
+                columns,
+                f"{self.first + self.indicators + self.weighted} or more, with one at least beside the "
+                f"{self.indicators} indicators of a group,",
+                condition=f"by {self.name}",
             )
         return [*range(self.first), *range(self.first + self.indicators, last)]
 

@@ -73,8 +73,9 @@ class PowerSum(Contribution):
         lower, upper = self._encoded_range(encoding)
         if lower == upper:
             raise InputError(
-                f"order: {self.order} given, but with {encoding.fractional_bits} fractional bits all powers of numbers "
-                "within the bounds are encoded alike"
+                "order",
+                f"{self.order} given, but with {encoding.fractional_bits} fractional bits all powers of "
+                "numbers within the bounds are encoded alike",
             )
         return Sensitivity(l1=upper - lower, l2=upper - lower, linf=upper - lower, columns=1)
 

@@ -91,7 +91,7 @@ class Scores(Contribution):
                 "scales", f"shape {self.scales.shape}", "a list of numbers", condition="of which 1 is first"
             )
         if not np.all((self.scales >= 1 / _LARGEST_SCALE) & (self.scales <= _LARGEST_SCALE)):  # a NaN fails too
-            raise InputError(f"scales: numbers from {1 / _LARGEST_SCALE:g} to {_LARGEST_SCALE:g} expected")
+            raise InputError("scales", f"numbers from {1 / _LARGEST_SCALE:g} to {_LARGEST_SCALE:g} expected")
         self.theta = require_theta(theta, len(self.scales))
         self.link = link if isinstance(link, Link) else link_from(link)
         self.longest = float(np.linalg.norm(self.scales))  # of the longest rows of the box: its corners
@@ -153,7 +153,7 @@ def require_theta(theta: ArrayLike, side: int) -> Reals:
     """Return public coefficients, or refuse them."""
     found = np.array(theta, dtype=np.float64)
     if found.shape != (side,) or not np.all(np.abs(found) <= LARGEST_COEFFICIENT):  # a NaN fails too
-        raise InputError(f"theta: {side} numbers of magnitude at most {LARGEST_COEFFICIENT:g} expected")
+        raise InputError("theta", f"{side} numbers of magnitude at most {LARGEST_COEFFICIENT:g} expected")
     return found
 
 

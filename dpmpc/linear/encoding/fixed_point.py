@@ -173,7 +173,7 @@ class FixedPoint(Described):
         expected = (len(matrix), width)
         if out.dtype != np.int64 or out.shape != expected or not out.flags.c_contiguous:
             found = f"{out.dtype} of shape {out.shape} given"
-            raise InputError(f"out: {found}, C-contiguous int64 of shape {expected} expected")
+            raise InputError("out", f"{found}, C-contiguous int64 of shape {expected} expected")
         return np.ascontiguousarray(matrix, np.float64)
 
     def encode_ball(self, z: ArrayLike, radius: float) -> Integers:
@@ -279,7 +279,7 @@ def _repeat(bounds: Reals) -> Reals:
 
 def _not_finite(reals: Reals) -> InputError:
     index = tuple(int(i) for i in np.argwhere(~np.isfinite(reals))[0])
-    return InputError(f"z: {reals[index]} at index {index}, a finite number expected")
+    return InputError("z", f"{reals[index]} at index {index}, a finite number expected")
 
 
 def root_up(square: int) -> float:
@@ -361,8 +361,9 @@ def plan_modulus(
     bits_needed = (2 * (magnitude + math.ceil(noise)) + 1).bit_length()
     if bits_needed > ring.bits:
         raise OverflowRisk(
-            f"{ring.name}: {bits_needed} bits needed, {ring.bits} available: up to {occupancy_max} contributions of at "
-            f"most {eta_int} and noise of at most {noise:.6g} in each of {cells} cells; use fewer fractional bits or "
-            "more rows"
+            ring.name,
+            f"{bits_needed} bits needed, {ring.bits} available: up to {occupancy_max} contributions of at "
+            f"most {eta_int} and noise of at most {noise:.6g} in each of {cells} cells; use fewer "
+            "fractional bits or more rows",
         )
     return ModulusPlan(bits_needed, ring.bits, magnitude, noise, failure)

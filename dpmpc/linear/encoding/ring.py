@@ -142,9 +142,7 @@ class Ring(abc.ABC):
         a = elements(a, name)
         if self._any_not_canonical(a.reshape(-1)):
             index = int(np.argmax(a.reshape(-1) >= self.modulus))
-            raise InputError(
-                f"{name}: element {index} is {a.reshape(-1)[index]}, a number below {self.modulus} expected"
-            )
+            raise InputError(name, f"element {index} is {a.reshape(-1)[index]}, a number below {self.modulus} expected")
         return a
 
     @abc.abstractmethod
@@ -244,7 +242,7 @@ class Mersenne61(Ring):
         if arithmetic.embed(values, out):
             half = self.modulus // 2
             index = int(np.argmax((values < -half) | (values > half)))
-            raise InputError(f"values: element {index} is {values[index]}, at most {half} in absolute value expected")
+            raise InputError("values", f"element {index} is {values[index]}, at most {half} in absolute value expected")
 
     def _lift(self, a: Words, out: Integers) -> None:
         arithmetic.lift(a, out)

@@ -126,8 +126,9 @@ class Noise(Described):
     def _call_stream(self, stream: Stream | None) -> Stream:
         if stream is None and self.simulation_only:
             raise SimulationOnly(
-                f"stream: none given, and {self.name} noise must not protect real people: its floating-point rounding "
-                "can give data away; use integer noise, or name a stream if this is a simulation"
+                "stream",
+                f"none given, and {self.name} noise must not protect real people: its floating-point "
+                "rounding can give data away; use integer noise, or name a stream if this is a simulation",
             )
         source = Stream.from_os() if stream is None else stream
         return Stream(source.bytes(KEY_BYTES), simulation=source.simulation)

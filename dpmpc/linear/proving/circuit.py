@@ -272,19 +272,20 @@ class RowCircuit(Circuit):
         if self.squared_radius is not None:
             require_whole("squared_radius", self.squared_radius, 0)
         if self.matrix and not self.moments:
-            raise InputError("matrix: one given without products, no matrix or `moments` expected")
+            raise InputError("matrix", "one given without products, no matrix or `moments` expected")
         if any(len(row) != self.columns for row in self.matrix) or len(self.matrix) not in (0, self.columns):
             raise InputError("matrix", f"{len(self.matrix)} rows", f"{self.columns} of {self.columns} numbers")
         squared = self.largest**2 if self.products else self.largest
         if 2 * max(squared, self.high - self.low) + 1 >= P:
-            raise OverflowRisk(f"range: numbers up to {squared} given, less than (p - 1)/2, p = 2^61 - 1, expected")
+            raise OverflowRisk("range", f"numbers up to {squared}", "less than (p - 1)/2, p = 2^61 - 1,")
         if self.squared_radius is not None:
             # |tr W + s - C^2| as integers: below p, so that it is 0 if it is 0 modulo p
             reach = self.columns * self.largest**2 + BASE**self.slack_digits + self.squared_radius
             if reach >= P:
                 raise OverflowRisk(
-                    f"squared_radius: {self.squared_radius} given for {self.columns} columns up to {self.largest}: "
-                    f"{reach} reached, less than p = 2^61 - 1 expected, or |z|^2 <= C^2 could hold modulo p alone"
+                    "squared_radius",
+                    f"{self.squared_radius} given for {self.columns} columns up to {self.largest}: {reach} "
+                    "reached, less than p = 2^61 - 1 expected, or |z|^2 <= C^2 could hold modulo p alone",
                 )
 
     @property
@@ -368,7 +369,7 @@ class RowCircuit(Circuit):
         outside = ((z < self.low) | (z > self.high)).any(axis=1)
         if outside.any():
             row = int(outside.argmax())
-            raise InputError(f"z: row {row} is {z[row].tolist()}, numbers from {self.low} to {self.high} expected")
+            raise InputError("z", f"row {row} is {z[row].tolist()}, numbers from {self.low} to {self.high} expected")
         digits = digits_of(z - self.low, self.weights)
         parts = [digits.reshape(len(z), self.columns * len(self.weights))]
         w = self.transformed(z)
@@ -377,7 +378,7 @@ class RowCircuit(Circuit):
             if (slack < 0).any():
                 row = int((slack < 0).argmax())
                 squared = self.squared_radius - int(slack[row])
-                raise InputError(f"z: row {row} has squared norm {squared}, at most {self.squared_radius} expected")
+                raise InputError("z", f"row {row} has squared norm {squared}, at most {self.squared_radius} expected")
             parts.append(digits_of(slack, tuple(BASE**place for place in range(self.slack_digits))))
         if self.moments:
             parts += [w[:, column : column + 1] * w[:, column:] for column in range(self.columns)]
@@ -432,7 +433,9 @@ class CellsCircuit(Circuit):
         outside = ((cells < 0) | (cells >= np.array(self.sizes))).any(axis=1)
         if outside.any():
             row = int(outside.argmax())
-            raise InputError(f"cells: row {row} is {cells[row].tolist()}, from 0 to below {list(self.sizes)} expected")
+            raise InputError(
+                "cells", f"row {row} is {cells[row].tolist()}, from 0 to below {list(self.sizes)} expected"
+            )
         words = np.zeros((len(cells), self.digits), np.uint64)
         words[np.arange(len(cells))[:, None], cells + np.array(self.starts)] = 1
         return words

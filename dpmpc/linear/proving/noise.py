@@ -48,7 +48,7 @@ class ProvedNoise:
     def __init__(self, cells: int, bound: int):
         self.cells, self.bound = require_whole("cells", cells, 1), require_whole("bound", bound, 1)
         if bound % (BASE - 1):
-            raise InputError(f"bound: {bound} given, a multiple of {BASE - 1} expected, which digits write exactly")
+            raise InputError("bound", f"{bound} given, a multiple of {BASE - 1} expected, which digits write exactly")
         self.columns = min(cells, MOST_COLUMNS)
         self.blocks = -(-cells // self.columns)
         self.circuit = _box(self.columns, bound)

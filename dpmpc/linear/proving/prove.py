@@ -68,11 +68,11 @@ class ProvedShares:
         require_whole("server", self.server, 0, servers - 1)
         if holds_key(scheme, self.server):
             if self.keys is None or self.words is not None or self.blinds is not None:
-                raise InputError(f"shares: words given to server {self.server}, a key for each report expected")
+                raise InputError("shares", f"words given to server {self.server}, a key for each report expected")
             require_bytes_block("keys", self.keys, (count, KEY_BYTES))
         else:
             if self.keys is not None or self.words is None or self.blinds is None:
-                raise InputError(f"shares: keys given to server {self.server}, blinds and words expected")
+                raise InputError("shares", f"keys given to server {self.server}, blinds and words expected")
             require_bytes_block("blinds", self.blinds, (count, BLIND_BYTES))
             require_block("words", self.words, count, circuit.words)
         return self

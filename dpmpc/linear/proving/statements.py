@@ -406,7 +406,7 @@ def _half_root(columns: int) -> Fraction:
 def _rounded(reals: Reals, scale: int) -> Integers:
     z = np.clip(np.rint(np.asarray(reals, np.float64) * scale), -scale, scale)
     if not np.isfinite(z).all():
-        raise InputError(f"rows: row {int((~np.isfinite(z)).any(axis=1).argmax())} is not finite, numbers expected")
+        raise InputError("rows", f"row {int((~np.isfinite(z)).any(axis=1).argmax())} is not finite, numbers expected")
     return z.astype(np.int64)
 
 

@@ -260,7 +260,7 @@ class FileShare(Share):
             try:
                 reserve(file.fileno(), size)
             except OSError as error:
-                raise InputError(f"path: {path} cannot take {size} bytes: {error.strerror}") from error
+                raise InputError("path", f"{path} cannot take {size} bytes: {error.strerror}") from error
         return cls(Path(path), shape, offset, ring_named(ring))
 
     def __setitem__(self, rows: slice, block: Words) -> None:
@@ -281,7 +281,7 @@ class FileShare(Share):
             if 8 * math.prod(self.shape) > _KEPT_BYTES:
                 drop_from_cache(file.fileno(), start, words.nbytes)
         if words.size != count * width:
-            raise InputError(f"path: {self.path} ended early: rows {first} to {first + count - 1} expected")
+            raise InputError("path", f"{self.path} ended early: rows {first} to {first + count - 1} expected")
         return self.ring.require_canonical(words.reshape(count, *self.shape[1:]), "share")
 
     def write(self, file: IO[bytes]) -> None:
@@ -348,9 +348,9 @@ def open_share(path: str | os.PathLike[str], ring: Ring | type[Ring] | str = "ri
         with open_regular(path) as file:
             start = file.read(_LONGEST_SEEDED_FILE + 1)
     except OSError as error:
-        raise InputError(f"path: {path} cannot be read: {error.strerror}") from error
+        raise InputError("path", f"{path} cannot be read: {error.strerror}") from error
     except ReadError as error:
-        raise InputError(f"path: {path} cannot be read: {error}") from error
+        raise InputError("path", f"{path} cannot be read: {error}") from error
     if start.startswith(MAGIC):
         return _open_array(path, expected)
     return _read_seeded(path, start, expected)
@@ -367,13 +367,13 @@ def _open_array(path: Path, ring: Ring) -> FileShare:
     try:
         array: Any = np.load(path, mmap_mode="r", allow_pickle=False)
     except Exception as error:  # whatever NumPy's parser stumbles over in somebody else's bytes
-        raise InputError(f"path: {path} is not a readable .npy file: {error}") from error
+        raise InputError("path", f"{path} is not a readable .npy file: {error}") from error
     if array.dtype != np.uint64 or array.ndim == 0 or not array.flags.c_contiguous:
         found = f"{array.dtype}, {array.ndim} axes"
-        raise InputError(f"path: {path} holds {found}; uint64 in C order with at least one axis expected")
+        raise InputError("path", f"{path} holds {found}; uint64 in C order with at least one axis expected")
     length = path.stat().st_size
     if length != array.offset + array.nbytes:
-        raise InputError(f"path: {path} has {length} bytes, {array.offset + array.nbytes} expected")
+        raise InputError("path", f"{path} has {length} bytes, {array.offset + array.nbytes} expected")
     return FileShare(path, array.shape, array.offset, ring)
 
 
@@ -383,7 +383,7 @@ def _read_seeded(path: Path, content: bytes, expected: Ring) -> SeededShare:
         fields = read_json(header, _SeededHeader, largest=_LONGEST_SEEDED_FILE)
         share = SeededShare(key, fields.shape, fields.ring)
     except (ReadError, InputError) as error:
-        raise InputError(f"path: {path} is neither .npy nor a seeded share: {error}") from error
+        raise InputError("path", f"{path} is neither .npy nor a seeded share: {error}") from error
     if share.ring != expected:
-        raise InputError(f"path: {path} holds a share in {share.ring.name}, {expected.name} expected")
+        raise InputError("path", f"{path} holds a share in {share.ring.name}, {expected.name} expected")
     return share

@@ -275,7 +275,7 @@ class ShamirSharing:
         if not isinstance(shares, Mapping):
             if len(shares) != self.servers:
                 expected = f"{self.servers} shares, or a mapping from party to share, expected"
-                raise InputError(f"shares: {len(shares)} given, {expected}")
+                raise InputError("shares", f"{len(shares)} given, {expected}")
             shares = dict(enumerate(shares))
         if len(shares) <= self.threshold:
             raise InputError("shares", f"{len(shares)}", f"at least {self.threshold + 1}")

@@ -162,7 +162,7 @@ class Rademacher(PublicMatrix):
 
     def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
         if not self._matrix.apply(kind, first, X, Y):
-            raise InputError(f"X: an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
+            raise InputError("X", f"an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
 
     @cached_property
     def _tally(self) -> tuple[Integers, Integers]:

@@ -88,7 +88,7 @@ class PublicMatrix(Described):
         """
         for name in inspect.signature(cls).parameters:
             if name not in facts:
-                raise InputError(f"sketch: {name} is missing")
+                raise InputError("sketch", f"{name} is missing")
         given = {name: facts[name] for name in inspect.signature(cls).parameters}
         if "seed" in given:
             given["seed"] = require_hex("seed", given["seed"], SEED_BYTES)
@@ -195,7 +195,7 @@ class PublicMatrix(Described):
             raise InputError("X", given.dtype, "real numbers")
         real: Reals = given.astype(np.float64, copy=False)
         if real.ndim == 0 or len(real) != self.columns:
-            raise InputError(f"X: shape {real.shape} given, {self.columns} rows expected, one for each client")
+            raise InputError("X", f"shape {real.shape} given, {self.columns} rows expected, one for each client")
         sums = self.apply(real[:, np.newaxis] if real.ndim == 1 else real)
         sums *= self.scale
         return sums[:, 0] if real.ndim == 1 else sums
@@ -206,7 +206,7 @@ class PublicMatrix(Described):
 
         stored = self.columns * self.sparsity
         if stored > np.iinfo(np.int32).max:
-            raise InputError(f"columns, sparsity: {stored} entries, at most {np.iinfo(np.int32).max} expected")
+            raise InputError("columns, sparsity", f"{stored} entries, at most {np.iinfo(np.int32).max} expected")
         rows, signs = self.entries(0, self.columns)
         starts = np.arange(0, stored + 1, self.sparsity, dtype=np.int32)
         matrix = scipy.sparse.csc_matrix((signs.ravel(), rows.ravel().astype(np.int32), starts), shape=self.shape)
@@ -370,7 +370,7 @@ class PublicMatrix(Described):
             given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else type(out).__name__
             raise InputError("out", given, f"an array of {X.dtype} {shape}")
         if not (out.flags.c_contiguous and out.flags.writeable) or np.may_share_memory(X, out):
-            raise InputError("out: a writeable C-contiguous array apart from X is expected")
+            raise InputError("out", "a writeable C-contiguous array apart from X is expected")
         if kind == "mersenne61":
             Mersenne61().require_canonical(out.view(np.uint64), "out")
         return out

@@ -32,7 +32,7 @@ class SparseMatrix(PublicMatrix):
 
     def _add(self, kind: Kind, first: int, X: Words, Y: Words) -> None:
         if not self._matrix.scatter(kind, first, X, Y):
-            raise InputError(f"X: an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
+            raise InputError("X", f"an element is {int(X.max())}, numbers below {Mersenne61.modulus} expected")
 
 
 class OSNAP(SparseMatrix):

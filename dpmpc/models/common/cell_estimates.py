@@ -49,7 +49,7 @@ class CellEstimates:
         """Return the histograms of a release, or refuse one of something else."""
         contribution = release.task.statistic
         if not isinstance(contribution, CellCounts):
-            raise InputError(f"release: of {contribution.name} given, of cell-counts expected (dpmpc describe)")
+            raise InputError("release", f"of {contribution.name} given, of cell-counts expected (dpmpc describe)")
         return cls(contribution, release.sketch[0], float(release.noise_variance[0]), release.clients)
 
     def noise_covariance(self, grid: int, gradients: Reals) -> Reals:

@@ -83,7 +83,7 @@ class Commanded:
         """Refuse parameters that no fit can use, and a column that is not named, before any data is read."""
         if self.named is not None and column is None:
             argument, what = self.named
-            raise InputError(f"{argument}: none given, {what.partition(';')[0]} expected (--{argument})")
+            raise InputError(argument, "none", what.partition(";")[0], condition=f"(--{argument})")
 
     def read(self, cells: ReadCells) -> tuple[Table, Schema]:
         """Return coded rows of people and their bounds; bad bounds are refused before data is read."""

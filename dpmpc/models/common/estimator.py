@@ -59,7 +59,7 @@ class Estimator:
         known = self.get_params()
         for name, value in params.items():
             if name not in known:
-                raise InputError(f"{name}: given, one of the parameters {', '.join(known)} expected")
+                raise InputError(name, f"given, one of the parameters {', '.join(known)} expected")
             setattr(self, name, value)
         return self
 

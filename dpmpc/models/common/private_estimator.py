@@ -239,7 +239,7 @@ def table_of(estimator: PrivateEstimator, X: Any, y: Any, target: str = "y") -> 
     features = people_table(codebook_in(estimator.bounds), X).require_public_count()
     label = target_of(estimator, y, len(features))
     if target in features.names:
-        raise InputError(f"X: a column named {target!r} is given, but that is the target's name")
+        raise InputError("X", f"a column named {target!r} is given, but that is the target's name")
     return Table.from_any(np.column_stack([features.values, label]), names=(*features.names, target))
 
 

@@ -42,7 +42,7 @@ class Blocks(GramSource):
             if name not in names:
                 raise InputError("group", f"{name!r}", f"one of {', '.join(names)}")
         if not self.groups or len(set(self.groups)) < len(self.groups):
-            raise InputError(f"groups: {list(self.groups)} given, at least one, each once, expected")
+            raise InputError("groups", list(self.groups), "at least one, each once,")
         self.task = source.task
         self.source = source
         assert isinstance(source.task.statistic, GroupedMoments)
@@ -105,7 +105,7 @@ def group_variable(release: GramSource) -> Variable:
     """
     task = release.task
     if not isinstance(task.statistic, GroupedMoments):
-        raise InputError(f"group: given with a release of {task.statistic.name}, one by group expected")
+        raise InputError("group", f"given with a release of {task.statistic.name}, one by group expected")
     return task.statistic.variable(task.schema)
 
 
@@ -114,7 +114,7 @@ def source_of(release: GramSource, group: str | None) -> GramSource:
     if group is None and not is_grouped(release):
         return release
     if not isinstance(release, Release):
-        raise InputError(f"group: {group!r} given with products of a closed sketch, a release by group expected")
+        raise InputError("group", f"{group!r} given with products of a closed sketch, a release by group expected")
     return Blocks(release, None if group is None else [group])
 
 
@@ -140,7 +140,7 @@ def chosen_columns(columns: tuple[str, ...], target: str, features: Sequence[str
         if name == target or name not in columns:
             raise InputError("features", f"{name!r}", f"some of {others}")
     if len(set(features)) < len(features) or not features:
-        raise InputError(f"features: {', '.join(features) or 'none'} given, at least one, each once, expected")
+        raise InputError("features", ", ".join(features) or "none", "at least one, each once,")
     return (*features, target)
 
 

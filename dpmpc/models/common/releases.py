@@ -119,8 +119,9 @@ class Releases:
         if not epsilon > 0:
             design(self._spec)  # which names a delta that is too large for any release
             raise GuaranteeError(
-                f"epsilon: {budget.epsilon:g} given at delta = {budget.delta:g}, more expected: a share of {share:g} "
-                "of it is no budget that noise is computed for"
+                "epsilon",
+                f"{budget.epsilon:g} given at delta = {budget.delta:g}, more expected: a share of {share:g} "
+                "of it is no budget that noise is computed for",
             )
         own, number = Budget(epsilon, budget.delta), len(self.made)
         clients = require_whole(f"present({number})", self._present(number), 1, self.clients)
@@ -142,7 +143,7 @@ class Releases:
         self.require_within_budget(task)
         release = self._ask(task)
         if release.task.digest != task.digest:
-            raise InputError("ask: the release of another task given, that of the task that was asked for expected")
+            raise InputError("ask", "the release of another task", "that of the task that was asked for")
         self.made.append(release)
         return release
 
@@ -194,7 +195,8 @@ class Releases:
         epsilon = composed_epsilon([Cost.of(task.guarantee) for task in tasks], budget.delta)
         if not epsilon <= budget.epsilon:
             raise GuaranteeError(
-                f"epsilon: {epsilon:.6g} of {len(tasks)} releases together at delta = {budget.delta:g}, at most "
-                f"{budget.epsilon:g} expected"
+                "epsilon",
+                f"{epsilon:.6g} of {len(tasks)} releases together at delta = {budget.delta:g}, at most "
+                f"{budget.epsilon:g} expected",
             )
         return epsilon

@@ -74,13 +74,15 @@ def rows_like_fitted(estimator: Any, X: Any, bounds: Bounds = None) -> Reals:
 def target_of(estimator: Any, y: Any, count: int) -> Reals:
     """Return the target (count,) as finite numbers; a column (count, 1) is taken with a warning."""
     if y is None:
-        raise InputError(f"y: None given; {type(estimator).__name__} requires y to be passed, but the target y is None")
+        raise InputError(
+            "y", f"None given; {type(estimator).__name__} requires y to be passed, but the target y is None"
+        )
     from sklearn.utils.validation import column_or_1d
 
     try:
         vector = column_or_1d(y, warn=True)
     except ValueError as error:
-        raise InputError(f"y: {error}") from error
+        raise InputError("y", error) from error
     if vector.shape != (count,):
         raise InputError("y", f"shape {vector.shape}", f"({count},)", "one value for each row of X")
     return numeric_vector("y", vector)
@@ -93,4 +95,4 @@ def _validate(estimator: Any, X: Any, *, reset: bool) -> None:
     try:
         validate_data(estimator, X, "no_validation", reset=reset, skip_check_array=True)
     except ValueError as error:
-        raise InputError(f"X: {error}") from error
+        raise InputError("X", error) from error

@@ -257,7 +257,7 @@ class FrequencyMoment(PrivateEstimator):
         else:
             expected = f"of {self.of} and order {self.order}"
             more = " (second moments would do too)" if self.of == "values" and self.order <= 2 else ""
-            raise InputError(f"release: of {contribution!r} given, {expected} expected{more}")
+            raise InputError("release", f"of {contribution!r} given, {expected} expected{more}")
         self.column_ = measured.name
         self.release_ = release
         return self

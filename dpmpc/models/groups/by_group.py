@@ -107,9 +107,7 @@ class EstimatorByGroup(PrivateEstimator):
 
     def _variable(self) -> Variable:
         if isinstance(self.values, str) or len(self.values) < 2:
-            raise InputError(
-                f"values: {self.values!r} given, a list of the groups' public names, two or more, expected"
-            )
+            raise InputError("values", f"{self.values!r}", "a list of the groups' public names, two or more,")
         return Variable(self.by, values=tuple(str(value) for value in self.values))
 
 
@@ -123,5 +121,5 @@ def labels_of(groups: Any, values: Sequence[str], count: int) -> list[str]:
     known = set(values)
     for row, label in enumerate(labels, 1):
         if label not in known:
-            raise InputError(f"groups: {label!r} given in row {row}, one of {', '.join(values)} expected")
+            raise InputError("groups", f"{label!r} given in row {row}, one of {', '.join(values)} expected")
     return labels

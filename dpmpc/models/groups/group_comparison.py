@@ -221,14 +221,14 @@ class GroupComparison(EstimatorByGroup):
     def check_parameters(self) -> None:
         """Refuse columns that are no list of different names."""
         if isinstance(self.before, str) or len(set(self.before)) < len(self.before):
-            raise InputError(f"before: {self.before!r} given, a list of columns, each once, expected")
+            raise InputError("before", f"{self.before!r}", "a list of columns, each once,")
 
     def check_options(self, column: str | None, *, bounds: bool) -> None:
         """Refuse parameters that no fit can use, and a fit without a target or groups."""
         super().check_options(column, bounds=bounds)
         self.check_parameters()
         if column in self.before:
-            raise InputError(f"before: {column!r} given, which is the target, another column expected")
+            raise InputError("before", f"{column!r} given, which is the target, another column expected")
 
     def codebook_read(self, book: Codebook, column: str | None) -> Codebook:
         """Return the variables that are compared, known before or tell the group: each other one would cost noise."""
@@ -243,7 +243,7 @@ class GroupComparison(EstimatorByGroup):
         groups = _variable(book, "by", self.by)
         for argument, name in self._columns_named(column)[1:]:
             if _variable(book, argument, name).name == self.by:
-                raise InputError(f"{argument}: {name!r} given, which tells the group, another column expected")
+                raise InputError(argument, f"{name!r} given, which tells the group, another column expected")
         if self.control is not None and self.control not in groups.categories:
             raise InputError("control", f"{self.control!r}", f"one of {', '.join(groups.categories)}")
         super().check_rows(table, public, column, filled=filled)
@@ -523,7 +523,7 @@ def _variable(book: Codebook, argument: str, name: str) -> Variable:
         if name in (variable.name, *(column.name for column in variable.term.columns)):
             return variable
     listed = ", ".join(variable.name for variable in book.variables)
-    raise InputError(f"{argument}: {name!r} given, one of {listed} expected, which the bounds file has")
+    raise InputError(argument, f"{name!r} given, one of {listed} expected, which the bounds file has")
 
 
 def _table(title: str, effects: Mapping[str, Effect], by: str, level: float, *, tested: bool = True) -> NumberTable:

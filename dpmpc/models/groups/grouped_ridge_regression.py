@@ -186,10 +186,10 @@ class GroupedRidgeRegression(EstimatorByGroup):
         """Refuse an unknown group or target, a target that tells the group, a table without features."""
         variable = public.codebook.variable(self.by) if isinstance(public.codebook, Codebook) else None
         if variable is not None and column in {one.name for one in variable.term.columns}:
-            raise InputError(f"target: {column!r} given, which tells the group, another column expected")
+            raise InputError("target", f"{column!r} given, which tells the group, another column expected")
         super().check_rows(table, public, column, filled=filled)
         if variable is not None and len(table.names) - len(variable.term.columns) - public.weighted < 2:
-            raise InputError(f"target: {column!r} and the group are the only columns, at least one feature expected")
+            raise InputError("target", f"{column!r} and the group are the only columns, at least one feature expected")
 
     def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
         """Return what a fit is expected to show; see `Commanded.forecast`."""

@@ -287,5 +287,6 @@ def require_values(table: Table, target: str, allowed: Callable[[Reals], NDArray
     if len(strange):
         row = int(strange[0])
         raise InputError(
-            f"column {target!r}: {table.column(target)[row]:g} given in row {row + 1}, {expected} expected of a target"
+            f"column {target!r}",
+            f"{table.column(target)[row]:g} given in row {row + 1}, {expected} expected of a target",
         )

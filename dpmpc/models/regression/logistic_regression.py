@@ -185,11 +185,11 @@ class LogisticRegression(RegressionInRounds):
         except ValueError:  # lists of several lengths
             found = np.empty((0, 0))
         if found.ndim != 1 or any(label is None or label != label for label in found.tolist()):  # None or NaN
-            raise InputError(f"classes: {classes!r} given, a list of two labels expected, numbers or words")
+            raise InputError("classes", f"{classes!r} given, a list of two labels expected, numbers or words")
         if len(found) > 2:
-            raise InputError(f"classes: {found.tolist()} given, where two labels are expected")
+            raise InputError("classes", f"{found.tolist()} given, where two labels are expected")
         if len(set(found.tolist())) < 2:
-            raise InputError(f"classes: {found.tolist()} given, not one class but two expected")
+            raise InputError("classes", found.tolist(), "not one class but two")
         return found
 
     def round_model(self, target: Column) -> RoundModel:
@@ -262,9 +262,9 @@ class LogisticRegression(RegressionInRounds):
         try:
             kind = type_of_target(y, input_name="y", raise_unknown=True)
         except ValueError as error:
-            raise InputError(f"y: {error}") from error
+            raise InputError("y", error) from error
         if kind != "binary":
-            raise InputError(f"y: Only binary classification is supported. The type of the target is {kind}.")
+            raise InputError("y", f"Only binary classification is supported. The type of the target is {kind}.")
         found = self._two(np.unique(labels) if self.classes is None else self.classes)
         strange = ~np.isin(labels, found)
         if strange.any():

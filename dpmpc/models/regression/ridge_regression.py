@@ -574,7 +574,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
             costs += w @ np.square(Z @ slopes + intercepts)
         least, own, trivial = costs.tolist()
         if least == 0:
-            raise InputError("y: the optimal fit is exact, so the approximation factor is undefined")
+            raise InputError("y", "the optimal fit is exact, so the approximation factor is undefined")
         return Comparison(best, own / least, trivial / least)
 
     @property

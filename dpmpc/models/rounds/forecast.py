@@ -169,8 +169,10 @@ def require_useful_intervals(releases: Releases, rounds: int | str = AUTO, *, pr
         return f"95% intervals of {reach} ranges of the target are expected, where columns are {assumed}"
     needed = people_for(noise, columns)
     raise InputError(
-        f"rows: {releases.clients:,} given, of whom every interval of {features} slopes is expected to rest on the "
-        f"bounds, {'' if columns.stated else 'even '}where columns are {assumed}. Nothing was spent. "
-        f"{'More' if needed is None else f'About {needed:,}'} people, a larger epsilon, fewer features or narrower "
-        "bounds would give intervals; --predict-only fits a prediction alone, --anyway all the same"
+        "rows",
+        f"{releases.clients:,} given, of whom every interval of {features} slopes is expected to rest on "
+        f"the bounds, {'' if columns.stated else 'even '}where columns are {assumed}. Nothing was spent. "
+        f"{'More' if needed is None else f'About {needed:,}'} people, a larger epsilon, fewer features or "
+        "narrower bounds would give intervals; --predict-only fits a prediction alone, --anyway all the "
+        "same",
     )

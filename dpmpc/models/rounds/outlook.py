@@ -232,7 +232,7 @@ def _slopes(sums: Sequence[PlannedSum], public: Schema, spread: float) -> tuple[
 
 
 def _nobody(task: Task) -> Release:
-    raise InputError("ask: nobody given, a plan makes no release")
+    raise InputError("ask", "nobody given, a plan makes no release")
 
 
 def _model_of(model: str, assumed: Assumed) -> RoundModel:
@@ -241,7 +241,7 @@ def _model_of(model: str, assumed: Assumed) -> RoundModel:
         return LogisticModel()
     if model == "poisson":
         if assumed.mean >= assumed.most:
-            raise InputError(f"mean: {assumed.mean:g} given, less than the largest count, {assumed.most}, expected")
+            raise InputError("mean", f"{assumed.mean:g}", f"less than the largest count, {assumed.most},")
         return PoissonModel(assumed.most)
     if model == "ridge":
         return LeastSquares()

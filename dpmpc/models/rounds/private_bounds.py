@@ -99,7 +99,7 @@ def counts_of(public: Schema, *, target: bool) -> CellCounts:
     book = public.codebook if isinstance(public.codebook, Codebook) else Codebook.of_columns(public.columns)
     names = [name for name in (public.names if target else public.names[:-1]) if name not in book.indicators]
     if not names:
-        raise InputError(f"private_bounds: given, but none of {', '.join(public.names)} is a number or a date")
+        raise InputError("private_bounds", f"given, but none of {', '.join(public.names)} is a number or a date")
     cells = min(_MOST_CELLS, 1 << ((MOST_WORDS // len(names) - 1).bit_length() - 1))
     edges = tuple(np.linspace(-1.0, 1.0, cells + 1)[1:-1].tolist())
     missing = {one.term.columns[0].name: one.term.columns[-1].name for one in book.variables if one.term.shown == 1}
@@ -122,9 +122,10 @@ def require_people(task: Task, counts: CellCounts) -> None:
     error = math.sqrt(float(noise.noise_variance(0, below)[0])) / task.clients
     if error > _MOST_RANK_ERROR:
         raise InputError(
-            f"private_bounds: given for {task.clients:,} people, in whose ranks the noise of the counts is "
-            f"{error:.1%} of all, at most {_MOST_RANK_ERROR:.0%} expected. Nothing was spent. More people, a larger "
-            "epsilon or fewer columns would help"
+            "private_bounds",
+            f"given for {task.clients:,} people, in whose ranks the noise of the counts is {error:.1%} of "
+            f"all, at most {_MOST_RANK_ERROR:.0%} expected. Nothing was spent. More people, a larger "
+            "epsilon or fewer columns would help",
         )
 
 

@@ -84,7 +84,7 @@ class SavedReleases(Releases):
         """Refuse a release of another table or delta than those that were handed out."""
         task, delta = self._saved[place].task, self._saved[0].task.delta
         if (task.schema, task.delta) != (self.schema, delta):
-            raise InputError(f"releases: number {place} given of another table or delta than the others")
+            raise InputError("releases", f"number {place} given of another table or delta than the others")
 
     def _taken(self, release: Release) -> Release:
         """Count a release among those that were made, if all together are within the budget."""
@@ -94,7 +94,7 @@ class SavedReleases(Releases):
 
     @staticmethod
     def _refuse(task: Task) -> Release:
-        raise InputError("releases: those of files given, which nobody adds to")
+        raise InputError("releases", "those of files given, which nobody adds to")
 
 
 def require_alike(task: Task, expected: Task, place: int) -> None:
@@ -109,7 +109,7 @@ def require_alike(task: Task, expected: Task, place: int) -> None:
     }
     for name, alike in compared.items():
         if not alike:
-            raise InputError(f"releases: number {place} given with another {name} than the fit would have asked for")
+            raise InputError("releases", f"number {place} given with another {name} than the fit would have asked for")
 
 
 def _alike(ours: Contribution, theirs: Contribution) -> bool:

@@ -48,7 +48,7 @@ class Whitened:
         """Read a release of second moments, or some of its columns, of which the last is the target."""
         contribution = source.task.statistic
         if not isinstance(contribution, SecondMoments):
-            raise InputError(f"release: of {contribution.name} given, of second moments expected (a sum)")
+            raise InputError("release", f"of {contribution.name} given, of second moments expected (a sum)")
         if source.weighted:
             raise InputError("release", "with weights or rows of zeros", "neither", condition="of this model")
         clients, columns = source.clients, len(source.columns)

@@ -167,8 +167,8 @@ class CoxRegression(PrivateSurvival):
         for name in chosen:
             if name not in known:
                 raise InputError(
-                    f"features: {name!r} given, one of {', '.join(known) or 'none'} expected, by which the release "
-                    "counts"
+                    "features",
+                    f"{name!r} given, one of {', '.join(known) or 'none'} expected, by which the release counts",
                 )
         if len(set(chosen)) < len(chosen):
             raise InputError("features", f"{', '.join(chosen)}", "different columns")

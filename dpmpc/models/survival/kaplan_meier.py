@@ -128,7 +128,7 @@ class KaplanMeier(PrivateSurvival):
             The values of `by`; none with a table.
         """
         if groups is not None and self.by is None:
-            raise InputError("groups: given without `by`, the name of their column in the bounds expected")
+            raise InputError("groups", "given without `by`, the name of their column in the bounds expected")
         features = {} if groups is None or self.by is None else {self.by: groups}
         return self.fit_release(self.survival_release(durations, event_observed, features))
 
@@ -156,7 +156,7 @@ class KaplanMeier(PrivateSurvival):
         names = [] if self.by is None else [self.by]
         if self.by is not None and self.by not in features:
             raise InputError(
-                f"by: {self.by!r} given, one of {', '.join(features) or 'none'} expected, by which the release counts"
+                "by", f"{self.by!r} given, one of {', '.join(features) or 'none'} expected, by which the release counts"
             )
         found = self.cells_.members(names)
         self.curves_ = {label[0] if label else EVERYBODY: Curve(self.cells_, own) for label, own in found.items()}
@@ -219,13 +219,13 @@ class KaplanMeier(PrivateSurvival):
         curve = self._curve(group)
         if not 0 < require_finite("t", t) <= (curve.times[-1] if curve.end else 0.0):
             told = f"at most {curve.times[-1]:g} and more than 0 expected" if curve.end else "but its curve is hidden"
-            raise InputError(f"t: {t:g} given, {told}, where too few people are at risk for more")
+            raise InputError("t", f"{t:g} given, {told}, where too few people are at risk for more")
         return curve.mean_interval(t, level)
 
     def logrank(self) -> LogRank | str:
         """Test that all groups have one survival function, or say why that cannot be tested."""
         if not self.groups_:
-            raise InputError("logrank: called without groups, `by` expected, whose groups are compared")
+            raise InputError("logrank", "called without groups, `by` expected, whose groups are compared")
         return log_rank(self.cells_, {name: curve.members for name, curve in self.curves_.items()})
 
     def result(self, level: float = 0.95) -> Result:

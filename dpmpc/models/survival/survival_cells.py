@@ -49,9 +49,7 @@ def survival_schema(
     named = [("time", time), ("event", event), *((called, name) for name in features)]
     for argument, name in named:
         if name not in known:
-            raise InputError(
-                f"{argument}: {name!r} given, a column of the bounds expected; there are {', '.join(known)}"
-            )
+            raise InputError(argument, f"{name!r}", "a column of the bounds", f"there are {', '.join(known)}")
     names = [name for _, name in named]
     if len(set(names)) < len(names):
         raise InputError(f"time, event, {called}", f"{', '.join(names)}", "different columns")
@@ -60,8 +58,10 @@ def survival_schema(
     for name in features:
         if not known[name].categories:
             raise InputError(
-                f"{called}: {name!r} given, a {known[name].kind}, a column with listed values expected: continuous "
-                "features are not offered; cut it into categories, as values = [...] of a further column"
+                called,
+                f"{name!r}",
+                f"a {known[name].kind}, a column with listed values",
+                "continuous features are not offered; cut it into categories, as values = [...] of a further column",
             )
     kept = (_with_room(known[names[0]]), *(known[name] for name in features), _answer(known[names[1]]))
     missing = given.codebook.missing if isinstance(given.codebook, Codebook) else ()
@@ -96,7 +96,7 @@ def observed(public: Schema, cells: Cells) -> Table:
 def require_until(until: float, last: float) -> None:
     """Refuse to restrict a mean to a time beyond the last one that cells tell."""
     if not 0 < require_finite("until", until) <= last:
-        raise InputError(f"until: {until:g} given, more than 0 and at most {last:g} expected, where the cells end")
+        raise InputError("until", f"{until:g} given, more than 0 and at most {last:g} expected, where the cells end")
 
 
 def require_patterns(features: Sequence[Variable]) -> None:
@@ -106,8 +106,9 @@ def require_patterns(features: Sequence[Variable]) -> None:
         raise InputError("features", "none", "a category or an answer at least")
     if patterns > MOST_PATTERNS:
         raise InputError(
-            f"features: {', '.join(one.name for one in features)} given, which have {patterns} patterns, at most "
-            f"{MOST_PATTERNS} expected: take fewer features or values"
+            "features",
+            f"{', '.join(one.name for one in features)} given, which have {patterns} patterns, at most "
+            f"{MOST_PATTERNS} expected: take fewer features or values",
         )
 
 
@@ -117,7 +118,7 @@ def _with_room(variable: Variable) -> Variable:
         shown = (
             variable.kind if variable.kind != "number" else variable.transform or 'number with if_missing = "middle"'
         )
-        raise InputError(f"time: {variable.name!r} given, a {shown}, a number expected, which counts from the start")
+        raise InputError("time", f"{variable.name!r} given, a {shown}, a number expected, which counts from the start")
     lower, upper = float(variable.lower or 0.0), float(variable.upper or 0.0)
     if lower < 0:
         raise InputError("time", f"{variable.name!r} with the lower bound {lower:g}", "0 or more")
@@ -125,8 +126,10 @@ def _with_room(variable: Variable) -> Variable:
     most = MOST_CELLS - 1 if variable.step is not None else (MOST_CELLS - 1) // 2
     if count > most:
         raise InputError(
-            f"time: {variable.name!r} with {count} cells given, at most {most} expected: further ones hold whoever was "
-            "observed beyond the upper bound, and who leaves where a cell ends"
+            "time",
+            f"{variable.name!r} with {count} cells",
+            f"at most {most}",
+            "further ones hold whoever was observed beyond the upper bound, and who leaves where a cell ends",
         )
     if variable.step is not None:
         return replace(variable, upper=upper + variable.step)

@@ -37,7 +37,7 @@ def predict_coded(
     """Predict from the coefficients of a model: a mean, a probability or an expected count."""
     for name in coefficients:
         if name not in public.names:
-            raise InputError(f"coefficients: no column {name!r}; there are {', '.join(public.names)}")
+            raise InputError("coefficients", f"no column {name!r}; there are {', '.join(public.names)}")
     require_choice("model", model, ("ridge", "logistic", "poisson"))
     values, complete = codebook_of(public).encode_features(X, list(coefficients))
     columns = [public.columns[public.index(name)] for name in coefficients]

@@ -241,7 +241,7 @@ class TableOne(PrivateEstimator):
         counted = contribution.counted(release.task.schema)
         groups = {one.name: one for _, by in counted for one in by}
         if len(groups) > 1 or (groups and not all(by for _, by in counted)):
-            raise InputError(f"release: of cells by {', '.join(groups)} given, by one variable or none expected")
+            raise InputError("release", f"of cells by {', '.join(groups)} given, by one variable or none expected")
         self.release_ = release
         self.by_ = next(iter(groups), None)
         self.groups_: tuple[str, ...] = groups[self.by_].categories if self.by_ is not None else ()
@@ -515,7 +515,7 @@ class TableOne(PrivateEstimator):
     def _grouped(self) -> str:
         """Return what the groups are values of."""
         if self.by_ is None:
-            raise InputError("by: this release counts by no groups, one that does expected")
+            raise InputError("by", "this release counts by no groups, one that does expected")
         return self.by_
 
     def _variable(self, name: str) -> tuple[int, Variable]:

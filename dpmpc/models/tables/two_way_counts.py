@@ -45,7 +45,7 @@ class TwoWayCounts(NamedTuple):
         known = release.task.schema.variables if isinstance(statistic, CellCounts) else _book(release).variables
         first, second = (_variable(known, name) for name in (a, b))
         if first.name == second.name:
-            raise InputError(f"crosstab: {a!r} given twice, two variables expected")
+            raise InputError("crosstab", f"{a!r} given twice, two variables expected")
         if isinstance(statistic, CellCounts):
             return cls._of_cells(release, statistic, first, second)
         if not is_grouped(release):
@@ -92,8 +92,8 @@ class TwoWayCounts(NamedTuple):
         groups = dict.fromkeys(one.name for _, by in counted for one in by)
         held = f"variables by {', '.join(groups)} alone" if groups else "no variable by another"
         raise InputError(
-            f"crosstab: {first.name!r} and {second.name!r} given, but these cells count {held}; second moments hold "
-            "all pairs"
+            "crosstab",
+            f"{first.name!r} and {second.name!r} given, but these cells count {held}; second moments hold all pairs",
         )
 
     def transposed(self) -> TwoWayCounts:
@@ -112,13 +112,13 @@ def _book(release: Release) -> Codebook:
     statistic, book = release.task.statistic, release.task.schema.codebook
     if not isinstance(statistic, SecondMoments | GroupedMoments):
         raise InputError(
-            f"crosstab: given with a release of {statistic.name}, one of second moments or of cells expected"
+            "crosstab", f"given with a release of {statistic.name}, one of second moments or of cells expected"
         )
     if not isinstance(book, Codebook):
-        raise InputError("crosstab: given, but the bounds of this release list no values, categories expected")
+        raise InputError("crosstab", "given, but the bounds of this release list no values, categories expected")
     if book.weight is not None:
         raise InputError(
-            f"crosstab: given, but rows have weights ({book.weight.column}), people that count once expected"
+            "crosstab", f"given, but rows have weights ({book.weight.column}), people that count once expected"
         )
     return book
 
@@ -147,7 +147,7 @@ def _decode(public: Schema, variable: Variable) -> tuple[Reals, list[int]]:
         codes[-1, 0] = columns[0].middle  # an answer that is missing
     for column in columns:
         if column.name not in public.names:
-            raise InputError(f"crosstab: {variable.name!r} given, but this release lacks its column {column.name!r}")
+            raise InputError("crosstab", f"{variable.name!r} given, but this release lacks its column {column.name!r}")
     normalised = (codes - [column.middle for column in columns]) / [column.half_width for column in columns]
     inverse = np.linalg.inv(np.column_stack([np.ones(count), normalised]))
     return inverse, [0, *(1 + public.index(column.name) for column in columns)]
@@ -163,5 +163,6 @@ def _require_unclipped(release: Release) -> None:
     largest = book.radius_of(schema.names) if isinstance(book, Codebook) else None
     if statistic.radius**2 < largest_squared_norm(len(schema.names), largest) - 1e-9:
         raise InputError(
-            f"crosstab: given, but rows were clipped to a ball of radius {statistic.radius:g}, in which some do not lie"
+            "crosstab",
+            f"given, but rows were clipped to a ball of radius {statistic.radius:g}, in which some do not lie",
         )

@@ -45,7 +45,7 @@ def check_unique(ids: Sequence[str]) -> None:
     repeated = len(ids) - len(set(ids))
     if repeated:
         raise InputError(
-            f"key: {repeated} of {len(ids)} rows repeat the id of another row, one row for each id expected"
+            "key", f"{repeated} of {len(ids)} rows repeat the id of another row, one row for each id expected"
         )
 
 

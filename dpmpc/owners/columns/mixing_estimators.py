@@ -257,5 +257,7 @@ def tables_of(parties: Sequence[ArrayLike]) -> list[Table]:
         raise InputError("parties", f"{len(tables)}", "at least 2")
     for number, table in enumerate(tables):
         if len(table) != len(tables[0]):
-            raise InputError(f"parties: party {number} has {len(table)} rows, {len(tables[0])} expected as in party 0")
+            raise InputError(
+                "parties", f"party {number} has {len(table)} rows, {len(tables[0])} expected as in party 0"
+            )
     return tables

@@ -162,8 +162,9 @@ class PartyCalibration:
             mu[whose] = accountant.mu(noise, exposure, sensitivity) or 0.0
         if achieved[self.protects] > self.epsilon:
             raise GuaranteeError(
-                f"epsilon: {self.epsilon:g} promised for each {self.protects}, but {noise.name} noise of variance "
-                f"{noise.variance:g} gives epsilon = {achieved[self.protects]:.6g} at delta = {self.delta:g}"
+                "epsilon",
+                f"{self.epsilon:g} promised for each {self.protects}, but {noise.name} noise of variance "
+                f"{noise.variance:g} gives epsilon = {achieved[self.protects]:.6g} at delta = {self.delta:g}",
             )
         return MixingGuarantee(
             epsilon=self.epsilon,
@@ -201,8 +202,11 @@ class PartyCalibration:
             return gaussian.analytic_gaussian_sigma(self.epsilon, self.delta)
         if self.epsilon > 1:
             raise GuaranteeError(
-                f"epsilon: {self.epsilon:g} given, at most 1 expected with calibration='paper': the classical Gaussian "
-                "is not proven beyond; use calibration='analytic'"
+                "epsilon",
+                f"{self.epsilon:g}",
+                "at most 1",
+                "the classical Gaussian is not proven beyond; use calibration='analytic'",
+                condition="with calibration='paper'",
             )
         return gaussian.classical_gaussian_sigma(self.epsilon, self.delta)
 

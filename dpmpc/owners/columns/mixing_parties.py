@@ -44,7 +44,7 @@ def public_arguments(
     require_frames(task)
     if (method == "rmgm") != (task.rows is not None):
         raise InputError(
-            f"method: {method!r} given, but rows are {'not ' if task.rows is None else ''}mixed by the task"
+            "method", f"{method!r} given, but rows are {'not ' if task.rows is None else ''}mixed by the task"
         )
     if len(names) != len(task.parties):
         raise InputError("names", f"{len(names)}", f"one for each of {len(task.parties)} parties")

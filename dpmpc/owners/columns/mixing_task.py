@@ -75,7 +75,7 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
         if self.rows is not None:
             require_whole("rows", self.rows, features, MOST_ROWS)
         if self.subjects < features:
-            raise InputError(f"subjects: {self.subjects} given, at least {features} expected, one for each feature")
+            raise InputError("subjects", f"{self.subjects} given, at least {features} expected, one for each feature")
         FixedPoint(self.fractional_bits)  # which rejects a number of bits that is out of range
         if self.noise.simulation_only and not self.simulation:
             raise InputError("noise", self.noise.name, "an integer noise", condition="unless this is a simulation")

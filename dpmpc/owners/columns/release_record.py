@@ -69,15 +69,16 @@ class ReleaseRecord(Store):
             return None
         if made_under != _toss_digest(toss):
             raise InputError(
-                f"folder: {self._folder.name!r} given, which holds a release made under another toss: a party has "
-                "changed its coin since; another release of the same rows spends further budget"
+                "folder",
+                f"{self._folder.name!r} given, which holds a release made under another toss: a party has "
+                "changed its coin since; another release of the same rows spends further budget",
             )
         return self._kept.words(_RELEASE, shape).view(np.int64)
 
     def keep(self, toss: bytes, own: Integers) -> Integers:
         """Store the release durably, before it is sent to anybody; return it."""
         if self._kept.get(_TOSS) is not None:
-            raise InputError(f"folder: {self._folder.name!r} given, which holds a release, an unused one expected")
+            raise InputError("folder", f"{self._folder.name!r} given, which holds a release, an unused one expected")
         nonce = Stream.from_os().bytes(NONCE_BYTES)
         self._kept.put({_TOSS: _toss_digest(toss), _RELEASE: as_bytes(own.view(np.uint64)), _NONCE: nonce})
         return own
@@ -87,7 +88,7 @@ class ReleaseRecord(Store):
         """The random bytes of the commitment to the release, in each run the same."""
         nonce = self._kept.get(_NONCE)
         if nonce is None:
-            raise InputError(f"folder: {self._folder.name!r} given, which holds no release, one that does expected")
+            raise InputError("folder", f"{self._folder.name!r} given, which holds no release, one that does expected")
         return nonce
 
     def keep_commitments(self, commitments: Mapping[int, bytes]) -> None:

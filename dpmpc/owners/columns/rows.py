@@ -52,8 +52,9 @@ def choose_rows(rows: int | str, subjects: int, features: int, noise_sd: float, 
     if chosen < features:
         given = f"{rows!r}, hence {chosen}," if isinstance(rows, str) else str(chosen)
         raise InputError(
-            f"rows: {given} given, at least {features} expected, one for each feature ({subjects} subjects, noise of "
-            f"standard deviation {noise_sd:.4g})"
+            "rows",
+            f"{given} given, at least {features} expected, one for each feature ({subjects} subjects, noise "
+            f"of standard deviation {noise_sd:.4g})",
         )
     return chosen
 

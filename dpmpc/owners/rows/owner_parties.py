@@ -48,7 +48,9 @@ def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> Reals:
     """Return the rows of an owner: the columns and the number that the plan expects."""
     table = read_rows(source.data, plan.schema, plan.target)
     if len(table) != plan.rows[number]:
-        raise InputError(f"rows: {plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has")
+        raise InputError(
+            "rows", f"{plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has"
+        )
     return table.values
 
 

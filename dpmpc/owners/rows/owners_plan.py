@@ -71,7 +71,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         if len(self.owners) < LEAST_OWNERS:
             raise InputError("owners", f"{len(self.owners)}", f"at least {LEAST_OWNERS}")
         if len(set(self.owners)) < len(self.owners):
-            raise InputError("owners: a name given twice, different names expected")
+            raise InputError("owners", "a name given twice, different names expected")
         if len(self.rows) != len(self.owners):
             raise InputError("rows", f"{len(self.rows)} numbers", f"one for each of {len(self.owners)} owners")
         for count in self.rows:
@@ -89,8 +89,9 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
             require_whole("corrupt", self.corrupt)
             if not 1 <= self.corrupt < len(self.owners):
                 raise InputError(
-                    f"corrupt: {self.corrupt} given, 1 to {len(self.owners) - 1} expected of {len(self.owners)} owners"
-                    + ("" if self.corrupt else f": {OWN_NOISE}")
+                    "corrupt",
+                    f"{self.corrupt} given, 1 to {len(self.owners) - 1} expected of {len(self.owners)} owners"
+                    + ("" if self.corrupt else f": {OWN_NOISE}"),
                 )
         if self.schema.outside != "clip":  # the others would notice, and no ledger counts it
             raise InputError(
@@ -197,4 +198,4 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
 
 
 def _nobody(task: Task) -> Release:
-    raise InputError("ask: nobody given, a plan makes no release")
+    raise InputError("ask", "nobody given, a plan makes no release")

@@ -88,9 +88,11 @@ class RoundsRecord(Store):
             for entry in ledger.entries
         ):
             raise InputError(
-                f"folder: {self._folder.name!r} given, whose ledger {self._ledger_file.name} has rounds of this plan "
-                "that its record does not know: the record was removed, and what it has sent cannot be sent again. "
-                "Whoever prepares anew answers about the same rows with other noise, which spends further budget"
+                "folder",
+                f"{self._folder.name!r} given, whose ledger {self._ledger_file.name} has rounds of this "
+                "plan that its record does not know: the record was removed, and what it has sent cannot "
+                "be sent again. Whoever prepares anew answers about the same rows with other noise, which "
+                "spends further budget",
             )
 
     def task(self, number: int) -> dict[str, Any] | None:
@@ -105,8 +107,9 @@ class RoundsRecord(Store):
             raise InputError("round", number, begun, condition=f"next in folder {self._folder.name!r}")
         if self._kept.get(_task(number)) not in (None, canonical(task.to_dict())):
             raise InputError(
-                f"task: another given for round {number} than the one that this folder has answered, which would show "
-                "the difference of two sums with the same noise"
+                "task",
+                f"another given for round {number} than the one that this folder has answered, which would "
+                "show the difference of two sums with the same noise",
             )
         ledger, what = self._require_ledger(), self._entry(number, task)
         if not _entered(ledger, what):
@@ -123,7 +126,7 @@ class RoundsRecord(Store):
         """
         self.require(number, task)
         if self._kept.get(_task(number)) is not None:
-            raise InputError(f"round: {number} given, which has its shares, {number + 1} expected")
+            raise InputError("round", f"{number} given, which has its shares, {number + 1} expected")
         what = self._entry(number, task)
         if not _entered(self._require_ledger(), what):  # else it was entered before a crash
             with typed_errors(self._ledger_file):

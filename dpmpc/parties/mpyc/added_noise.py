@@ -56,8 +56,9 @@ def noise(task: Task) -> Any:
     trust = (task.trust.servers, task.trust.colluding_servers)
     if trust != (scheme.servers, scheme.threshold) or task.noising.by != "servers" or task.encoding.ring != scheme.ring:
         raise InputError(
-            f"task: noise by {task.noising.by} over {task.encoding.ring.name}, {trust[1]} of {trust[0]} colluding "
-            f"given, noise by servers over mersenne61, {scheme.threshold} of {scheme.servers} expected"
+            "task",
+            f"noise by {task.noising.by} over {task.encoding.ring.name}, {trust[1]} of {trust[0]} colluding",
+            f"noise by servers over mersenne61, {scheme.threshold} of {scheme.servers}",
         )
     return secret_array("shamir").summed(server_noise(task.verify(), noise_stream(task)))
 
@@ -85,7 +86,7 @@ def task_for_parties(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> 
     task = design(msgspec.structs.replace(spec, trust=trust, mechanism=mechanism), matrix_seed=matrix_seed)
     if matrix_seed is None and task.sketch.family != "sum":
         raise InputError(
-            f"matrix_seed: none given for a {task.sketch.family}, one that all parties have tossed for expected"
+            "matrix_seed", f"none given for a {task.sketch.family}, one that all parties have tossed for expected"
         )
     return task
 

@@ -165,6 +165,6 @@ def require_no_proofs(task: Task) -> None:
     """Refuse a task whose reports servers have to check together, or whose noise they have to deal, before they sum."""
     if task.proofs is not None:
         raise InputError(
-            "task: one with proofs given, one without expected (dpmpc.protocols.proved_reports checks them)"
+            "task", "one with proofs", "one without", condition="(dpmpc.protocols.proved_reports checks them)"
         )
     require_own_noise(task)

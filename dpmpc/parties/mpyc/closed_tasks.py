@@ -65,8 +65,9 @@ def require_room(task: Task, needed: int) -> Task:
     available = task.encoding.ring.bits
     if needed > available:
         raise OverflowRisk(
-            f"fractional_bits: {task.encoding.fractional_bits} given, but what is computed from the sketch takes up to "
-            f"{needed} bits, {available} available; use fewer fractional bits"
+            "fractional_bits",
+            f"{task.encoding.fractional_bits} given, but what is computed from the sketch takes up to "
+            f"{needed} bits, {available} available; use fewer fractional bits",
         )
     return task
 

@@ -130,8 +130,10 @@ class MpycPlan(Plan):
         given = (task.trust.servers, task.trust.colluding_servers)
         if given[0] != len(mpc.parties) or given[1] > pooled or (task.sharing == "shamir" and given[1] != pooled):
             raise InputError(
-                f"task: one for {given[0]} servers of whom {given[1]} may pool their shares given, {len(mpc.parties)} "
-                f"of whom {pooled} may expected (-M, -T)"
+                "task",
+                f"one for {given[0]} servers of whom {given[1]} may pool their shares",
+                f"{len(mpc.parties)} of whom {pooled} may",
+                condition="(-M, -T)",
             )
 
 
@@ -183,8 +185,9 @@ class HeldPlan(MpycPlan):
         super().__init__(args)
         if not self.links.carry_shares:
             raise InputError(
-                "--shares: given with parties on other machines, none expected: MPyC's links let one party take the "
-                "shares of others. `dpmpc run` starts the same program on authenticated links"
+                "--shares",
+                "given with parties on other machines, none expected: MPyC's links let one party take the "
+                "shares of others. `dpmpc run` starts the same program on authenticated links",
             )
         self.folder = ShareFolder.of_party(args.shares, mpc.pid)
         self.require_parties(self.folder.task)

@@ -28,10 +28,12 @@ def _modulus(x: Any) -> int:
     expected = "a secure array of MPyC's SecFld(q), SecInt(l, p=q) or SecFxp(l, f, p=q) expected, q prime"
     kinds = (runtime.SecureFiniteFieldArray, runtime.SecureIntegerArray, runtime.SecureFixedPointArray)
     if not isinstance(x, kinds):
-        raise InputError(f"x: {type(x).__name__} given, {expected}")
+        raise InputError("x", f"{type(x).__name__} given, {expected}")
     field = type(x).sectype.field
     if field.ext_deg != 1 or field.characteristic == 2:
-        raise InputError(f"x: a secure array over a field of {field.characteristic}^{field.ext_deg} given, {expected}")
+        raise InputError(
+            "x", f"a secure array over a field of {field.characteristic}^{field.ext_deg} given, {expected}"
+        )
     return int(field.characteristic)
 
 
@@ -53,8 +55,9 @@ def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
         same = secure.sectype.field.modulus == modulus and there == getattr(given.sectype, "frac_length", 0)
         if bits is None or here is None or not same:
             raise InputError(
-                f"as_type: {as_type.__name__} given, SecInt or SecFxp over the field and with the fractional bits of "
-                f"x, {given.sectype.__name__}, expected"
+                "as_type",
+                as_type.__name__,
+                f"SecInt or SecFxp over the field and with the fractional bits of x, {given.sectype.__name__},",
             )
         needed = bits + (S.columns - 1).bit_length()
         if here < needed:
@@ -66,8 +69,9 @@ def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
             )
     if bits is not None and S.columns << bits >= modulus:
         raise InputError(
-            f"x: {given.sectype.__name__} given, whose field has {modulus.bit_length()} bits, a prime above "
-            f"{S.columns} * 2^{bits} expected: sums of {S.columns} clients would wrap around"
+            "x",
+            f"{given.sectype.__name__} given, whose field has {modulus.bit_length()} bits, a prime above "
+            f"{S.columns} * 2^{bits} expected: sums of {S.columns} clients would wrap around",
         )
     return secure
 

@@ -57,7 +57,7 @@ def run_script(party: Party) -> dict[str, Any]:
             runpy.run_path(str(path), run_name="__main__")
         except SystemExit as end:
             if end.code not in (None, 0):
-                raise InputError(f"program: {path.name} ended with status {end.code}") from end
+                raise InputError("program", f"{path.name} ended with status {end.code}") from end
     return {}
 
 

@@ -81,7 +81,7 @@ def options(doc: str, **defaults: Any) -> argparse.Namespace:
     parser.set_defaults(**defaults)
     args = parser.parse_args()
     if args.shares and args.task:
-        raise InputError("--task: given with --shares, none expected: a folder of shares holds its task")
+        raise InputError("--task", "given with --shares, none expected: a folder of shares holds its task")
     if args.analyst is not None and not 0 <= args.analyst < len(mpc.parties):
         raise InputError("--analyst", args.analyst, f"a party from 0 to {len(mpc.parties) - 1}")
     for name in ("release", "costs"):
@@ -124,7 +124,7 @@ def planned(
         vars(args).update({name: party.arguments[name] for name in ("model", "target") if name in party.arguments})
         return LinkedPlan()
     if designed is not None and args.release is not None:
-        raise InputError("--release: given, none expected: this program opens less than the sketch")
+        raise InputError("--release", "given, none expected: this program opens less than the sketch")
     from dpmpc.parties.mpyc.mpyc_plans import plan_on_mpyc  # with all that designs a task, which a party above has
 
     return plan_on_mpyc(args, schema, generated, designed, **choices)

@@ -75,8 +75,10 @@ def secret_array(sharing: str = "additive", ring: str | None = None) -> Any:
         raise InputError("ring", f"{ring!r}", f"{FIELD.name!r}", condition="with Shamir shares")
     if mpc.threshold < 1:
         raise InputError(
-            f"-M, -T: {len(mpc.parties)} parties of whom {mpc.threshold} may pool their shares given, at least 3 and 1 "
-            "expected with Shamir shares (-M3, or additive shares)"
+            "-M, -T",
+            f"{len(mpc.parties)} parties of whom {mpc.threshold} may pool their shares",
+            "at least 3 and 1",
+            condition="with Shamir shares (-M3, or additive shares)",
         )
     return _shamir()
 
@@ -132,7 +134,7 @@ class _Opening:
         for array in x:
             if not isinstance(array, cls):
                 raise InputError(
-                    f"output: {type(array).__name__} given beside {cls.__name__}, arrays of one type expected"
+                    "output", f"{type(array).__name__} given beside {cls.__name__}, arrays of one type expected"
                 )
             if not array.dealt:
                 raise InputError(
@@ -319,7 +321,7 @@ def _additive(ring: Ring) -> Any:
                 raise TypeError(f"{func.__name__}: not defined for additive shares; np.vstack of a list is")
             parts = list(args[0])
             if not all(isinstance(part, AdditiveArray) and part.shape[1:] == self.shape[1:] for part in parts):
-                raise InputError(f"{func.__name__}: arrays of this type and of rows {self.shape[1:]} expected")
+                raise InputError(func.__name__, f"arrays of this type and of rows {self.shape[1:]} expected")
             whole = stack(parts)
             whole.dealt = all(part.dealt for part in parts)
             return whole

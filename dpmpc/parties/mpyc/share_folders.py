@@ -77,8 +77,9 @@ class ShareFolder:
     @property
     def _used(self) -> GuaranteeError:
         return GuaranteeError(
-            f"shares: {self.folder} given, whose sketch was opened before ({KEPT_FILE}), a new batch expected: a "
-            "second opening of the same rows spends more than the task promises"
+            "shares",
+            f"{self.folder} given, whose sketch was opened before ({KEPT_FILE}), a new batch expected: a "
+            "second opening of the same rows spends more than the task promises",
         )
 
 
@@ -95,7 +96,7 @@ def read_task(path: str | os.PathLike[str]) -> Task:
     try:
         fields = read_json(read_bytes(Path(path), largest=LARGEST_TASK), dict, largest=LARGEST_TASK)
     except (OSError, ReadError) as error:
-        raise InputError(f"{path}: the public facts of a release expected: {error}") from error
+        raise InputError(path, f"the public facts of a release expected: {error}") from error
     return Task.from_dict(fields).require_checkable().verify()
 
 

@@ -123,9 +123,9 @@ def check_certificate(pem: bytes, party: int, role: str = "party") -> None:
         usage = extensions.get_extension_for_class(x509.KeyUsage).value
         certificate.verify_directly_issued_by(certificate)
     except (ValueError, TypeError, *_UNREADABLE) as error:
-        raise InputError(f"{given}: a self-signed one with names, constraints and usage expected: {error}") from error
+        raise InputError(given, f"a self-signed one with names, constraints and usage expected: {error}") from error
     except InvalidSignature:
-        raise InputError(f"{given}: one that its own key has signed expected") from None
+        raise InputError(given, "one that its own key has signed expected") from None
     if names != expected_name:
         raise InputError(given, f"names {[name.value for name in names]}", f"{[party_name(party)]}")
     if is_authority or usage.key_cert_sign or not usage.digital_signature:
@@ -148,7 +148,7 @@ def verify_signature(certificate: bytes, message: bytes, signature: bytes) -> No
     try:
         key.verify(signature, Label.SIGNATURE.value + message, ec.ECDSA(hashes.SHA256()))
     except InvalidSignature:
-        raise VerificationFailed("signature: not that of the certificate's key over this message") from None
+        raise VerificationFailed("signature", "not that of the certificate's key over this message") from None
 
 
 def listening_context(folder: Path) -> ssl.SSLContext:
@@ -224,7 +224,7 @@ def _context(folder: Path, protocol: int) -> ssl.SSLContext:
     try:
         context.load_verify_locations(cadata=read_bytes(folder / AUTHORITY_FILE).decode("ascii"))
     except (OSError, ValueError) as error:
-        raise InputError(f"identity: {AUTHORITY_FILE} expected in {folder}: {error}") from error
+        raise InputError("identity", f"{AUTHORITY_FILE} expected in {folder}: {error}") from error
     _load_pair(context, folder)
     return context
 
@@ -235,7 +235,7 @@ def _load_pair(context: ssl.SSLContext, folder: Path) -> None:
         with open_regular(folder / CERTIFICATE_FILE), open_regular(folder / KEY_FILE):
             context.load_cert_chain(folder / CERTIFICATE_FILE, folder / KEY_FILE)
     except (OSError, ReadError) as error:
-        raise InputError(f"identity: {CERTIFICATE_FILE}, {KEY_FILE} expected in {folder}: {error}") from error
+        raise InputError("identity", f"{CERTIFICATE_FILE}, {KEY_FILE} expected in {folder}: {error}") from error
 
 
 def _require_private(folder: Path) -> None:
@@ -243,7 +243,7 @@ def _require_private(folder: Path) -> None:
     try:
         require_private("identity", folder / KEY_FILE)
     except OSError as error:
-        raise InputError(f"identity: {KEY_FILE} expected in {folder}: {error}") from error
+        raise InputError("identity", f"{KEY_FILE} expected in {folder}: {error}") from error
 
 
 def _load_key(folder: Path) -> ec.EllipticCurvePrivateKey:
@@ -251,9 +251,9 @@ def _load_key(folder: Path) -> ec.EllipticCurvePrivateKey:
     try:
         key = serialization.load_pem_private_key(read_bytes(folder / KEY_FILE), password=None)
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"identity: an unencrypted PEM key expected in {folder / KEY_FILE}: {error}") from error
+        raise InputError("identity", f"an unencrypted PEM key expected in {folder / KEY_FILE}: {error}") from error
     if not isinstance(key, ec.EllipticCurvePrivateKey) or not isinstance(key.curve, ec.SECP256R1):
-        raise InputError(f"identity: another key given in {folder / KEY_FILE}, one on the curve P-256 expected")
+        raise InputError("identity", f"another key given in {folder / KEY_FILE}, one on the curve P-256 expected")
     return key
 
 
@@ -279,7 +279,7 @@ def _parse(pem: bytes) -> x509.Certificate:
         certificate = x509.load_pem_x509_certificate(pem)
         key = certificate.public_key()
     except (ValueError, *_UNREADABLE) as error:
-        raise InputError(f"certificate: a readable one expected: {error}") from error
+        raise InputError("certificate", f"a readable one expected: {error}") from error
     if not isinstance(key, ec.EllipticCurvePublicKey) or not isinstance(key.curve, ec.SECP256R1):
         raise InputError("certificate", "another key", "one on the curve P-256")
     return certificate

@@ -137,10 +137,10 @@ def _connection(descriptor: int) -> socket.socket:
     try:
         connection = socket.socket(fileno=descriptor)
     except (OSError, ValueError) as error:
-        raise InputError(f"{OPTION}: descriptor {descriptor} given, {expected}: {error}") from error
+        raise InputError(OPTION, f"descriptor {descriptor} given, {expected}: {error}") from error
     if connection.family != socket.AF_UNIX or not _made_by_parent(connection):
         connection.detach()  # it is somebody else's
-        raise InputError(f"{OPTION}: descriptor {descriptor} given, {expected}")
+        raise InputError(OPTION, f"descriptor {descriptor} given, {expected}")
     return connection
 
 

@@ -270,9 +270,10 @@ def require_by_hand(folder: Path, settings: PartySettings, program: str | None =
         raise InputError("program", f"{printable(settings.program, 100)}", expected)
     if program is None and os.path.lexists(folder / SOURCE_FILE):
         raise InputError(
-            f"{folder / SOURCE_FILE}: given, which names files of this machine to read, none expected where whoever "
-            f"prepared the folder may have written it: start `dpmpc mix` or `dpmpc owners`, which write it, or name "
-            f"{printable(settings.program, 100)} on the command line if you wrote it"
+            folder / SOURCE_FILE,
+            "given, which names files of this machine to read, none expected where whoever prepared the "
+            "folder may have written it: start `dpmpc mix` or `dpmpc owners`, which write it, or name "
+            f"{printable(settings.program, 100)} on the command line if you wrote it",
         )
     settings.refuse_simulation(is_simulation(settings.arguments))
 

@@ -343,8 +343,9 @@ def require_prepared(folder: Path, number: int | None, program: str) -> PartySet
     expected = settings.party if number is None else number
     if (settings.party, settings.program) != (expected, program):
         raise InputError(
-            f"folder: {str(folder)!r} given, of party {settings.party} of {printable(settings.program, 100)}, one of "
-            f"party {expected} of {program} expected"
+            "folder",
+            f"{str(folder)!r} given, of party {settings.party} of {printable(settings.program, 100)}, one "
+            f"of party {expected} of {program} expected",
         )
     return settings
 

@@ -367,9 +367,9 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         if hasattr(type(x[0]), "_input") and not self.settings.without:
             return super()._distribute(x, senders)
         if self.pid == self.settings.analyst:
-            raise InputError(f"input: called by party {self.pid}, a server expected: the analyst holds no share")
+            raise InputError("input", f"called by party {self.pid}, a server expected: the analyst holds no share")
         if self.settings.without:
-            raise InputError(f"input: servers {self.settings.without} left out, all expected where MPyC computes")
+            raise InputError("input", f"servers {self.settings.without} left out, all expected where MPyC computes")
         if self.threshold == 0:
             raise InputError("input", f"{len(self.parties)} servers", "at least 3", "fewer keep no secret in MPyC")
         return super()._distribute(x, senders)

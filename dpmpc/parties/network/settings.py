@@ -89,8 +89,9 @@ class PartySettings(AgreedSettings, frozen=True, forbid_unknown_fields=True):
         """Refuse a simulation in a party that was started by hand: whoever has prepared it may know its noise."""
         if simulated and self.launched is None:
             raise SimulationOnly(
-                f"simulation: one given to party {self.party}, which was started by hand; none expected outside of a "
-                "simulation on one machine"
+                "simulation",
+                f"one given to party {self.party}, which was started by hand; none expected outside of a "
+                "simulation on one machine",
             )
 
     def require_own_digest(self) -> None:
@@ -166,8 +167,9 @@ def refuse_seeds(settings: AgreedSettings) -> None:
     """Refuse seeds of noise, wherever they stand among the arguments: whoever wrote them there knows the noise."""
     for name in _seeds_in(settings.arguments):
         raise SimulationOnly(
-            f"{name}: one given in the arguments of party {settings.party}, none expected where somebody else may have "
-            "written it: a launcher hands seeds over by itself"
+            f"arguments.{name}",
+            f"one given to party {settings.party}, none expected where somebody else may "
+            "have written it: a launcher hands seeds over by itself",
         )
 
 
@@ -205,7 +207,7 @@ def _read_record(path: Path, kind: type[Record], expected: str) -> Record:
     try:
         return read_json(read_bytes(path, largest=LARGEST_RECORD), kind, largest=LARGEST_RECORD)
     except (OSError, ReadError) as error:
-        raise InputError(f"{path}: {expected} expected: {error}") from error
+        raise InputError(path, f"{expected} expected: {error}") from error
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:

@@ -52,7 +52,7 @@ def verified_task(settings: PartySettings) -> VerifiedTask:
         )
     settings.refuse_simulation(task.simulation)
     if not task.simulation and any(key is not None for key in simulation_keys(settings)):
-        raise SimulationOnly("simulation_keys: some given, but the task does not say that it is a simulation")
+        raise SimulationOnly("simulation_keys", "some given, but the task does not say that it is a simulation")
     require_own_noise(task)
     return task.verify()
 
@@ -64,8 +64,8 @@ def simulation_keys(settings: PartySettings) -> list[bytes | None]:
         return [None] * settings.servers
     expected = f"a key in hexadecimal digits, or null, for each of {settings.servers} servers expected"
     if not isinstance(keys, list) or len(keys) != settings.servers:
-        raise InputError(f"simulation_keys: {keys!r} given, {expected}")
+        raise InputError("simulation_keys", f"{keys!r} given, {expected}")
     try:
         return [None if key is None else bytes.fromhex(key) for key in keys]
     except (TypeError, ValueError) as error:
-        raise InputError(f"simulation_keys: {keys!r} given, {expected}") from error
+        raise InputError("simulation_keys", f"{keys!r} given, {expected}") from error

@@ -222,7 +222,7 @@ def estimate(
     total = compute + storage + transfer
     if not math.isfinite(total):
         raise InputError(
-            f"prices, days: {prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
+            "prices, days", f"{prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
         )
     return ReleaseCost(uploaded, sent, last, other, core_s, compute, storage, transfer, total)
 

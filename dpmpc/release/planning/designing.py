@@ -80,7 +80,7 @@ def design(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> VerifiedTa
     epsilon, delta, noise = spec.budget.epsilon, spec.budget.delta, mechanism.noise
     check_budget(epsilon, delta, pure=is_pure(noise))
     if delta * clients >= 1:
-        raise InputError(f"delta: {delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
+        raise InputError("delta", f"{delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected")
     trust = _trust(spec)
     seed = (
         public_seed(spec.simulation_seed)
@@ -137,15 +137,16 @@ def _proved(contribution: Contribution, mechanism: Mechanism) -> Contribution:
     """Return the contribution with proofs, or say why there can be none."""
     if mechanism.noise_by != "servers":
         raise InputError(
-            f"proved: true given with noise by {mechanism.noise_by}, 'servers' expected: noise that a client adds "
-            "cannot be proved, and would leave with a report that is dropped"
+            "proved",
+            f"true given with noise by {mechanism.noise_by}, 'servers' expected: noise that a client adds "
+            "cannot be proved, and would leave with a report that is dropped",
         )
     if mechanism.ring not in (None, "mersenne61"):
         raise InputError("ring", f"{mechanism.ring!r}", "'mersenne61'", condition="with proofs, or none")
     found = with_proofs(contribution)
     if found is None:
         raise InputError(
-            f"proved: true given with {contribution.name}, rows, second moments, a power, cells or items expected"
+            "proved", f"true given with {contribution.name}, rows, second moments, a power, cells or items expected"
         )
     return found
 
@@ -181,7 +182,7 @@ def _summed(spec: ReleaseSpec, trust: TrustModel, seed: bytes) -> tuple[Contribu
         return Rows(_radius(spec)), _of_several_rows(spec, kind, metric, trust, seed)
     if sketch.rows not in (None, 1) or sketch.sparsity not in (None, 1):
         raise InputError(
-            f"rows, sparsity: {sketch.rows}, {sketch.sparsity} given, but a sum has one row that everybody hits"
+            "rows, sparsity", f"{sketch.rows}, {sketch.sparsity} given, but a sum has one row that everybody hits"
         )
     return SecondMoments(_radius(spec)), Sum(columns=spec.clients)
 
@@ -248,9 +249,10 @@ def _expect_storable(task: Task, limit: float) -> None:
     clients, copies, width = task.share_shape
     if 8 * clients * copies * width > limit:
         raise InputError(
-            f"share_limit: {limit:g} given, but a server's share of {clients} clients, {copies} copies and {width} "
-            f"entries takes {8 * clients * copies * width:g} bytes: take fewer rows or clients, a sparse sketch, or a "
-            "higher limit"
+            "share_limit",
+            f"{limit:g} given, but a server's share of {clients} clients, {copies} copies and {width} "
+            f"entries takes {8 * clients * copies * width:g} bytes: take fewer rows or clients, a sparse "
+            "sketch, or a higher limit",
         )
 
 
@@ -290,18 +292,22 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
         )
     if len(set(variable.categories)) < len(variable.categories):
         raise InputError(
-            f"by: {by!r} given, whose values have one called {variable.categories[-1]!r} beside the group of rows that "
-            "lack a value, another name expected"
+            "by",
+            f"{by!r} given, whose values have one called {variable.categories[-1]!r} beside the group of "
+            "rows that lack a value, another name expected",
         )
     for name in variable.categories:
         if _ROW_OF_ALL.fullmatch(name):
-            raise InputError(f"by: {by!r} given, with a value {name!r}, which tables call other rows, another expected")
+            raise InputError(
+                "by", f"{by!r} given, with a value {name!r}, which tables call other rows, another expected"
+            )
     if len(variable.categories) > MOST_GROUPS:
-        raise InputError(f"by: {by!r} given, with {len(variable.categories)} values, at most {MOST_GROUPS} expected")
+        raise InputError("by", f"{by!r} given, with {len(variable.categories)} values, at most {MOST_GROUPS} expected")
     if variable.if_missing == "middle":
         raise InputError(
-            f"by: {by!r} given, whose missing values would be counted as {variable.categories[0]!r}: if_missing = "
-            '"indicator", which makes them a group, or incomplete = "zeros" expected'
+            "by",
+            f"{by!r} given, whose missing values would be counted as {variable.categories[0]!r}: if_missing "
+            '= "indicator", which makes them a group, or incomplete = "zeros" expected',
         )
     rest = book.without(by)
     first = spec.schema.index(variable.term.columns[0].name)
@@ -309,9 +315,10 @@ def _grouped(spec: ReleaseSpec, by: str) -> tuple[Contribution, PublicMatrix]:
     words = contribution.width(len(spec.schema))
     if words > AUTO_WIDTH and spec.sketch.kind != "sum":
         raise InputError(
-            f"by: {by!r} given, whose {contribution.groups} groups of {len(rest.columns)} columns take {words:,} words "
-            f"a client, at most {AUTO_WIDTH:,} expected: take fewer columns or groups, or sketch='sum' "
-            "to have clients send so many"
+            "by",
+            f"{by!r} given, whose {contribution.groups} groups of {len(rest.columns)} columns take "
+            f"{words:,} words a client, at most {AUTO_WIDTH:,} expected: take fewer columns or groups, or "
+            "sketch='sum' to have clients send so many",
         )
     return contribution, Sum(columns=spec.clients)
 

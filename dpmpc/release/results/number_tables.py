@@ -177,7 +177,7 @@ class NumberTable:
         try:
             pandas: Any = importlib.import_module("pandas")
         except ImportError as error:
-            raise InputError("to_frame: pandas is not installed; pip install pandas, or use to_csv()") from error
+            raise InputError("to_frame", "pandas is not installed; pip install pandas, or use to_csv()") from error
         index = pandas.Index(list(self.names), name=self.label)
         return pandas.DataFrame({heading: list(values) for heading, values in self.columns.items()}, index=index)
 

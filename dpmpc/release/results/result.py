@@ -131,7 +131,7 @@ class Result:
         """
         found = self._estimates(level)
         if found.contrast is None:
-            raise InputError(f"weights: given of a {self.model} model, which has no covariance of its estimates")
+            raise InputError("weights", f"given of a {self.model} model, which has no covariance of its estimates")
         return found.contrast(weights)
 
     def tidy(self, level: float | None = None) -> Frame:
@@ -173,7 +173,7 @@ class Result:
         """Return the estimates with intervals of a level, that of the result by default."""
         chosen = self.level if level is None else require_fraction("level", level)
         if self.estimates is None:
-            raise InputError(f"estimates: none in a result of {self.model or 'a release'}, which has no coefficients")
+            raise InputError("estimates", f"none in a result of {self.model or 'a release'}, which has no coefficients")
         return self.estimates(chosen)
 
     def __str__(self) -> str:

@@ -46,7 +46,7 @@ class ReadingOfGroups(Reading):
     ) -> Result:
         """Return a regression for each group."""
         if groups:
-            raise InputError("group: given, but regressions by group test no features together, --features expected")
+            raise InputError("group", "given, but regressions by group test no features together, --features expected")
         return GroupedRidgeRegression().fit_release(release, target, features=features).result(level)
 
 

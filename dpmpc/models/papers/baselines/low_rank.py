@@ -138,8 +138,9 @@ class ModSulq(PrivateComponents):
         self.achieved_epsilon_ = epsilon_of_mu(self.sensitivity_ / self.sigma_, self.delta)
         if self.sensitivity_ / self.sigma_ > mu:
             raise GuaranteeError(
-                f"epsilon: {self.epsilon:g} promised, but MOD-SULQ's printed noise gives epsilon = "
-                f"{self.achieved_epsilon_:.6g} at delta = {self.delta:g}"
+                "epsilon",
+                f"{self.epsilon:g} promised, but MOD-SULQ's printed noise gives epsilon = "
+                f"{self.achieved_epsilon_:.6g} at delta = {self.delta:g}",
             )
         moments = rows.T @ rows / (n * largest_squared_norm(d, self.radius))
         return np.asarray(moments + symmetric_noise(d, self.sigma_, stream, off_diagonal=self.sigma_))

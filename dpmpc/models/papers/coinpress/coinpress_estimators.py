@@ -84,7 +84,7 @@ class CoinPress(Estimator):
         self._warn_if_copied()
         if self.delta * clients >= 1:
             raise InputError(
-                f"delta: {self.delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected"
+                "delta", f"{self.delta:g} given for {clients} clients, less than 1/n = {1 / clients:g} expected"
             )
         if self.servers is None:
             return Curator(self.rho, self.delta, self.simulation_seed)
@@ -178,14 +178,15 @@ class PrivateMean(CoinPress):
         """Return centre and radius of the ball that is said to hold the mean."""
         if self.bounds is not None:
             if self.center is not None or self.radius is not None:
-                raise InputError("bounds: given beside center or radius, one of the two expected")
+                raise InputError("bounds", "given beside center or radius, one of the two expected")
             public = schema(self.bounds, names)
             return public.offset, float(np.linalg.norm(public.slope))
         if self.center is None or self.radius is None:
             lacking = " and ".join(name for name in ("center", "radius") if getattr(self, name) is None)
             raise InputError(
-                f"{lacking}: none given, a centre and a radius of a ball that surely holds the mean, from public "
-                "knowledge, or public bounds expected"
+                lacking,
+                "none",
+                "a centre and a radius of a ball that surely holds the mean, from public knowledge, or public bounds",
             )
         return _center(self.center, len(names)), require_positive("radius", self.radius, LARGEST)
 
@@ -359,5 +360,5 @@ def _center(center: Any, columns: int) -> Reals:
     if values.shape == ():
         values = np.full(columns, values)
     if values.shape != (columns,) or not np.isfinite(values).all():
-        raise InputError(f"center: {center!r} given, {columns} finite numbers expected, one for each column")
+        raise InputError("center", f"{center!r} given, {columns} finite numbers expected, one for each column")
     return values

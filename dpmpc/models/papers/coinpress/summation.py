@@ -83,7 +83,7 @@ class Summation(abc.ABC):
         """Turn a round's share of rho into the epsilon at which noise is calibrated."""
         epsilon = epsilon_of_rho(published.rho * (1 - ROUNDING), self.delta)
         if epsilon <= 0:
-            raise InputError(f"rho: {published.rho:g} given to a round, more expected at delta = {self.delta:g}")
+            raise InputError("rho", f"{published.rho:g} given to a round, more expected at delta = {self.delta:g}")
         return epsilon
 
     def _enter(self, published: Round, guarantee: Guarantee, rho: float) -> None:
