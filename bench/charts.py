@@ -144,7 +144,7 @@ def require_plots() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        raise InputError("bench: figures need matplotlib: pip install '.[plots]' in its source folder") from error
+        raise InputError("bench", "figures need matplotlib: pip install '.[plots]' in its source folder") from error
 
 
 def options_of(
@@ -163,7 +163,7 @@ def options_of(
         parser.add_argument("--only", choices=parts, help=told)
     options = parser.parse_args(arguments)
     if options.runs < 1:
-        raise InputError(f"runs: {options.runs} given, at least 1 expected")
+        raise InputError("runs", options.runs, "at least 1")
     if options.short:
         options.runs = 2
     elif options.out is None:

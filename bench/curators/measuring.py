@@ -95,7 +95,7 @@ def run(comparison: Comparison, options: argparse.Namespace) -> None:
     """Measure and print a comparison; write its page and its plot where a folder is given."""
     runs = comparison.runs if options.runs is None else options.runs
     if runs < 2:
-        raise InputError(f"runs: {runs} given, at least 2 expected")
+        raise InputError("runs", runs, "at least 2")
     if options.short:
         content = comparison.header(2)
         for one in comparison.short:

@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"where results are written (default {RESULTS})")
     options = parser.parse_args(arguments)
     if options.trials < 1:
-        raise InputError(f"trials: {options.trials} given, at least 1 expected")
+        raise InputError("trials", options.trials, "at least 1")
     calibrations: tuple[Calibration, ...] = ("paper", "sound")
     measured = [
         attack(calibration, copy, rows, options.trials)

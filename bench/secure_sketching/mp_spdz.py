@@ -70,7 +70,7 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--out", type=Path, metavar="DIR", help=f"where results are written (default {RESULTS})")
     options = parser.parse_args(arguments)
     if options.runs < 1:
-        raise InputError(f"runs: {options.runs} given, at least 1 expected")
+        raise InputError("runs", options.runs, "at least 1")
     home = home_of(options.home)
     if options.short:
         options.clients, options.sparsity, options.runs = (SHORT_CLIENTS,), (1,), 1

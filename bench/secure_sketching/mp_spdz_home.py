@@ -155,10 +155,10 @@ def home_of(folder: Path | None) -> Path:
     if folder is None and os.environ.get(HOME_VARIABLE):
         folder = Path(os.environ[HOME_VARIABLE])
     if folder is None:
-        raise InputError(f"home: nothing given, the folder of MP-SPDZ expected. {HOW}")
+        raise InputError("home", f"nothing given, the folder of MP-SPDZ expected. {HOW}")
     missing = [name for name in (COMPILER, PARTY, CERTIFICATES) if not (folder / name).is_file()]
     if missing:
-        raise InputError(f"home: {folder} given, a folder with {', '.join(missing)} expected. {HOW}")
+        raise InputError("home", f"{folder} given, a folder with {', '.join(missing)} expected. {HOW}")
     return folder.resolve()
 
 

@@ -77,7 +77,7 @@ class NoiseProducts:
         """
         rng, columns = np.random.default_rng(seed), len(exact)
         if clients < columns:
-            raise InputError(f"clients: {clients} given, at least {columns} expected, one for each column")
+            raise InputError("clients", f"{clients} given, at least {columns} expected, one for each column")
         top = rng.standard_normal((columns, columns))
         rest = wishart_factor(clients - columns, columns, rng)
         mixed = cholesky(exact).T @ top
@@ -126,7 +126,7 @@ def laplace_share(clients: int) -> Draw:
 def gauss_scale(problem: Problem, epsilon: float, exponent: float, delta: float = DELTA) -> float:
     """Return the standard deviation Delta_2/mu n^(-p/2) of the noise on an entry."""
     if not 0 <= exponent <= 1:
-        raise InputError(f"exponent: {exponent} given, a number from 0 (local) to 1 expected")
+        raise InputError("exponent", exponent, "a number from 0 (local) to 1")
     clients, columns = problem.rows.shape
     return entry_scale(clients, columns, problem.radius, epsilon, exponent, delta)
 

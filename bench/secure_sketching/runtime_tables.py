@@ -290,7 +290,7 @@ def main(
         for setting in dict.fromkeys(dataclasses.replace(setting, clients=size) for setting in settings)
     ]
     if min(sizes) < ROWS:
-        raise InputError(f"clients: {min(sizes)} given, at least {ROWS} expected: as many as the sketch has rows")
+        raise InputError("clients", min(sizes), f"at least {ROWS}", "as many as the sketch has rows")
     runs, load = 2 if chosen.short else chosen.runs, [os.getloadavg()[0]]
     measured = []
     for setting in sorted(picked, key=dataclasses.astuple):

@@ -43,7 +43,7 @@ def exact_sums(task: Task, rows: Reals) -> Integers:
 def opened(task: Task, sums: Integers, seed: int) -> Release:
     """Add to the exact sums what the noise in them adds up to, drawn from a seed."""
     if task.noising.reaches_several_rows(task.sketch):
-        raise InputError("copies: one for several rows given, one for each expected in a simulation")
+        raise InputError("copies", "one for several rows", "one for each", condition="in a simulation")
     noisy = sums.copy()
     stream = Stream.from_seed(seed)
     for count in np.unique(task.noise_terms[task.noise_terms > 0]):
@@ -68,7 +68,7 @@ def total_noise(noise: Noise, count: int, shape: tuple[int, ...], stream: Stream
             count / noise.shares, -math.expm1(-1 / noise.scale), size=(2, *shape)
         )
         return np.asarray(minuend - subtrahend)
-    raise InputError(f"noise: {noise.name} given, discrete-gaussian or discrete-laplace expected in a simulation")
+    raise InputError("noise", noise.name, "discrete-gaussian or discrete-laplace", condition="in a simulation")
 
 
 def interpolated(task: Task, exponent: float) -> Task:
@@ -79,9 +79,9 @@ def interpolated(task: Task, exponent: float) -> Task:
     Noise only grows, so the task's guarantee holds for every p; that no sum wraps around is proven again.
     """
     if not 0 <= exponent <= 1:
-        raise InputError(f"exponent: {exponent} given, a number from 0 (local) to 1 (sketch) expected")
+        raise InputError("exponent", exponent, "a number from 0 (local) to 1 (sketch)")
     if not isinstance(task.noise, DiscreteGaussian):
-        raise InputError(f"noise: {task.noise.name} given, discrete-gaussian expected")
+        raise InputError("noise", task.noise.name, "discrete-gaussian")
     factor = (task.clients / task.sketch.rows) ** (1 - exponent)
     scaled = msgspec.structs.replace(task, noise=DiscreteGaussian(task.noise.sigma * math.sqrt(factor)))
     _ = scaled.modulus_plan

@@ -194,7 +194,7 @@ def try_lies(circuit: RowCircuit, scheme: AdditiveSharing, count: int, seed: int
         for size in _blocks(count):
             reports = Reports.of(circuit, scheme, lie.make(circuit, points(circuit, size, draw), draw))
             if not reports.at_the_door().all():
-                raise InputError(f"lie: {name!r} with hashes that do not fit given, ones that do expected")
+                raise InputError("lie", f"{name!r} with hashes that do not fit", "ones that do")
             accepted += int(reports.accepted().sum())
         yield Tried(name, lie.does, count, accepted)
 

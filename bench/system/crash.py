@@ -169,7 +169,7 @@ def _compare(servers: Servers, clients: int, kills: int, seconds: float) -> Outc
     told = [json.loads((servers.folder / f"client-{number}.json").read_text()) for number in range(clients)]
     acknowledged = [report for client in told for report in client["ids"]]
     if len(set(acknowledged)) < len(acknowledged):
-        raise InputError("crash: a report id was drawn twice")
+        raise InputError("crash", "a report id was drawn twice")
     missing = surplus = 0
     for server in range(len(servers.collection.servers)):
         with servers.spool(server) as spool:

@@ -58,7 +58,7 @@ def stated(circuit: RowCircuit, z: Integers) -> Words:
 def require_moments(circuit: RowCircuit) -> None:
     """Refuse a circuit without products of z itself."""
     if circuit.matrix or not circuit.moments or circuit.columns < 2:
-        raise InputError(f"circuit: {circuit!r} given, one with the products of two columns or more expected")
+        raise InputError("circuit", f"{circuit!r}", "one with the products of two columns or more")
 
 
 def products_of(z: Integers) -> Words:
@@ -128,7 +128,7 @@ def _corners(circuit: RowCircuit, z: Integers, draw: Draw) -> Integers:
     corners = np.where(draw.random(z.shape) < 0.5, circuit.low, circuit.high).astype(np.int64)
     assert circuit.squared_radius is not None
     if ((corners.astype(np.float64) ** 2).sum(axis=1) <= circuit.squared_radius).any():
-        raise InputError("circuit: one whose ball holds a corner of its box given, a smaller ball expected")
+        raise InputError("circuit", "one whose ball holds a corner of its box", "a smaller ball")
     return corners
 
 

@@ -292,7 +292,7 @@ async def _wire(way: Way, bodies: Sequence[bytes]) -> dict[str, int]:
                 return
             data = await reader.read(1 << 16)
             if not data:
-                raise InputError("intake: the server closed the connection")
+                raise InputError("intake", "the server closed the connection")
             received += len(data)
             incoming.write(data)
 
@@ -325,7 +325,7 @@ def _peak_mb(process: int) -> float:
     for line in Path(f"/proc/{process}/status").read_text().splitlines():
         if line.startswith("VmHWM"):
             return int(line.split()[1]) / 1024
-    raise InputError(f"process: {process} given, one with a VmHWM in /proc expected")
+    raise InputError("process", process, "one with a VmHWM in /proc")
 
 
 def _serve_bare(identity: Path, port: int) -> None:

@@ -65,7 +65,7 @@ def read_results(folder: Path) -> Results:
     missing = [name for name in SOURCES if not (folder / f"{name}.json").is_file()]
     if missing:
         raise InputError(
-            f"results: {str(folder)!r} given, without {', '.join(missing)}; `python -m bench NAME` writes it"
+            "results", f"{str(folder)!r} given, without {', '.join(missing)}; `python -m bench NAME` writes it"
         )
     return {name: json.loads((folder / f"{name}.json").read_text()) for name in SOURCES}
 

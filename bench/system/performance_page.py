@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     chosen = parser.parse_args(arguments)
     require_plots()
     if not chosen.page.is_file():
-        raise InputError(f"page: {str(chosen.page)!r} given, the file docs/performance.md of the sources expected")
+        raise InputError("page", f"{str(chosen.page)!r}", "the file docs/performance.md of the sources")
     results = read_results(chosen.results)
     chosen.page.write_text(rewritten(chosen.page.read_text(), blocks(results)))
     for path in draw(results, chosen.results):
@@ -45,13 +45,13 @@ def rewritten(page: str, drawn: Mapping[str, str]) -> str:
     """Put each block between its marks."""
     marked = re.findall(r"<!-- (\S+): drawn from bench/results -->", page)
     if sorted(marked) != sorted(drawn):
-        raise InputError(f"page: marks of {', '.join(sorted(marked))} given, {', '.join(sorted(drawn))} expected")
+        raise InputError("page", f"marks of {', '.join(sorted(marked))}", ", ".join(sorted(drawn)))
     for name, text in drawn.items():
         begin, end = f"<!-- {name}: drawn from bench/results -->", f"<!-- end of {name} -->"
         before, _, rest = page.partition(begin)
         _, ended, after = rest.partition(end)
         if not ended:
-            raise InputError(f"page: {begin!r} given, {end!r} after it expected")
+            raise InputError("page", f"{begin!r}", f"{end!r} after it")
         page = f"{before}{begin}\n{text}\n{end}{after}"
     return page
 

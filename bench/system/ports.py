@@ -28,7 +28,7 @@ class _Place:
 def free_ports(count: int) -> list[int]:
     """Return so many ports in a row that nobody listens on now, and that this process was not given lately."""
     if not 1 <= count <= END - LOWEST:
-        raise InputError(f"count: {count} given, 1 to {END - LOWEST} ports expected")
+        raise InputError("count", count, f"1 to {END - LOWEST} ports")
     if _Place.process != os.getpid():
         _Place.process = os.getpid()
         _Place.port = LOWEST + os.getpid() * _STRIDE % (END - LOWEST)
@@ -37,7 +37,7 @@ def free_ports(count: int) -> list[int]:
         _Place.port = first + count
         if _are_free(range(first, first + count)):
             return list(range(first, first + count))
-    raise InputError(f"count: {count} given, and fewer ports in a row are free between {LOWEST} and {END}")
+    raise InputError("count", f"{count} given, and fewer ports in a row are free between {LOWEST} and {END}")
 
 
 def _are_free(ports: range) -> bool:

@@ -125,7 +125,7 @@ def write_words(path: Path, clients: int) -> None:
     size = 8 * COLUMNS * clients
     free = shutil.disk_usage(path.parent).free
     if free < size + _SPARE_BYTES:
-        raise InputError(f"clients: {clients} given, {size} bytes on disk needed, {free} free")
+        raise InputError("clients", f"{clients} given, {size} bytes on disk needed, {free} free")
     rng = np.random.Generator(np.random.SFC64(0))
     with path.open("wb") as file:
         _write_header(file, clients)

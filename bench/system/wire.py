@@ -131,7 +131,7 @@ def _read(device: int) -> bytes:
 def _ip(*arguments: str) -> None:
     done = subprocess.run(["ip", *arguments], check=False, capture_output=True, text=True)
     if done.returncode:
-        raise InputError(f"ip {' '.join(arguments)}: {done.stderr.strip()}")
+        raise InputError(f"ip {' '.join(arguments)}", done.stderr.strip())
 
 
 def _require_means() -> None:
@@ -145,4 +145,4 @@ def _require_means() -> None:
         if not there
     ]
     if missing:
-        raise InputError(f"namespaces: {', '.join(missing)} expected, and not here")
+        raise InputError("namespaces", f"{', '.join(missing)} expected, and not here")

@@ -36,11 +36,12 @@ from bench.system import (
     stores,
 )
 from bench.system.rounds_populations import Population
-from dpmpc.base.errors import BenchFailed, InputError
+from dpmpc.base.errors import BenchFailed
 from dpmpc.linear.sharing.batch import SHARE_FILE, open_share
 from dpmpc.linear.sketching import OSNAP
 from dpmpc.linear.sketching.dense import Rademacher
 from dpmpc.release.planning.cost import Prices
+from support.rejections import rejects
 
 
 @pytest.fixture(scope="module")
@@ -432,7 +433,7 @@ def test_a_share_of_random_words_is_a_share(tmp_path):
     shape = scale.cut(path, 300)
     assert open_share(path).shape == shape == (300, 1, 10)
     assert (np.load(path) == whole[:300]).all()
-    with pytest.raises(InputError, match=r"clients: 1000000000000 given, .* free"):
+    with rejects("clients"):
         scale.write_words(path, 10**12)
 
 

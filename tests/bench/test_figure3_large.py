@@ -12,9 +12,9 @@ from bench.secure_sketching.figure3_large import expected, measure, populations,
 from bench.secure_sketching.printed import NoiseProducts, entries_name
 from bench.secure_sketching.synthetic import REGIMES, regression
 from bench.secure_sketching.utility import RidgeProblem
-from dpmpc.base.errors import InputError
 from dpmpc.data.schemas import clip_ball
 from dpmpc.models.papers.baselines import SSP
+from support.rejections import rejects
 
 DRAWS = 1500
 
@@ -43,7 +43,7 @@ def test_products_by_their_law_are_those_of_noise_on_every_entry(clients):
 
 
 def test_more_columns_than_rows_are_refused():
-    with pytest.raises(InputError, match="clients: 3 given, at least 4 expected"):
+    with rejects("clients", given="3 given, at least 4 expected, one for each column"):
         NoiseProducts.of_gram(np.eye(4), 3, 0)
 
 

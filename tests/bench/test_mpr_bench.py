@@ -14,11 +14,11 @@ from bench.data_release import table1 as mpr_table1
 from bench.data_release.common import BGM, DGM, OLS, RMGM, SUM, THEORY, ZERO
 from bench.data_release.table1 import CLIPPED, HALF, MEAN, RealData, findings
 from bench.registry import BENCHES
-from dpmpc.base.errors import InputError
 from dpmpc.data import Schema, Table
 from dpmpc.data.datasets.data_release import SUPERCONDUCT_BOUNDS
 from dpmpc.owners import columns as mixing
 from dpmpc.owners.columns.owner import mixing_of
+from support.rejections import rejects
 
 SIZES = (2, 2, 1)
 SUBJECTS = 400
@@ -235,5 +235,5 @@ def test_betas_are_said_to_be_a_choice():
 
 
 def test_no_runs_are_refused(tmp_path):
-    with pytest.raises(InputError, match="runs: 0 given, at least 1 expected"):
+    with rejects("runs", expected="at least 1"):
         mpr_figure2.main(["--runs", "0", "--out", str(tmp_path)])

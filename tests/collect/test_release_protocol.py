@@ -27,7 +27,7 @@ from dpmpc.parties.network.meter import Meter, PhaseCost, rounded, statistics_fr
 from dpmpc.parties.network.settings import read_outcome, read_settings
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, say, tell_other_words, words_of
 from support.proved_collections import converse, states
-from support.rejections import rejects
+from support.rejections import blames, rejects
 from support.release_processes import DAY, copied_or_linked, filled
 from support.shamir_collections import kept_names
 
@@ -323,7 +323,7 @@ def test_mutated_words_are_read_or_name_their_sender(original, kind, data):
 )
 def test_a_standing_holds_digests_only(original, digests):
     raw = msgspec.json.encode({"begun": digests, "sealed": [], "time": 1.0, "closed": 0.0})
-    with pytest.raises(MalformedFrame, match="party 1"):
+    with blames(1, MalformedFrame):
         read_standing(raw, 1, original.collection)
 
 
@@ -382,7 +382,7 @@ FINE = {"sent": 1, "received": 0}
     ],
 )
 def test_no_count_is_negative_wherever_it_stands(raw, remark):
-    with pytest.raises(MalformedFrame, match="party 1") as refused:
+    with blames(1, MalformedFrame) as refused:
         statistics_from(raw, 1)
     assert remark in str(refused.value)
 
@@ -544,9 +544,8 @@ def test_party_settings_of_any_bytes_are_a_typed_error(tmp_path):
     "counts", [{"dealt wrongly": 1}, {"damaged": 0}, {"damaged": 11}, {"something": 1}, {"damaged": -1}, [1]]
 )
 def test_no_server_claims_to_leave_out_more_than_it_can_hold(counts):
-    with pytest.raises(MalformedFrame, match="party 2 sent no valid LEFT_OUT frame") as caught:
+    with blames(2, MalformedFrame):
         release_protocol.read_left_out(msgspec.json.encode(counts), 2, 10)
-    assert caught.value.party == 2
     assert release_protocol.read_left_out(b'{"damaged":10,"released before":1}', 2, 10) == {
         "damaged": 10,
         "released before": 1,

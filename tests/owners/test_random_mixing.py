@@ -46,7 +46,7 @@ from dpmpc.parties.network.settings import digest_of, read_settings, write_sourc
 from dpmpc.protocols import random_mixing
 from support import forks
 from support.hostile import preparers
-from support.rejections import rejects
+from support.rejections import blames, rejects
 from support.waiting import wait_for
 
 WATCHED = "network_programs.watched_mixing"
@@ -236,7 +236,7 @@ def test_a_party_with_another_schema_does_not_begin(kept, admits_it):
 
 def test_a_missing_party_is_named(kept):
     sources = files(kept)
-    with pytest.raises(PartyMissing, match="party 2") as failure:
+    with blames(2, PartyMissing) as failure:
         here(
             Agreement(WATCHED, 3, arguments_of(), analyst=False, connect_deadline=1),
             absent=[2],

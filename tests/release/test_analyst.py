@@ -13,7 +13,7 @@ from dpmpc.release.analyst import open_robustly, open_sums
 from dpmpc.release.client import share_batch
 from dpmpc.release.planning import design
 from dpmpc.release.server import transform
-from support.rejections import rejects
+from support.rejections import blames, rejects
 
 SCHEMA = Schema.unit(["a", "b"])
 SHAMIR = [(3, 1), (4, 1), (5, 2)]  # M and t = (M - 1) // 2
@@ -58,7 +58,7 @@ def test_one_altered_share_is_noticed_and_named_where_there_are_3_t_plus_1(serve
         with pytest.raises(InconsistentShares):
             open_sums(task, list(sent.values()))
         if servers < 3 * threshold + 1:
-            with pytest.raises(InconsistentShares, match="unknown"):
+            with blames(None, InconsistentShares):
                 open_robustly(task, sent)
             continue
         release, wrong = open_robustly(task, sent)
@@ -138,7 +138,7 @@ def test_additive_shares_of_all_servers_are_added_up_unchecked():
     lied_to = open_robustly(task, sums | {1: sums[1] + np.uint64(1)})
     assert (lied_to.release.sums == release.sums + 1).all()
     assert lied_to.wrong == ()
-    with pytest.raises(BatchMismatch, match="share of server 1"):
+    with blames(1, BatchMismatch):
         open_robustly(task, sums | {1: sums[1][1:]})
 
 

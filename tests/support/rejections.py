@@ -14,3 +14,11 @@ def rejects(argument, kind=InputError, **fields):
         yield refused
     found = {name: getattr(refused.value, name) for name in ("argument", *fields)}
     assert found == {"argument": argument, **fields}, str(refused.value)
+
+
+@contextlib.contextmanager
+def blames(party, kind):
+    """Expect a failure of a kind that names a party as its cause; None where it names none."""
+    with pytest.raises(kind) as failure:
+        yield failure
+    assert failure.value.party == party, str(failure.value)
