@@ -153,7 +153,7 @@ def test_columns_by_the_thousand_take_linear_time(tmp_path):
     cells = read_cells(path)
     assert table.select(table.names[::-1]).names[0] == cells.names[-1] == f"c{count - 1}"
     assert time.process_time() - began < SECONDS
-    with pytest.raises(InputError, match=r"no column 'z'; there are c0, c1, .* and 39,960 more") as refused:
+    with rejects("columns") as refused:
         read_table(path, ["z"])
     assert len(str(refused.value)) < 1000
 
@@ -221,14 +221,14 @@ def test_sums_are_compared_with_the_task_before_they_are_read(sound, tmp_path):
     """Also where they are there: a file of more numbers than its task has is not loaded to find that out."""
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.with_task(sound, sketch__rows=19))
-    with pytest.raises(InputError, match=r"sums\.npy: int64 \(20, 3\) given, int64 \(19, 3\) expected"):
+    with rejects("release"):
         Release.load(path)
 
 
 def test_a_compressed_release_is_refused_however_small_it_is(sound, tmp_path):
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.zip_of(files.members_of(sound), zipfile.ZIP_DEFLATED))
-    with pytest.raises(InputError, match=r"compressed \(method 8\), stored as it is expected"):
+    with rejects("release"):
         Release.load(path)
 
 
@@ -262,9 +262,7 @@ def test_the_time_that_a_check_takes_is_estimated_and_bounded():
     task = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 3000, 1.0, 1e-6, sketch="osnap", rows=20, sparsity=4))
     assert task.require_checkable() is task
     assert 0 < task.check_seconds < 0.1
-    with pytest.raises(
-        InputError, match=r"3,000 clients in 4 of 20 rows each given.*at most 1e-09 s expected.*--longest"
-    ):
+    with rejects("task"):
         task.require_checkable(1e-9)
     large = lambda n, **more: with_sketch(task, OSNAP(1000, n, seed=1, **{"sparsity": 1, **more}))  # noqa: E731
     assert large(10**9).check_seconds < LONGEST_CHECK  # whoever has so many clients reads the release like anybody
@@ -337,7 +335,7 @@ def test_whoever_trusts_a_file_may_take_longer(sound, tmp_path, capsys):
     path.write_bytes(files.with_task(sound, sketch__columns=601))
     with pytest.raises(InputError, match="at most 1e-09 s"):
         Release.load(path, longest=1e-9)
-    with pytest.raises(InputError, match=r"claims another guarantee|1 promised, but"):
+    with rejects("release"):
         Release.load(path, longest=60)
     assert main(["verify", str(path), "--longest", "60"]) == 2
     assert "without certificate" in capsys.readouterr().err

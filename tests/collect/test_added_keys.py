@@ -14,7 +14,7 @@ from aiohttp import web
 from bench.system.collection_servers import Servers
 from bench.system.ports import free_ports
 from dpmpc.app.cli.main import main
-from dpmpc.base.errors import InputError, ProtocolFailure, ReportRejected
+from dpmpc.base.errors import ProtocolFailure, ReportRejected
 from dpmpc.base.randomness import Label, Stream
 from dpmpc.base.untrusted import ReadError
 from dpmpc.collect.upload.added_keys import ADDED_KEYS, KeyList, newest, read_added
@@ -87,14 +87,14 @@ def test_old_and_new_keys_open_and_a_key_that_was_taken_away_does_not(servers, c
     with rejects("body", ReportRejected, given="a report of format 2, sealed to key 0 of server 1"):
         without.open(old)
     (folder.folder / f"{collection.digest.hex()[:16]}-2.key").unlink()
-    with pytest.raises(InputError, match="lacks the private keys with the numbers 0, 2"):
+    with rejects("folder"):
         opener(servers, 1)  # what clients seal to now could not be opened
 
 
 def test_a_key_is_added_by_its_server_alone_and_while_the_collection_takes_reports(servers, tmp_path, capsys):
     collection = servers.collection
     folder = servers.server_folder(0)
-    with pytest.raises(InputError, match="is of no server of collection"):
+    with rejects("folder"):
         servers.server_folder(0).add_key(Servers.make(new(tmp_path / "others"), doors=True).collection)
     hour = datetime.timedelta(hours=1)
     over = msgspec.structs.replace(collection, opens=collection.opens - 30 * hour, closes=collection.opens)

@@ -79,7 +79,7 @@ def test_a_release_without_certificate_still_loads_and_does_not_pass(certified, 
     certified.release.save(tmp_path / "plain.dpmpc")
     np.testing.assert_array_equal(Release.load(tmp_path / "plain.dpmpc").sums, certified.release.sums)
     np.testing.assert_array_equal(Release.load(certified.path).sums, certified.release.sums)
-    with pytest.raises(VerificationFailed, match=r"without certificate\.json.*dpmpc fit"):
+    with rejects("file", VerificationFailed):
         verify(tmp_path / "plain.dpmpc")
 
 
@@ -112,7 +112,7 @@ def test_bytes_that_are_in_no_member_are_refused(certified, tmp_path, place):
         second, table = archive.infolist()[1].header_offset, archive.start_dir
     at = {"before": 0, "between": second, "before the table": table, "after": len(sound)}[place]
     path.write_bytes(sound[:at] + b"#!/bin/sh\n" + sound[at:])
-    with pytest.raises(VerificationFailed, match="release"):
+    with rejects("file", VerificationFailed):
         verify(path)
     with pytest.raises(InputError):
         Release.load(path)

@@ -150,12 +150,12 @@ def test_batches_that_the_store_does_not_have(place):
     with open_spool(place) as store:
         store.add(*upload_of(ids[:2]))
         for missing in (ids[2], bytes(16), b"\xff" * 16):
-            with pytest.raises(InputError, match="1 of 3 are not in the"):
+            with rejects("ids"):
                 store.share(as_array([*ids[:2], missing]))
-            with pytest.raises(InputError, match="1 of 1 are not in the"):
+            with rejects("ids"):
                 store.share(as_array([missing]))
         for wrong in (as_array(ids[:2])[::-1], as_array([ids[0], ids[0]])):
-            with pytest.raises(InputError, match="ascending and distinct"):
+            with rejects("ids"):
                 store.share(wrong)
         with rejects("ids", given="uint8 of shape (2, 8)"):
             store.share(as_array(ids[:2])[:, :8])

@@ -118,7 +118,7 @@ def test_a_record_opens_at_no_other_server_key_id_or_collection(servers, tmp_pat
     (report, _), (records, _) = reports_of(both)
     assert report[17] == 1  # clients use the last
     assert Opener(both, 0, twice).open(report) == (records[0], None)
-    with pytest.raises(ReportRejected, match="key 0"):
+    with rejects("body", ReportRejected):
         Opener(both, 0, twice).open(report[:17] + b"\0" + report[18:])
     with rejects("body", ReportRejected, given="a report of format 2, sealed to key 2 of server 0"):
         Opener(both, 0, twice).open(report[:17] + b"\2" + report[18:])
@@ -145,7 +145,7 @@ def test_the_file_is_its_content_and_its_hash_the_digest(servers, tmp_path):
     written_anew = tmp_path / "anew.json"
     for other in (json.dumps(json.loads(content)).encode(), content + b"\n"):
         written_anew.write_bytes(other)
-        with pytest.raises(InputError, match="ask for the original"):
+        with rejects("collection"):
             Collection.load(written_anew)
     toml = tmp_path / "collection.json"
     toml.write_bytes(msgspec.toml.encode(servers.collection.to_dict()))
@@ -254,7 +254,7 @@ def test_keys_are_made_by_a_command_and_named_by_the_task_file(tmp_path, capsys)
     assert all(f"sealed to key 0: x25519 {entry.keys[0].public}" in shown for entry in collection.servers)
     for server in range(3):
         Opener(collection, server, SealFolder(tmp_path / f"server-{server}" / "seals"))
-    with pytest.raises(InputError, match="lacks the private keys with the numbers 0 that the collection names"):
+    with rejects("folder"):
         Opener(collection, 0, SealFolder(tmp_path / "server-1" / "seals"))
 
 
@@ -277,7 +277,7 @@ def test_a_name_is_used_once_and_strangers_read_no_key(tmp_path):
     folder = SealFolder(tmp_path / "seals")
     folder.draw("trial")
     before = (tmp_path / "seals" / "trial.key").read_bytes()
-    with pytest.raises(InputError, match="another name"):
+    with rejects("seal"):
         folder.draw("trial")
     for name in ("", "../x", "a/b", ".hidden", "x" * 101, "ä"):
         with rejects("seal"):
@@ -287,7 +287,7 @@ def test_a_name_is_used_once_and_strangers_read_no_key(tmp_path):
     (tmp_path / "seals" / "trial.key").chmod(0o640)
     with pytest.raises(InputError, match=r"trial\.key"):
         folder.private([key])
-    with pytest.raises(InputError, match="seals"):
+    with rejects("seal"):
         SealFolder(tmp_path / "nowhere" / "seals").draw("trial")
 
 
@@ -297,9 +297,9 @@ def test_a_name_is_used_once_and_strangers_read_no_key(tmp_path):
 def test_a_file_that_holds_no_key_is_refused_and_not_quoted(tmp_path, content):
     path = tmp_path / "bad.pub"
     path.write_bytes(content)
-    with pytest.raises(InputError, match=r"bad\.pub given, a file with 'x25519' or 'x25519-mlkem768' and a key of it"):
+    with rejects("seal"):
         read_public(path)
-    with pytest.raises(InputError, match="cannot be read"):
+    with rejects("seal"):
         read_public(tmp_path / "none.pub")
 
 

@@ -237,7 +237,7 @@ def test_servers_have_addresses_of_their_own(sketched, change, argument):
 def test_a_simulation_is_false_or_refused(sketched, simulation):
     fields = sketched.to_dict()
     fields["task"] = {**fields["task"], "simulation": simulation}
-    with pytest.raises(InputError, match=r"simulation: .* given, true or false expected"):
+    with rejects("task"):
         Collection.from_dict(fields)
 
 
@@ -375,7 +375,7 @@ def test_texts_for_people_are_part_of_a_collection_and_nothing_where_there_are_n
 @pytest.mark.parametrize("what", TEXTS)
 @pytest.mark.parametrize("text", ["x" * 2001, " why", "why\n", "\ud800"], ids=["long", "before", "after", "no text"])
 def test_a_text_for_people_that_cannot_be_shown_is_refused(entries, what, text):
-    with pytest.raises(InputError, match=f"{what}: .* given, at most 2,000 without space around them expected"):
+    with rejects(what):
         designed(entries, **{what: text})
     assert getattr(designed(entries, **{what: "x" * 2000}), what)
 

@@ -350,24 +350,24 @@ def test_bad_files(tmp_path, content, said):
 def test_products_that_would_fill_the_memory_are_refused():
     names = ("a", "b", "c")
     large = [Variable(name, values=tuple(map(str, range(200)))) for name in names]
-    with pytest.raises(InputError, match=r"columns: .* follow from values and products, at most 10,000 expected"):
+    with rejects("columns"):
         Codebook(tuple(large), (names,))
     with rejects("products", given="one occurs twice, each once expected"):
         Codebook((AGE, WARD), (("age", "ward"), ("ward", "age")))
 
 
 @pytest.mark.parametrize(
-    ("variable", "cell", "said"),
+    ("variable", "cell", "argument"),
     [
-        (WARD, "D", "row 1: D given, one of A, B, C expected: name it under missing"),
-        (SMOKER, "maybe", "maybe given, one of yes, 1, no, 0 expected"),
-        (ADMITTED, "2020-01-01", "a date in the format '%d.%m.%Y' expected"),
-        (AGE, "old", "old given, a number expected"),
-        (AGE, "inf", "inf given, a number expected"),
+        (WARD, "D", "X: column 'ward', row 1"),
+        (SMOKER, "maybe", "X: column 'smoker', row 1"),
+        (ADMITTED, "2020-01-01", "X: column 'admitted', row 1"),
+        (AGE, "old", "X: column 'age', row 1"),
+        (AGE, "inf", "X: column 'age', row 1"),
     ],
 )
-def test_bad_cells(variable, cell, said):
-    with pytest.raises(InputError, match=said):
+def test_bad_cells(variable, cell, argument):
+    with rejects(argument):
         coded([variable], {variable.name: [cell]})
 
 

@@ -120,7 +120,7 @@ def test_several_files_continue_each_other(tmp_path):
     with pytest.raises(InputError, match=r"more\.csv: no column 'age', which .*1\.parquet has"):
         read_table([folder, more])
     (tmp_path / "empty").mkdir()
-    with pytest.raises(InputError, match="a folder without Parquet files"):
+    with rejects("path"):
         read_table(tmp_path / "empty")
     with rejects("path", given="no file"):
         read_table([])

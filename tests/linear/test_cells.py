@@ -12,7 +12,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.codebook import Weight
 from dpmpc.data.variables import Variable
@@ -250,19 +249,19 @@ def test_grids_that_make_no_sense_are_refused(facts, argument):
 
 
 @pytest.mark.parametrize(
-    ("variables", "options", "message"),
+    ("variables", "options", "argument"),
     [
-        ((AGE,), {"by": "ward"}, r"by: 'ward' given, a column of the bounds expected: there are age"),
-        ((AGE, WARD), {"by": "age"}, r"by: 'age' given, a number, a column expected whose values"),
-        ((WARD,), {"by": "ward"}, r"columns: none given beside 'ward', at least one expected"),
-        ((Variable("x", 0, 1, transform="spline", knots=(0.5,)),), {}, r"column 'x': a spline given"),
-        ((Variable("x", 0, 1, if_missing="middle"),), {}, r"if_missing = 'middle' given, .* 'indicator' expected"),
-        ((Variable("x", values=("missing", "a"), if_missing="indicator"),), {}, r"a value called 'missing' given"),
-        ((*(Variable(f"x{n}", 0, 1, cells=512) for n in range(17)),), {}, r"cells: 8,738 given in 17 grids, at most"),
+        ((AGE,), {"by": "ward"}, "by"),
+        ((AGE, WARD), {"by": "age"}, "by"),
+        ((WARD,), {"by": "ward"}, "columns"),
+        ((Variable("x", 0, 1, transform="spline", knots=(0.5,)),), {}, "column 'x'"),
+        ((Variable("x", 0, 1, if_missing="middle"),), {}, "column 'x'"),
+        ((Variable("x", values=("missing", "a"), if_missing="indicator"),), {}, "column 'x'"),
+        ((*(Variable(f"x{n}", 0, 1, cells=512) for n in range(17)),), {}, "cells"),
     ],
 )
-def test_variables_that_cannot_be_counted_are_refused(variables, options, message):
-    with pytest.raises(InputError, match=message):
+def test_variables_that_cannot_be_counted_are_refused(variables, options, argument):
+    with rejects(argument):
         CellCounts.of(Schema.of_codebook(Codebook(variables)), **options)
 
 

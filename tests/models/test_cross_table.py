@@ -208,11 +208,11 @@ def test_what_holds_no_table_is_refused(choices, pair, said):
 def test_numbers_and_sketches_hold_no_table():
     rng = np.random.default_rng(0)
     plain = design(ReleaseSpec.of(Schema.unit(["a", "b"]), 100, 1.0, 1e-3, simulation_seed=0))
-    with pytest.raises(InputError, match="list no values"):
+    with rejects("crosstab"):
         CrossTable.of(release_of_law(plain, np.zeros((100, 2)), rng), "a", "b")
     public = Schema.of_codebook(Codebook(VARIABLES))
     rows = design(ReleaseSpec.of(public, 1000, 1.0, 1e-6, sketch="osnap", rows=20, simulation_seed=0))
-    with pytest.raises(InputError, match="release of rows, one of second moments or of cells expected"):
+    with rejects("crosstab"):
         CrossTable.of(release_of_law(rows, np.zeros((1000, 7)), rng), "ward", "outcome")
     few = task_of(1000, variables=(AGE, WARD, SMOKER))
     with rejects("crosstab", given="'outcome'"):

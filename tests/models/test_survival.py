@@ -14,7 +14,6 @@ from bench.system.survival_coverage import Setting, measure
 from dpmpc import KaplanMeier
 from dpmpc.app.render.page import layout
 from dpmpc.app.render.plots import _at_risk, draw
-from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
 from dpmpc.linear.encoding.fixed_point import FixedPoint
@@ -210,24 +209,24 @@ def test_too_few_people_are_a_verdict():
 
 
 @pytest.mark.parametrize(
-    ("variables", "names", "message"),
+    ("variables", "names", "argument"),
     [
-        ((TIME, DIED), ("t", "dead"), r"event: 'dead' given, a column of the bounds expected: there are t, died"),
-        ((TIME, DIED), ("months", "died"), r"time: 'months' given, a column of the bounds expected"),
-        ((TIME, ARM), ("t", "arm"), r"event: 'arm' given, a category, an answer expected: yes = \[...\]"),
-        ((TIME, DIED), ("t", "t"), r"time, event, features: t, t given, different columns expected"),
-        ((DIED, ARM), ("arm", "died"), r"time: 'arm' given, a category, a number expected"),
-        ((Variable("t", -1, 5), DIED), ("t", "died"), r"time: 't' with the lower bound -1 given, 0 or more expected"),
+        ((TIME, DIED), ("t", "dead"), "event"),
+        ((TIME, DIED), ("months", "died"), "time"),
+        ((TIME, ARM), ("t", "arm"), "event"),
+        ((TIME, DIED), ("t", "t"), "time, event, features"),
+        ((DIED, ARM), ("arm", "died"), "time"),
+        ((Variable("t", -1, 5), DIED), ("t", "died"), "time"),
         (
             (Variable("t", 0, 5, cells=512), DIED),
             ("t", "died"),
-            r"time: 't' with 512 cells given, at most 255 expected",
+            "time",
         ),
-        ((TIME, DIED, Variable("age", 0, 90)), ("t", "died", ["age"]), r"continuous features are not offered; cut it"),
+        ((TIME, DIED, Variable("age", 0, 90)), ("t", "died", ["age"]), "features"),
     ],
 )
-def test_columns_that_cannot_be_read_are_refused(variables, names, message):
-    with pytest.raises(InputError, match=message):
+def test_columns_that_cannot_be_read_are_refused(variables, names, argument):
+    with rejects(argument):
         survival_schema(Schema.of_codebook(Codebook(variables)), *names)
 
 

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from dpmpc import InputError, ReleaseSpec, Schema, TableOne, design, simulate
+from dpmpc import ReleaseSpec, Schema, TableOne, design, simulate
 from dpmpc.app.render.plots import draw
 from dpmpc.base.randomness import stream_for
 from dpmpc.data import Codebook
@@ -158,7 +158,7 @@ def test_questions_that_make_no_sense_are_refused(fitted, ask, argument):
 def test_releases_of_something_else_are_refused():
     public = Schema.from_pair(["x", "y"], (0, 1))
     moments = simulate(design(ReleaseSpec.of(public, 500, 1.0, 1e-6)), np.zeros((500, 2)))
-    with pytest.raises(InputError, match="of second-moments given, of cell-counts expected"):
+    with rejects("release"):
         TableOne().fit_release(moments)
     mixed = CellCounts(
         [*CellCounts.of(PUBLIC, "died").grids[:1], CellGrid(strategy="identity", groups=((PUBLIC.index("died"), 1),))]

@@ -12,7 +12,7 @@ from dpmpc.base.errors import BatchMismatch, InputError, SpoolError
 from dpmpc.base.storage.kept import KEPT_FILE, MARK_FILE, Kept
 from dpmpc.owners.columns.release_record import MOST_COMPARISONS, ReleaseRecord, has_sent
 from support.kept_files import commitments_of, kept_on_disk
-from support.rejections import blames
+from support.rejections import blames, rejects
 
 AGREEMENT, COIN, TOSS = "ab" * 32, b"c" * 32, b"t" * 32
 OWN = np.arange(-3, 3).reshape(3, 2)
@@ -32,7 +32,7 @@ def test_a_folder_keeps_its_first_coin_and_its_release(tmp_path):
         assert record.coin == COIN
         assert (record.own_release(TOSS, OWN.shape) == OWN).all()
         assert record.own_release(TOSS, OWN.shape).dtype == np.int64
-        with pytest.raises(InputError, match="which holds a release"):
+        with rejects("folder"):
             record.keep(TOSS, OWN)
 
 
@@ -78,9 +78,9 @@ def test_what_is_written_is_on_the_disk_before_it_counts(tmp_path):
 def test_another_toss_or_agreement_is_refused(tmp_path):
     with record_of(tmp_path) as record:
         record.keep(TOSS, OWN)
-        with pytest.raises(InputError, match="made under another toss"):
+        with rejects("folder"):
             record.own_release(b"u" * 32, OWN.shape)
-    with pytest.raises(InputError, match=r"used for abababababababab\.\.\., cdcdcdcdcdcdcdcd\.\.\. expected"):
+    with rejects("folder"):
         record_of(tmp_path, agreement="cd" * 32)
     record_of(tmp_path).close()
 
@@ -94,7 +94,7 @@ def test_comparisons_are_counted_over_all_runs(tmp_path):
 
 
 def test_a_folder_is_for_one_process(tmp_path):
-    with record_of(tmp_path), pytest.raises(InputError, match="which another process is using"):
+    with record_of(tmp_path), rejects("folder"):
         record_of(tmp_path)
     record_of(tmp_path).close()
 
@@ -120,7 +120,7 @@ def test_a_release_of_another_shape_is_not_sent(tmp_path):
 
 def test_the_nonce_of_the_commitment_is_drawn_once(tmp_path):
     with record_of(tmp_path) as record:
-        with pytest.raises(InputError, match="holds no release"):
+        with rejects("folder"):
             _ = record.nonce
         record.keep(TOSS, OWN)
         first = record.nonce

@@ -11,11 +11,11 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from dpmpc.base import errors
-from dpmpc.base.errors import InputError, MalformedFrame, ProtocolFailure
+from dpmpc.base.errors import MalformedFrame, ProtocolFailure
 from dpmpc.parties.network.frames import Content, ContentType, Expectation, Frame, Kind, decode, encode
 from dpmpc.parties.network.meter import Meter, statistics_from
 from references import frames as reference_frames
-from support.rejections import blames
+from support.rejections import blames, rejects
 
 TASK = reference_frames.TASK
 VECTORS = json.loads(reference_frames.VECTORS.read_text())
@@ -132,7 +132,7 @@ def test_strided_arrays_are_sent_row_by_row():
     ],
 )
 def test_frames_that_cannot_be_sent(arguments, named):
-    with pytest.raises(InputError, match=f"^{named}: "):
+    with rejects(named):
         Frame(*arguments)
 
 

@@ -7,7 +7,7 @@ import sys
 import pytest
 
 from bench.system.wire import TUN, Wire
-from dpmpc.base.errors import InputError
+from support.rejections import rejects
 
 ECHO = "import socket\ns = socket.create_server(('', 7))\nprint(flush=True)\nwhile True: s.accept()[0].sendall(b'x')"
 ASK = (
@@ -64,5 +64,5 @@ def test_nothing_is_left():
 
 def test_what_is_missing_is_named(monkeypatch):
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    with pytest.raises(InputError, match="root expected, and not here"):
+    with rejects("namespaces", given="root expected, and not here"):
         Wire(2, delay=0, loss=0, seed=1)

@@ -134,7 +134,7 @@ def test_what_cannot_be_proven_is_refused():
     k = 12
     ill = np.array([[float(math.comb(a + b, a)) for a in range(k)] for b in range(k)])  # Pascal's matrix
     scaled = ill @ ill
-    with pytest.raises(GuaranteeError, match=r"rows: a matrix of 12 rows given, whose inverse is known within .* only"):
+    with rejects("rows", GuaranteeError):
         one_copy.inverse_within(scaled)
     assert one_copy.smallest_eigenvalue_below(scaled, 1e-9) == 0.0
     for wrong in (np.eye(2) / 3, np.eye(2) * 2.0**53):

@@ -72,9 +72,9 @@ def test_bad_days_are_named():
 
 
 def test_a_cost_beyond_the_floats_is_refused():
-    with pytest.raises(InputError, match=r"prices, days: .*1e.308.* 30 given"):
+    with rejects("prices, days"):
         estimate(WORK, prices=Prices(1e308, 1e308, 1e308))
-    with pytest.raises(InputError, match=r"prices, days: .* 1e.308 given"):
+    with rejects("prices, days"):
         estimate(WORK, prices=Prices(1e300, 1e300, 1e300), days=1e308)
 
 

@@ -229,7 +229,7 @@ def test_clients_do_not_take_a_servers_word_for_the_noise():
     weakened = unverified(task, noise=DiscreteGaussian(task.noise.sigma / 2))
     with rejects("epsilon", GuaranteeError):
         weakened.verify()
-    with pytest.raises(InputError, match="a VerifiedTask expected"):
+    with rejects("task"):
         Client(weakened)
     pure = task_of(noise="discrete-laplace")
     for scale, shares in ((pure.noise.scale / 2, pure.noise.shares), (pure.noise.scale, pure.noise.shares + 1)):
@@ -417,15 +417,15 @@ def test_release_files_that_were_tampered_with_are_refused(tmp_path, release):
     with pytest.raises(GuaranteeError):
         Release.load(path)
     fresh(lambda fields: fields["guarantee"].update(epsilon=0.1))
-    with pytest.raises(InputError, match="claims another guarantee"):
+    with rejects("release"):
         Release.load(path)
     fresh(
         lambda fields: fields["guarantee"].update(achieved_epsilon=fields["guarantee"]["achieved_epsilon"] * (1 - 1e-6))
     )
-    with pytest.raises(InputError, match="claims another guarantee"):
+    with rejects("release"):
         Release.load(path)
     fresh(lambda fields: fields["guarantee"].pop("slack"))
-    with pytest.raises(InputError, match="claims another guarantee"):
+    with rejects("release"):
         Release.load(path)
     for change, why in (
         (lambda fields: fields.pop("task"), "not a release file"),
@@ -455,7 +455,7 @@ def test_broken_sums_are_refused(tmp_path, release, sums):
     path = tmp_path / "release.dpmpc"
     release.save(path)
     rewrite(path, **{"sums.npy": sums})
-    with pytest.raises(InputError, match="not a release file"):
+    with rejects("release"):
         Release.load(path)
 
 
@@ -463,9 +463,9 @@ def test_broken_sums_are_refused(tmp_path, release, sums):
 def test_files_that_are_no_release_are_refused(tmp_path, content):
     path = tmp_path / "broken"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="not a release file"):
+    with rejects("release"):
         Release.load(path)
-    with pytest.raises(InputError, match="not a release file"):
+    with rejects("release"):
         Release.load(tmp_path / "absent")
 
 
@@ -474,7 +474,7 @@ def test_sums_that_only_a_pickle_can_hold_are_refused(tmp_path, release):
     np.save(objects, np.array([print], object))
     release.save(path)
     rewrite(path, **{"sums.npy": objects.getvalue()})
-    with pytest.raises(InputError, match="not a release file"):
+    with rejects("release"):
         Release.load(path)
 
 

@@ -163,22 +163,20 @@ def test_bad_designs(change, argument):
 
 @pytest.mark.parametrize("name", ["seed", "statistic", "trust", "budget", "noised_by"])
 def test_flat_keywords_have_one_name_each(name):
-    with pytest.raises(
-        InputError, match=rf"{name}: given, one of .*contribution.*noise_by.*simulation_seed.* expected"
-    ):
+    with rejects(name):
         ReleaseSpec.of(Schema.unit([*"ab"]), 1000, 1.0, 1e-6, **{name: 1})
 
 
 @pytest.mark.parametrize(
-    ("arguments", "named"),
+    ("arguments", "argument"),
     [
-        ((Schema.unit([*"ab"]), 1000, 1.0, 1e-6), r"budget: 1\.0 given, a Budget expected: ReleaseSpec\.of"),
-        ((["a", "b"], 1000, Budget(1.0, 1e-6)), r"schema: \['a', 'b'\] given, a Schema expected"),
-        ((Schema.unit([*"ab"]), 1000, Budget(1.0, 1e-6), "rows"), r"contribution: 'rows' given, one of the classes of"),
+        ((Schema.unit([*"ab"]), 1000, 1.0, 1e-6), "budget"),
+        ((["a", "b"], 1000, Budget(1.0, 1e-6)), "schema"),
+        ((Schema.unit([*"ab"]), 1000, Budget(1.0, 1e-6), "rows"), "contribution"),
     ],
 )
-def test_parts_of_a_specification_are_values_of_their_kind(arguments, named):
-    with pytest.raises(InputError, match=named):
+def test_parts_of_a_specification_are_values_of_their_kind(arguments, argument):
+    with rejects(argument):
         ReleaseSpec(*arguments)
 
 
