@@ -110,7 +110,7 @@ def run_several(benches: dict[str, tuple[str, ...]]) -> None:
     passed_over = f", {len(skipped)} skipped ({', '.join(skipped)})" if skipped else ""
     _tell(f"{done} of {len(benches)} done in {time.perf_counter() - began:.0f} s{passed_over}")
     if failed:
-        raise BenchFailed(f"bench: {len(failed)} of {len(benches)} failed, with exit status: {', '.join(failed)}")
+        raise BenchFailed("bench", f"{len(failed)} of {len(benches)} failed, with exit status: {', '.join(failed)}")
 
 
 def _tell(text: str) -> None:

@@ -89,7 +89,7 @@ def _run(wire: Wire, servers: int, folder: Path, shares: Path, certificates: Seq
         )
     errors = [process.communicate(timeout=SECONDS)[1] for process in processes]
     if any(process.returncode for process in processes):
-        raise BenchFailed(f"hosts ended with {[process.returncode for process in processes]}: {errors[0][-1000:]}")
+        raise BenchFailed(f"hosts ended with {[process.returncode for process in processes]}", errors[0][-1000:])
     return msgspec.json.decode((shares / "costs").read_bytes(), type=list[PartyCost])
 
 

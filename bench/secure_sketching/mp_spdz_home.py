@@ -268,7 +268,7 @@ def parse(text: str, peak_rss_mb: float) -> PartyFigures:
     """Read the figures that a party prints at its end."""
     timers = {int(number): (float(seconds), float(sent)) for number, seconds, sent in _TIMER.findall(text)}
     if not set(PHASES.values()) <= set(timers):
-        raise BenchFailed(f"mp_spdz: seconds and MB of timers 1 to 4 expected, printed was: {text[-500:]}")
+        raise BenchFailed("mp_spdz", f"seconds and MB of timers 1 to 4 expected, printed was: {text[-500:]}")
     wall_s = {phase: timers[number][0] for phase, number in PHASES.items()}
     return PartyFigures(wall_s, timers[PHASES["open"]][1], peak_rss_mb)
 
@@ -278,14 +278,14 @@ def require_sums(folder: Path, shape: Shape, expected: Integers) -> None:
     words = np.fromfile(folder / "Player-Data" / "Binary-Output-P0-0", "<i8")
     size = shape.rows * shape.columns
     if words.size != 2 * size:
-        raise BenchFailed(f"mp_spdz: {words.size} numbers opened, {2 * size} expected")
+        raise BenchFailed("mp_spdz", f"{words.size} numbers opened, {2 * size} expected")
     found = {
         "vectorised transform": words[:size].reshape(shape.columns, shape.rows).T,
         "plain loop": words[size:].reshape(shape.rows, shape.columns),
     }
     for name, sums in found.items():
         if not np.array_equal(sums, expected):
-            raise BenchFailed(f"mp_spdz: the {name} opened other sums than our servers from the same shares")
+            raise BenchFailed("mp_spdz", f"the {name} opened other sums than our servers from the same shares")
 
 
 def run_tool(command: Sequence[str], folder: Path) -> None:
@@ -293,7 +293,7 @@ def run_tool(command: Sequence[str], folder: Path) -> None:
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False, timeout=1800)
     if done.returncode:
         raise BenchFailed(
-            f"mp_spdz: {' '.join(command)} ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}"
+            "mp_spdz", f"{' '.join(command)} ended with {done.returncode}: {(done.stdout + done.stderr)[-500:]}"
         )
 
 

@@ -99,7 +99,7 @@ def run_program(program: Path, shares: Path, servers: int, *options: object) -> 
             check=False,
         )
         if done.returncode != 0:
-            raise BenchFailed(f"{program.name}: exit status {done.returncode}: {done.stderr[-1000:]}")
+            raise BenchFailed(program.name, f"exit status {done.returncode}: {done.stderr[-1000:]}")
         return msgspec.json.decode(costs.read_bytes(), type=list[PartyCost])
 
 

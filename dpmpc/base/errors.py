@@ -27,13 +27,7 @@ UNIDENTIFIED = (
 
 
 class DpmpcError(Exception):
-    """Root of the errors below."""
-
-    exit_status = 1
-
-
-class InputError(DpmpcError, ValueError):
-    """An argument, a file or a column is not what it has to be.
+    """Root of the errors below.
 
     Parameters
     ----------
@@ -52,7 +46,7 @@ class InputError(DpmpcError, ValueError):
         The parts of the message, as texts; None where the message is a sentence of its own.
     """
 
-    exit_status = 2
+    exit_status = 1
     argument: str | None = None
     given: str | None = None
     expected: str | None = None
@@ -84,6 +78,12 @@ class InputError(DpmpcError, ValueError):
         condition = "" if self.condition is None else f" {self.condition}"
         reason = "" if self.remedy is None else f": {self.remedy}"
         return f"{name}: {self.given} given, {self.expected} expected{condition}{reason}"
+
+
+class InputError(DpmpcError, ValueError):
+    """An argument, a file or a column is not what it has to be."""
+
+    exit_status = 2
 
 
 class GuaranteeError(InputError):

@@ -25,7 +25,7 @@ def exit_status(job: Callable[[], None], options: Mapping[str, str] | None = Non
         sys.stdout.flush()
     except DpmpcError as error:
         text = str(error)
-        if isinstance(error, InputError) and error.argument is not None and options and error.argument in options:
+        if error.argument is not None and options and error.argument in options:
             text = error.text(options[error.argument])
         print(f"dpmpc: {type(error).__name__}: {harmless(text)}", file=sys.stderr)
         return error.exit_status

@@ -7,6 +7,7 @@ import pytest
 
 from dpmpc.base.errors import SpoolError
 from dpmpc.base.storage.database import connect, private_folder, transaction
+from support.rejections import rejects
 
 
 @pytest.mark.parametrize("journal", ["WAL", "DELETE"])
@@ -38,7 +39,7 @@ def test_a_body_that_fails_changes_nothing(tmp_path):
 
 
 def test_what_is_not_there_or_not_private_is_refused(tmp_path):
-    with pytest.raises(SpoolError, match=r"no own\.sqlite"):
+    with rejects("folder", SpoolError):
         connect(tmp_path / "own.sqlite", create=False)
     (tmp_path / "other.sqlite").write_bytes(b"no database at all" * 100)
     with pytest.raises(sqlite3.DatabaseError):

@@ -16,6 +16,7 @@ from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.report_store import checksums
 from dpmpc.collect.upload.report_ids import ID_TYPE
 from support.collection_processes import DIGEST, batch, digest, open_spool, upload_of
+from support.rejections import rejects
 
 SUMS = np.arange(12, dtype=np.uint64).reshape(3, 4)
 IDS = [number.to_bytes(16, "big") for number in range(20)]
@@ -301,12 +302,12 @@ def test_a_spool_or_ledger_of_another_version_is_refused_and_left_as_it_is(tmp_p
     with contextlib.closing(sqlite3.connect(ledger)) as database, database:
         database.execute("PRAGMA user_version = 4")
     before = ledger.read_bytes()
-    with pytest.raises(SpoolError, match=r"ledger holds no ledger of this version: 4 given, 5 expected"):
+    with rejects("folder", SpoolError):
         ReleaseLedger(tmp_path / "ledger")
     assert ledger.read_bytes() == before
     monkeypatch.setattr(spool_index, "_VERSION", 6)
     for writer in (True, False):
-        with pytest.raises(SpoolError, match=r"spool holds no spool of this version \(5, 6 expected\)"):
+        with rejects("folder", SpoolError):
             open_spool(tmp_path / "spool", writer=writer)
 
 

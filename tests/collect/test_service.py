@@ -593,7 +593,7 @@ def test_a_group_is_stored_at_once_and_a_conflict_fails_alone(collection, tmp_pa
             bodies = [*own, bad, b"?", own[0]]
             outcomes = await asyncio.gather(*map(commits.commit, bodies), return_exceptions=True)
             await commits.close()
-            with pytest.raises(SpoolError, match="stopping"):
+            with rejects("commit", SpoolError, given="the server is stopping, nothing was stored"):
                 await commits.commit(own[0])
             return outcomes, len(spool)
 

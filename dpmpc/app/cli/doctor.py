@@ -44,7 +44,7 @@ def _doctor(options: argparse.Namespace) -> None:
             if finding.advice:
                 print(f"{'':<19} -> {finding.advice}")
     if problems:
-        raise MachineUnfit(f"doctor: {len(problems)} of {len(findings)} are a problem: {', '.join(problems)}")
+        raise MachineUnfit("doctor", f"{len(problems)} of {len(findings)} are a problem: {', '.join(problems)}")
 
 
 State = Literal["ok", "warning", "problem"]

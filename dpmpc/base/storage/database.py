@@ -77,12 +77,12 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL", patience: flo
             os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o600))
         sync(path.parent)
     elif not path.is_file():
-        raise SpoolError(f"folder: no {path.name} in {path.parent}")
+        raise SpoolError("folder", f"no {path.name} in {path.parent}")
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
         (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
         if mode.upper() != journal:
-            raise SpoolError(f"{path}: journal mode {mode} in use by another process, {journal} expected")
+            raise SpoolError(path, f"journal mode {mode} in use by another process, {journal} expected")
         connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and the folder once a rollback journal is deleted
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
@@ -114,9 +114,9 @@ def typed_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, OSError) as error:
-        raise SpoolError(f"{place}: {error}{_remedy(place, error)}") from error
+        raise SpoolError(place, f"{error}{_remedy(place, error)}") from error
     except (UnicodeDecodeError, OverflowError, MemoryError) as error:  # as Python reads what a damaged file holds
-        raise SpoolError(f"{place}: the database is damaged: {printable(str(error))}") from error
+        raise SpoolError(place, f"the database is damaged: {printable(str(error))}") from error
 
 
 def _remedy(place: Path, error: sqlite3.Error | OSError) -> str:

@@ -165,7 +165,7 @@ class Kept(Store):
 
     def damaged(self, what: str) -> SpoolError:
         """Return the error that says what is not as it was kept."""
-        return SpoolError(f"{self._place}: damaged: {what}; {self._advice}")
+        return SpoolError(self._place, f"damaged: {what}; {self._advice}")
 
     @contextlib.contextmanager
     def _turn(self, kind: Turns = "IMMEDIATE") -> Iterator[None]:

@@ -89,7 +89,7 @@ class GroupCommit:
     async def commit(self, body: bytes, address: str | None = "", door: int | None = None) -> Added:
         """Store the reports of a body durably before returning."""
         if self._ending:
-            raise SpoolError("commit: the server is stopping, nothing was stored")
+            raise SpoolError("commit", "the server is stopping, nothing was stored")
         future: asyncio.Future[Added] = asyncio.get_running_loop().create_future()
         self._waiting.append(_Request(body, Sender(address, door), future))
         self._wake.set()

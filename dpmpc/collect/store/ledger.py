@@ -83,7 +83,7 @@ class ReleaseLedger(Store):
         with typed_errors(self.folder):
             private_folder(self.folder)
             if (self.folder / INDEX_FILE).exists():
-                raise SpoolError(f"folder: {self.folder} holds a spool, a place of its own expected for the ledger")
+                raise SpoolError("folder", f"{self.folder} holds a spool, a place of its own expected for the ledger")
             self._database = connect(self.folder / LEDGER_FILE, create=True, journal="DELETE")
             try:
                 self._tables = LedgerTables(self._database, self.folder)

@@ -65,14 +65,15 @@ class LedgerTables:
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if version == 0 and not tables:
                 if (folder / OPENINGS_FILE).exists():  # of releases that a ledger here had begun
-                    raise SpoolError(f"folder: an empty ledger in {folder} beside commitments of releases; {ADVICE}")
+                    raise SpoolError("folder", f"an empty ledger in {folder} beside commitments of releases; {ADVICE}")
                 for statement in _TABLES:
                     database.execute(statement)
                 self.chain()
                 database.execute(f"PRAGMA user_version = {_VERSION}")
             elif version != _VERSION:
                 raise SpoolError(
-                    f"folder: {folder} holds no ledger of this version: {version} given, {_VERSION} expected; " + ADVICE
+                    "folder",
+                    f"{folder} holds no ledger of this version: {version} given, {_VERSION} expected; " + ADVICE,
                 )
 
     def releases(self) -> list[ReleaseRow]:
@@ -114,7 +115,7 @@ class LedgerTables:
 
     def damaged(self, what: str) -> SpoolError:
         """Return the error that says what has changed, and what to do."""
-        return SpoolError(f"{self._folder}: the ledger is damaged: {what} changed since it was recorded. " + ADVICE)
+        return SpoolError(self._folder, f"the ledger is damaged: {what} changed since it was recorded. " + ADVICE)
 
     def _checked(self) -> list[tuple[Any, ...]]:
         rows = self._database.execute(_ROWS).fetchall()

@@ -253,10 +253,11 @@ class PostgresStore(ReportStore):
         lost = sum(tally) - rows
         if lost < 0 or (lost == damaged == 0 and total % _SUMS != expected) or len(good) > tally.reports:
             raise SpoolError(
-                f"{self._address}: the store is damaged: its {rows} reports and tombstones are not the {sum(tally)} "
-                "that were added; nothing was sent. Put the database back from a copy, an older one will do (reports "
-                "that came since are then left out), or release without this server where the shares allow it "
-                "(docs/deploy.md)"
+                self._address,
+                f"the store is damaged: its {rows} reports and tombstones are not the {sum(tally)} that "
+                "were added; nothing was sent. Put the database back from a copy, an older one will do "
+                "(reports that came since are then left out), or release without this server where the "
+                "shares allow it (docs/deploy.md)",
             )
         ids = np.unique(np.frombuffer(b"".join(good), ID_TYPE))
         gone = found_in(self._tombstones.ids(), ids)  # with words, in a database that was put back
@@ -298,8 +299,9 @@ class PostgresStore(ReportStore):
             )
         if [report for report, _, _ in rows] != split(ids) or not all(self._compare(rows)):
             raise SpoolError(
-                f"{self._address}: reports of the batch are not as they were added; the next run finds and leaves out "
-                "those that are damaged, unless other servers have begun to open this batch"
+                self._address,
+                "reports of the batch are not as they were added; the next run finds and leaves out those "
+                "that are damaged, unless other servers have begun to open this batch",
             )
         return self._words(rows)[1]
 
@@ -353,7 +355,7 @@ class PostgresStore(ReportStore):
         """Commit all of the body or nothing, on a connection that is made anew where the last one broke."""
         with self._turns, self._typed_errors():
             if self._ended:
-                raise SpoolError(f"{self._address}: the store is closed")
+                raise SpoolError(self._address, "the store is closed")
             if self._connection is None or self._connection.closed:
                 self._connect()
             try:
@@ -371,7 +373,7 @@ class PostgresStore(ReportStore):
             yield
         except psycopg.Error as error:
             told = str(error).strip().partition("\n")[0] or type(error).__name__
-            raise SpoolError(f"{self._address}: {told}") from error
+            raise SpoolError(self._address, told) from error
 
     def _execute(self, statement: str, *given: Any) -> list[Any]:
         """Run a statement; return the rows that it answers with."""
@@ -415,24 +417,26 @@ class PostgresStore(ReportStore):
         info = self._connection.info
         if info.server_version // 10000 < _OLDEST_SERVER:
             raise SpoolError(
-                f"store: PostgreSQL {info.server_version // 10000} at {self._address}, {_OLDEST_SERVER} or later "
-                "expected"
+                "store",
+                f"PostgreSQL {info.server_version // 10000} at {self._address}, {_OLDEST_SERVER} or later expected",
             )
         for name, expected in _SETTINGS.items():
             ((found,),) = self._execute("SELECT current_setting(%b)", name)
             if found not in expected:
                 raise SpoolError(
-                    f"store: {name} = {found} in the database {self._address}, {' or '.join(expected)} expected: what "
-                    "is acknowledged has to be there after a crash"
+                    "store",
+                    f"{name} = {found} in the database {self._address}, {' or '.join(expected)} expected: "
+                    "what is acknowledged has to be there after a crash",
                 )
         if self._execute("SELECT pg_is_in_recovery()") != [(False,)]:
-            raise SpoolError(f"store: {self._address} is a copy of another database, the first one expected")
+            raise SpoolError("store", f"{self._address} is a copy of another database, the first one expected")
         if not _is_near(info.host, info.hostaddr) and not (
             self._connection.pgconn.ssl_in_use and info.get_parameters().get("sslmode") == "verify-full"
         ):
             raise SpoolError(
-                f"store: {self._address} is on another machine without sslmode=verify-full: shares of reports may not "
-                "cross a network in the open"
+                "store",
+                f"{self._address} is on another machine without sslmode=verify-full: shares of reports may "
+                "not cross a network in the open",
             )
 
     def _make_tables(self) -> None:
@@ -458,7 +462,7 @@ class PostgresStore(ReportStore):
         end = time.monotonic() + _GONE_SECONDS
         while not self._try_worker(self._worker):
             if time.monotonic() > end:
-                raise SpoolError(f"store: another process is worker {self._worker} of {self._address}, one expected")
+                raise SpoolError("store", f"another process is worker {self._worker} of {self._address}, one expected")
             time.sleep(0.02)
         self._take_leases_back()
 
@@ -482,18 +486,19 @@ class PostgresStore(ReportStore):
     def _require_own(self) -> None:
         """Refuse a store of anything but what the caller expects."""
         if not self._has_tables():
-            raise SpoolError(f"store: no reports of dpmpc in the database {self._address}")
+            raise SpoolError("store", f"no reports of dpmpc in the database {self._address}")
         if changed := self._execute(_FOREIGN):
             tables = ", ".join(sorted(name for (name,) in changed))
             raise SpoolError(
-                f"store: {tables} in schema dpmpc of {self._address} unlogged, owned by another role or open to "
-                "PUBLIC; tables expected that survive a crash, and that are this role's alone"
+                "store",
+                f"{tables} in schema dpmpc of {self._address} unlogged, owned by another role or open to "
+                "PUBLIC; tables expected that survive a crash, and that are this role's alone",
             )
         found = self._description()
         for name, value in self._own.items():
             expected = getattr(found, name)
             if value != expected:
-                raise SpoolError(f"{name}: {value} given, {expected} expected by the store {self._address}")
+                raise SpoolError(name, value, expected, condition=f"by the store {self._address}")
 
     def _has_tables(self) -> bool:
         return bool(self._execute("SELECT to_regclass('dpmpc.workers') IS NOT NULL")[0][0])
@@ -505,10 +510,10 @@ class PostgresStore(ReportStore):
         )
         found = StoreDescription._make(rows[0][:-1]) if len(rows) == 1 else None
         if found is None or rows[0][-1] != found.seal:
-            raise SpoolError(f"{self._address}: the store is damaged: its description changed; nothing was sent")
+            raise SpoolError(self._address, "the store is damaged: its description changed; nothing was sent")
         if found.version != _VERSION:
             raise SpoolError(
-                f"store: {self._address} holds no store of this version ({found.version}, {_VERSION} expected)"
+                "store", f"{self._address} holds no store of this version ({found.version}, {_VERSION} expected)"
             )
         return found
 

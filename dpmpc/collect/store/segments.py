@@ -106,7 +106,7 @@ class Segments:
         offset = len(self._header) + row * self.row_bytes
         words = np.fromfile(self._path(segment), np.uint64, count * math.prod(self.shape), offset=offset)
         if words.nbytes != count * self.row_bytes:
-            raise SpoolError(f"{self._path(segment)} ended early: rows {row} to {row + count - 1} expected")
+            raise SpoolError(self._path(segment), f"ended early, rows {row} to {row + count - 1} expected")
         return words.reshape(count, *self.shape)
 
 
@@ -145,7 +145,8 @@ class SpoolShare(Share):
             if (found != self._expected[rows]).any():
                 where = f"rows from {start} on, of {len(self._positions)} in the batch,"
                 raise SpoolError(
-                    f"segments: {where} are not as they were added; the next run finds and leaves out those that are "
-                    "damaged, unless other servers have begun to open this batch"
+                    "segments",
+                    f"{where} are not as they were added; the next run finds and leaves out those that are "
+                    "damaged, unless other servers have begun to open this batch",
                 )
         self._block = block

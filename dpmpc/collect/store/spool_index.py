@@ -157,10 +157,10 @@ class SpoolIndex:
         rows = self._database.execute(_DESCRIPTION).fetchall()
         found = SpoolDescription._make(rows[0][:-1]) if len(rows) == 1 else None
         if found is None or rows[0][-1] != found.seal:
-            raise SpoolError(f"{self._folder}: the spool is damaged: its description changed; {ADVICE}")
+            raise SpoolError(self._folder, f"the spool is damaged: its description changed; {ADVICE}")
         if found.version != _VERSION:
             raise SpoolError(
-                f"folder: {self._folder} holds no spool of this version ({found.version}, {_VERSION} expected)"
+                "folder", f"{self._folder} holds no spool of this version ({found.version}, {_VERSION} expected)"
             )
         return found
 
@@ -215,5 +215,5 @@ def hold_lock(folder: Path) -> int:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
-        raise SpoolError(f"folder: another process writes to the spool {folder}, one writer expected") from None
+        raise SpoolError("folder", f"another process writes to the spool {folder}, one writer expected") from None
     return descriptor

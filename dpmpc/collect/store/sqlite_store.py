@@ -110,7 +110,7 @@ class SqliteStore(ReportStore):
         for name, value in self._own.items():
             expected = getattr(found, name)
             if value != expected:
-                raise SpoolError(f"{name}: {value} given, {expected} expected by the spool in {self.folder}")
+                raise SpoolError(name, value, expected, condition=f"by the spool in {self.folder}")
         self._segments = Segments(self.folder, found.segment_rows, self.shape)
         self._end = self._index.end()
         self._known: tuple[tuple[int, int], KnownReports] | None = None  # read when the first upload comes
@@ -177,8 +177,9 @@ class SqliteStore(ReportStore):
         damaged = description.reports - int(good.sum())
         if damaged < 0 or (damaged == 0 and chained(index) != description.chain):
             raise SpoolError(
-                f"{self.folder}: the spool is damaged: its {len(index)} reports are not the {description.reports} that "
-                f"were added; {ADVICE}"
+                self.folder,
+                f"the spool is damaged: its {len(index)} reports are not the {description.reports} that "
+                f"were added; {ADVICE}",
             )
         return Intact(as_bytes(np.unique(index["id"][good & ~gone])), damaged, int(gone.sum()))
 

@@ -143,10 +143,11 @@ class Tombstones(Store):
         known = self.sum().number
         if known < overwritten:
             raise SpoolError(
-                f"ledger: {known} withdrawals from collection {self._collection.hex()} in {self._folder}, at least "
-                f"{overwritten} expected, for so many reports were overwritten in {place}: this ledger is new, or "
-                "older. If the one that belongs here is elsewhere, as where a link to it is missing, put it in place; "
-                f"else: {ADVICE}"
+                "ledger",
+                f"{known} withdrawals from collection {self._collection.hex()} in {self._folder}, at least "
+                f"{overwritten} expected, for so many reports were overwritten in {place}: this ledger is "
+                "new, or older. If the one that belongs here is elsewhere, as where a link to it is "
+                f"missing, put it in place; else: {ADVICE}",
             )
 
     def ids(self, *, came: bool = False) -> NDArray[np.bytes_]:
