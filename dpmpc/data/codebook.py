@@ -313,14 +313,17 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         if gone.any():
             if self.incomplete == "refuse":
                 row = int(np.argmax(gone))
-                where = f"{cells.place(absent[row], row)}: the value is missing"
+                place, missing = cells.place(absent[row], row), "the value is missing"
                 if target is not None and absent[row] in self.sources_of([target]):
-                    raise InputError(f"{where}, which is the target; {LACKING_TARGET}")
+                    raise InputError(place, f"{missing}, which is the target; {LACKING_TARGET}")
                 if counted:
-                    raise InputError(f'{where}; if_missing = "indicator" in its column counts those who lack it')
+                    raise InputError(
+                        place, f'{missing}; if_missing = "indicator" in its column counts those who lack it'
+                    )
                 raise InputError(
-                    f'{where}; say what stands for it: if_missing = "indicator" or "middle" in its column, or '
-                    'incomplete = "zeros" (--zero-missing) for the whole row'
+                    place,
+                    f'{missing}; say what stands for it: if_missing = "indicator" or "middle" in its column, or '
+                    'incomplete = "zeros" (--zero-missing) for the whole row',
                 )
             values[gone] = [column.middle for column in self.columns]
             values[gone, -1] = 0.0

@@ -44,11 +44,11 @@ class Column(Record, frozen=True):
         check_names([self.name], "name")
         for bound in ("lower", "upper"):
             force_setattr(self, bound, finite_number(f"{bound} of column {self.name!r}", getattr(self, bound)))
-        given = f"bounds of column {self.name!r}: ({self.lower}, {self.upper})"
+        name, given = f"bounds of column {self.name!r}", f"({self.lower}, {self.upper})"
         if not self.lower < self.upper:
-            raise InputError(f"{given} given, lower < upper expected")
+            raise InputError(name, given, "lower < upper")
         if self.half_width < max(_LEAST_WIDTH, _LEAST_RELATIVE_WIDTH * max(abs(self.lower), abs(self.upper))):
-            raise InputError(f"{given} are too close together for float64, measure the column from another zero")
+            raise InputError(name, f"{given} are too close together for float64, measure the column from another zero")
 
     @property
     def middle(self) -> float:

@@ -217,7 +217,7 @@ class CsvFile:
                 row += 1
                 if len(cells) != width:
                     place = f"{self.path}: row {row} (line {line})"
-                    raise InputError(f"{place} has {len(cells)} cells, {width} expected as in the header line")
+                    raise InputError(place, f"{len(cells)} cells", width, condition="as in the header line")
                 yield line, cells
 
     def _numbers_cell_by_cell(self, positions: list[int]) -> Reals:

@@ -215,7 +215,7 @@ class BudgetLedger:
         BudgetExceeded
             If its entries cost more than its limit.
         """
-        where = f"path: {os.fspath(path)}"
+        where = os.fspath(path)
         try:
             kept = read_bytes(path, largest=LARGEST_LEDGER)
             content = _File.from_dict(read_json(kept, dict, largest=LARGEST_LEDGER))
@@ -225,13 +225,14 @@ class BudgetLedger:
             ledger.entries = list(content.entries)
             ledger._kept = kept
         except OSError as error:
-            raise InputError(f"{where} cannot be read: {error.strerror}") from error
+            raise InputError("path", f"{where} cannot be read: {error.strerror}") from error
         except (InputError, ReadError) as error:
-            raise InputError(f"{where} is not a ledger ({error})") from error
+            raise InputError("path", f"{where} is not a ledger ({error})") from error
         if not ledger.epsilon <= ledger.limit * _WRITTEN:
             raise BudgetExceeded(
+                "path",
                 f"{where} holds releases that cost {ledger.epsilon:.6g} at delta = {ledger.delta:g}, at most "
-                f"{ledger.limit:g} expected"
+                f"{ledger.limit:g} expected",
             )
         return ledger
 

@@ -80,11 +80,13 @@ def test_the_household_is_complete_and_fits_its_bounds():
 
 def test_a_missing_folder_or_file_says_how_to_get_the_data(tmp_path, monkeypatch):
     monkeypatch.delenv("DPMPC_DATA", raising=False)
-    with pytest.raises(InputError, match=r"DPMPC_DATA is not set.*uci\.edu/dataset/235"):
+    with rejects("DPMPC_DATA", given="nothing") as refused:
         load_power()
+    assert "uci.edu/dataset/235" in refused.value.remedy
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path / "none"))
-    with pytest.raises(InputError, match=r"none given, an existing folder.*uci\.edu/dataset/235"):
+    with rejects("DPMPC_DATA", given=str(tmp_path / "none"), expected="an existing folder") as refused:
         load_power()
+    assert "uci.edu/dataset/235" in refused.value.remedy
     monkeypatch.setenv("DPMPC_DATA", str(tmp_path))
     with rejects("DPMPC_DATA"):
         load_power()

@@ -96,17 +96,17 @@ def _statement(collection: Collection, server: int, key: SealKey) -> bytes:
 
 def _check(collection: Collection, added: AddedKey) -> None:
     """Refuse a key that its server has not signed, or that clients could not use."""
-    entry, given = collection.servers[added.server], f"keys: key {added.number} of server {added.server} given"
+    entry, given = collection.servers[added.server], f"key {added.number} of server {added.server}"
     if not len(entry.keys) <= added.number < MOST_KEYS or added.suite != entry.suite:
-        expected = f"a number from {len(entry.keys)} to {MOST_KEYS - 1} and suite {entry.suite} expected"
-        raise InputError(f"{given}, of suite {added.suite}; {expected}")
+        expected = f"a number from {len(entry.keys)} to {MOST_KEYS - 1} and suite {entry.suite}"
+        raise InputError("keys", f"{given} of suite {added.suite}", expected)
     try:
         public, signature = bytes.fromhex(added.public), bytes.fromhex(added.signature)
         SUITES[added.suite].require_public(public)
         verify_signature(entry.certificate.encode(), _statement(collection, added.server, added.key), signature)
     except VerificationFailed:
-        raise InputError(f"{given}, one that this server's certificate has signed expected") from None
+        raise InputError("keys", given, "one that this server's certificate has signed") from None
     except ValueError:
-        raise InputError(f"{given}, a public key of {added.suite} and a signature in hexadecimal expected") from None
+        raise InputError("keys", given, f"a public key of {added.suite} and a signature in hexadecimal") from None
     if public.hex() != added.public:
-        raise InputError(f"{given}, lower case expected")
+        raise InputError("keys", given, "lower case")

@@ -30,10 +30,10 @@ def data_folder(how: str = "") -> Path:
     """
     value = os.environ.get(FOLDER_VARIABLE)
     if not value:
-        raise InputError(f"{FOLDER_VARIABLE} is not set: make it name the folder with the data sets. {how}".strip())
+        raise InputError(FOLDER_VARIABLE, "nothing", "the folder with the data sets", how or None)
     folder = Path(value)
     if not folder.is_dir():
-        raise InputError(f"{FOLDER_VARIABLE}: {value} given, an existing folder expected. {how}".strip())
+        raise InputError(FOLDER_VARIABLE, value, "an existing folder", how or None)
     return folder
 
 

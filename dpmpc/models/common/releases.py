@@ -35,10 +35,11 @@ Present: TypeAlias = Callable[[int], int]
 FRACTIONAL_BITS = 24
 ROUNDING = 1e-9  # relative part of the budget that is left for the rounding of searches
 NOISE = "discrete-gaussian"
+_IN_ROUNDS = "of a model in rounds"
 
 
-def why_one_release(spec: ReleaseSpec) -> str | None:
-    """Return which of these public choices only one release knows, and no fit in rounds; None where none does."""
+def why_one_release(spec: ReleaseSpec) -> InputError | None:
+    """Return the error of a public choice that only one release can have, and no model in rounds, if there is one."""
     mechanism = spec.mechanism
     for argument, given, expected in (
         ("noise", mechanism.noise, NOISE),
@@ -46,14 +47,12 @@ def why_one_release(spec: ReleaseSpec) -> str | None:
         ("coalition", spec.trust.coalition, "adaptive"),
     ):
         if given != expected:
-            return f"{argument}: {given!r} given, {expected!r} expected of a model in rounds"
+            return InputError(argument, repr(given), repr(expected), condition=_IN_ROUNDS)
     if spec.by is not None:
-        return f"by: {spec.by!r} given, none expected of a model in rounds: groups share one release"
+        return InputError("by", repr(spec.by), "none", "groups share one release", condition=_IN_ROUNDS)
     if spec.schema.weighted:
-        return (
-            "bounds: with weights or rows of zeros given, neither expected of a model in rounds; "
-            'if_missing = "indicator" keeps rows that lack a feature'
-        )
+        indicator = 'if_missing = "indicator" keeps rows that lack a feature'
+        return InputError("bounds", "with weights or rows of zeros", "neither", indicator, condition=_IN_ROUNDS)
     return None
 
 
@@ -79,8 +78,8 @@ class Releases:
     """
 
     def __init__(self, spec: ReleaseSpec, ask: Ask, *, present: Present | None = None):
-        if (why := why_one_release(spec)) is not None:
-            raise InputError(why)
+        if (error := why_one_release(spec)) is not None:
+            raise error
         require_whole("clients", spec.clients, 1)
         bits = msgspec.structs.replace(spec.mechanism, fractional_bits=FRACTIONAL_BITS)
         self._spec = msgspec.structs.replace(spec, mechanism=bits, sketch=Sketch(kind="sum"), contribution=None)

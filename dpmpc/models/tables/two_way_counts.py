@@ -132,8 +132,8 @@ def _variable(known: Sequence[Variable], name: str) -> Variable:
         raise InputError("crosstab", f"{name!r}", "a variable with listed values", names)
     if found.if_missing == "middle":
         raise InputError(
-            f"crosstab: {name!r} given, whose missing values are coded between others, "
-            'if_missing = "indicator" expected'
+            "crosstab",
+            f'{name!r} given, whose missing values are coded between others, if_missing = "indicator" expected',
         )
     return found
 

@@ -82,7 +82,7 @@ class Party:
     def task(self) -> VerifiedTask:
         """The task of the run, which this party has verified; an `InputError` if the run has none."""
         if self._task is None:
-            raise InputError(NO_TASK)
+            raise InputError(*NO_TASK)
         return self._task
 
     @property

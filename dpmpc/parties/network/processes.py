@@ -105,7 +105,7 @@ def _typed(record: ErrorRecord) -> DpmpcError:
     if issubclass(kind, ProtocolFailure):
         return kind(record.message, record.party)
     if issubclass(kind, InputError):
-        return kind(f"party {record.party}: {record.message}")
+        return kind(f"party {record.party}", record.message)
     return ProtocolFailure(record.message, record.party)
 
 

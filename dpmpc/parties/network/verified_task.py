@@ -15,7 +15,7 @@ from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.server import require_own_noise
 
 TASK = "task"  # among the arguments of a program
-NO_TASK = "task: none given in the arguments of the program, the public facts of a release expected"
+NO_TASK = ("task", "none given in the arguments of the program, the public facts of a release expected")
 KEYS = "keys"  # of the servers' noise in a simulation, as a launcher hands them over
 
 
@@ -34,7 +34,7 @@ def verified_task(settings: PartySettings) -> VerifiedTask:
     """
     fields = settings.arguments.get(TASK)
     if not isinstance(fields, dict):
-        raise InputError(NO_TASK)
+        raise InputError(*NO_TASK)
     task = Task.from_dict(msgspec.json.decode(msgspec.json.encode(fields)))
     if task.digest != settings.task_digest:
         raise InputError(
