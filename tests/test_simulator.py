@@ -28,6 +28,7 @@ FINDS = {
     "a_withdrawal_that_comes_first_is_forgotten": ("doors", 0, "withdrawn reports are released"),
     "a_withdrawal_ends_with_its_report": ("doors", 25, "a withdrawal is lost"),
     "withdrawals_are_taken_after_the_announcement": ("doors", 3, "withdrawn reports are released"),
+    "a_mixed_release_is_made_anew": ("mixing", 33, "an honest server is accused: BatchMismatch"),
 }
 SEEDS = 100  # within which a fault has to be found
 
@@ -57,10 +58,12 @@ long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 50
         ("proved", 0, 12),
         ("shamir", 0, 12),
         ("doors", 0, 12),
+        ("mixing", 0, 12),
         *(pytest.param("release", first, 500, marks=long) for first in range(10_000, 12_000, 500)),
         pytest.param("dealing", 10_000, 500, marks=long),
         pytest.param("proved", 10_000, 500, marks=long),
         pytest.param("shamir", 10_000, 500, marks=long),
+        pytest.param("mixing", 10_000, 500, marks=long),
         *(pytest.param("doors", first, 100, marks=long) for first in range(10_000, 10_500, 100)),
     ],
 )

@@ -122,13 +122,6 @@ def commits_to_another(monkeypatch, release=True):
     return deed
 
 
-def test_a_repetition_ends_with_the_release_that_was_committed_to(owners):
-    assert owners.run() == [{}, {}, {}]
-    first = owners.release(0)
-    assert owners.run() == [{}, {}, {}]
-    assert all((owners.release(number) == first).all() for number in range(3))
-
-
 @pytest.mark.parametrize("release", [True, False], ids=["another release", "the same under another nonce"])
 @pytest.mark.parametrize("leaves", [Kind.SALT, Kind.SHARE], ids=["before it shows anything", "with the nonces"])
 def test_an_owner_that_commits_leaves_and_commits_to_something_else_is_named(owners, monkeypatch, leaves, release):
@@ -199,27 +192,6 @@ def test_nothing_is_shown_to_an_owner_that_has_changed_its_commitment(owners, mo
         owners.run({0: watch, 1: commits_to_another(patched), 2: watch})
     assert not {Kind.SHARE, Kind.SALT} & {kind for kind, _ in shown}
     assert [kind for kind, _ in shown].count(Kind.OPENING) == 2 * 2, "coins alone"
-
-
-@pytest.mark.parametrize("when", ["before it is kept", "before it is shown"])
-def test_a_crash_between_commitment_and_showing_costs_nothing(owners, monkeypatch, when):
-    """An honest owner ends there; it commits to the same again, and nobody takes it for a liar."""
-    keep = ReleaseRecord.keep_commitments
-
-    def ends(record, commitments):
-        if when == "before it is shown":
-            keep(record, commitments)
-        raise Crash
-
-    with monkeypatch.context() as patched:
-        first = owners.run({1: lambda party: as_itself(party, patched, keep_commitments=ends)})
-    assert isinstance(first[1], Crash)
-    assert all(isinstance(outcome, ProtocolFailure) for outcome in (first[0], first[2]))
-    kept = [commitments_of(there) for there in owners.folders]
-    assert set(kept[0]) == set(kept[2]) == {0, 1, 2}
-    assert bool(kept[1]) == (when == "before it is shown")
-    assert owners.run() == [{}, {}, {}]
-    assert [commitments_of(there) for there in owners.folders] == [kept[0]] * 3
 
 
 def test_an_owner_whose_record_is_damaged_is_refused_by_itself(owners):
@@ -310,13 +282,6 @@ def test_whoever_changes_its_coin_has_no_honest_owner_blamed_that_refuses(owners
     assert "made under another toss" in str(refused)
     assert isinstance(other, InputError)
     assert str(other).startswith("party 0 refuses")
-
-
-def test_sums_are_those_of_the_first_releases_of_all(owners):
-    owners.run({1: before(Kind.SHARE, crash)})
-    made = [np.frombuffer(kept_on_disk(there)["release"], "<i8").reshape(SUBJECTS, -1) for there in owners.folders]
-    assert owners.run() == [{}, {}, {}]
-    assert (owners.release(0) == np.hstack(made)).all()
 
 
 # A liar among three: whoever knows it names it, and nobody else is ever named

@@ -10,6 +10,7 @@ from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.openings import SALT_BYTES, Openings
 from dpmpc.collect.store.query_points import PointKeeper, PointStanding
 from dpmpc.collect.store.tombstones import Tombstones
+from dpmpc.owners.columns.release_record import ReleaseRecord
 from dpmpc.parties.network.links import PeerLink
 
 
@@ -99,6 +100,13 @@ def withdrawals_are_taken_after_the_announcement():
     Tombstones.announce = lambda self: None
 
 
+def a_mixed_release_is_made_anew():
+    """An owner draws noise again in each run, and shows that in place of what it has kept."""
+    kept, keep = ReleaseRecord.own_release, ReleaseRecord.keep
+    ReleaseRecord.own_release = lambda self, toss, shape: None
+    ReleaseRecord.keep = lambda self, toss, own: keep(self, toss, own) if kept(self, toss, own.shape) is None else own
+
+
 FAULTS = {
     fault.__name__: fault
     for fault in (
@@ -114,5 +122,6 @@ FAULTS = {
         a_withdrawal_that_comes_first_is_forgotten,
         a_withdrawal_ends_with_its_report,
         withdrawals_are_taken_after_the_announcement,
+        a_mixed_release_is_made_anew,
     )
 }

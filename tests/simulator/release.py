@@ -165,6 +165,7 @@ class World:
         Called with each line of the trace.
     """
 
+    member = Server
     faults_seconds = FAULTS_SECONDS
     operations = (120, 300)  # of its disk, before one of which a server crashes
 
@@ -260,7 +261,7 @@ class World:
     def _boot(self, number, image, life, before=None):
         if before is not None:
             before.rebooted = True
-        server = self.servers[number] = Server(self, number, image, life)
+        server = self.servers[number] = self.member(self, number, image, life)
         rng = self.rng
         if self.loop.now <= START + self.faults_seconds:
             server.loses_power = rng.random() < 0.5

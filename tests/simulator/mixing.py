@@ -1,0 +1,101 @@
+"""The world of mixing: owners of different columns of the same people, who repeat a release until all have it."""
+
+import hashlib
+import ssl
+
+import numpy as np
+
+from dpmpc.base.storage.kept import KEPT_FILE
+from dpmpc.owners.columns import design
+from dpmpc.owners.columns.mixed_release import MixedRelease
+from dpmpc.owners.columns.mixing_parties import RELEASE_FILE, PartySource, public_arguments
+from dpmpc.parties.network.frames import Kind
+from dpmpc.parties.network.party import Party
+from dpmpc.parties.network.settings import PartySettings, digest_of, write_source
+from dpmpc.protocols import random_mixing
+from simulator import release
+from simulator.disk import files_of
+from simulator.loop import START, set_clock
+from simulator.servers import Server, SimulatedRuntime
+from support.talk import identities
+
+COLUMNS, SUBJECTS = (["x"], ["y", "z"], ["w"]), 8
+FRAMES = 120  # that an owner sends in a run, about
+
+
+class Base:
+    """What all seeds share: the arguments that all agree on, and the folders of the owners before any run."""
+
+    frames = FRAMES
+
+    def __init__(self, folder, world):
+        set_clock(START - 600)
+        task = design(COLUMNS, SUBJECTS, 1.0, 1e-5, rows=None)
+        self.arguments = public_arguments(task, ["a", "b", "c"], "dgm")
+        self.task = digest_of(random_mixing.__name__, self.arguments)
+        self.images, self.certificates = [], []
+        for number, there in enumerate(identities(folder / "owners", len(COLUMNS))):
+            cells = ",".join(["0.5"] * len(COLUMNS[number]))
+            people = "".join(f"person-{person},{cells}\n" for person in range(SUBJECTS))
+            (there / "data.csv").write_text(f"id,{','.join(COLUMNS[number])}\n{people}")
+            write_source(there, PartySource(str(there / "data.csv"), "id"))
+            self.images.append(files_of(there))
+            self.certificates.append(ssl.PEM_cert_to_DER_cert((there / "party.crt").read_text()))
+
+
+class Owner(Server):
+    """One life of an owner."""
+
+    async def release(self):
+        """Take part in the release, as `dpmpc mix --party` does."""
+        world, base = self.world, self.world.base
+        world.begin_run(self)
+        settings = PartySettings(
+            party=self.number,
+            servers=len(COLUMNS),
+            addresses=[("127.0.0.1", release.FIRST_PORT + number) for number in range(len(COLUMNS))],
+            program=random_mixing.__name__,
+            arguments=base.arguments,
+            task=base.task,
+        )
+        runtime = SimulatedRuntime(settings, self, world.net, lambda frame: world.check_frame(self, frame))
+        runtime.party = party = Party(runtime, self.path, None)
+
+        async def linked():
+            await runtime.start()
+            return await random_mixing.main(party)
+
+        return await runtime.run_to_end(linked())
+
+
+class World(release.World):
+    """One simulation of owners, of whom none lies."""
+
+    member = Owner
+
+    def is_done(self, owner):
+        return owner.alive and (owner.path / RELEASE_FILE).exists()
+
+    def check_frame(self, owner, frame):
+        """Check that an owner shows one release ever, and none before all have committed to theirs."""
+        owner.frames += 1
+        if owner.frames == owner.crash_at_frame:
+            self._kill_in_time(owner)
+        elif frame.kind is Kind.SHARE:
+            sent = hashlib.sha256(np.ascontiguousarray(frame.words)).hexdigest()
+            if self._shown.setdefault(owner.number, sent) != sent:
+                self.problem("an owner shows two releases", f"owner {owner.number}")
+            if not (owner.path / KEPT_FILE).exists():
+                self.problem("a release leaves that its owner has not kept", f"owner {owner.number}")
+
+    def check(self):
+        """Check that all owners have the same file, which is what each has shown."""
+        files = [(owner.path / RELEASE_FILE) for owner in self.servers.values()]
+        if len({file.read_bytes() for file in files}) != 1:
+            self.problem("release files differ", f"{len(files)} owners")
+        sums, first = MixedRelease.load(files[0]).sums, 0
+        for number, names in enumerate(COLUMNS):
+            own = np.ascontiguousarray(sums[:, first : first + len(names)])
+            first += len(names)
+            if hashlib.sha256(own.view(np.uint64)).hexdigest() != self._shown.get(number):
+                self.problem("an owner's part is not what it has shown", f"owner {number}")
