@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,6 +52,23 @@ def workers_of(servers, count):
             return [int(one) for one in found]
         time.sleep(0.05)
     raise AssertionError(servers.log(0))
+
+
+def figure(servers, name):
+    """Read a figure of server 0 on a connection of its own."""
+    text = exchange("GET", f"{servers.monitor(0)}/metrics")[1]
+    return float(re.search(rf"^{name} (.+)$", text.decode(), re.MULTILINE)[1])
+
+
+def test_the_figures_of_workers_are_added_up(servers, postgres, tmp_path):
+    start_with_workers(servers, postgres.database())
+    before = len(ROWS) // 2
+    Submission(collection=servers.collection, state=tmp_path / "state", concurrency=4).run(ROWS[:before])
+    Submission(collection=servers.collection, state=tmp_path / "other", concurrency=4).run(ROWS[before:])
+    figures = [figure(servers, "dpmpc_reports_accepted_total") for _ in range(9)]
+    assert figures == [len(ROWS)] * 9
+    assert figure(servers, "dpmpc_waiting_bytes") == 0
+    wait_for(lambda: figure(servers, "dpmpc_reports_stored") == len(ROWS))  # each counts by its clock
 
 
 def test_a_collection_with_workers_that_are_killed_is_released(servers, postgres, tmp_path):

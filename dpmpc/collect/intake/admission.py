@@ -106,9 +106,16 @@ class Buckets:
 class Admission:
     """The gate of one server."""
 
-    def __init__(self, form: ReportFormat, limits: Limits, reader: StateReader):
+    def __init__(
+        self,
+        form: ReportFormat,
+        limits: Limits,
+        reader: StateReader,
+        on_hold: Callable[[int], None] = lambda change: None,
+    ):
         self._form, self._limits, self._reader = form, limits, reader
         self._buckets = Buckets(limits.rate)
+        self._on_hold = on_hold  # called with each change of `waiting`
         self.waiting = 0
         self._held: collections.Counter[str] = collections.Counter()  # of `waiting`, by address
         self.requests = 0  # of clients that are under way
@@ -172,11 +179,13 @@ class Admission:
         if self.waiting and (needed > free or (not single and own + needed > free - needed)):
             raise Refusal(503, "Busy", f"queue: {needed} bytes given, more than are free for one address", FULL_SECONDS)
         self.waiting += needed
+        self._on_hold(needed)
         self._held[network] += needed
         try:
             yield
         finally:
             self.waiting -= needed
+            self._on_hold(-needed)
             self._held[network] -= needed
             if not self._held[network]:
                 del self._held[network]

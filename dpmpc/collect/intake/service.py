@@ -107,8 +107,8 @@ class Service:
         self._hourly = HourlyCount(now())
         self._released = released  # the release file, once there is one
         self._reader = StateReader(collection, spool, ledger, released, now)
-        self._admission = Admission(form, self.limits, self._reader)
-        self.metrics = Metrics(self.log, lambda: self._commits.stored, lambda: self._admission.waiting)
+        self.metrics = Metrics(self.log, lambda: self._commits.stored)
+        self._admission = Admission(form, self.limits, self._reader, self.metrics.hold)
         self._commits = GroupCommit(form, spool, self.metrics.observe_group)
         self._sealed = SealedUploads(
             collection, server, self._commits, self.metrics, opener=opener, roster=roster, door=door

@@ -20,6 +20,7 @@ import dataclasses
 import logging
 import signal
 import ssl
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 from socket import socket
@@ -31,6 +32,7 @@ from dpmpc.collect.intake.admission import Limits
 from dpmpc.collect.intake.connections import Address, ProxyPlace, close_for_proxy, listen, open_for_proxy, serve_http
 from dpmpc.collect.intake.doors import Door, Outbox
 from dpmpc.collect.intake.logs import RateLimitedLogger
+from dpmpc.collect.intake.metrics import share_figures
 from dpmpc.collect.intake.service import LOGGER, Service
 from dpmpc.collect.intake.workers import MOST_WORKERS, supervise
 from dpmpc.collect.store.ledger import ReleaseLedger
@@ -195,12 +197,14 @@ def serve(
     with folder.open_spool(collection, server, writer=True, workers=workers):
         pass  # what is wrong with the database is an error of this process, before any worker is there
     listening = asyncio.run(places.open())
+
+    def work_with_others(worker: int) -> None:
+        share_figures(Path(figures), worker)
+        work(worker, listening, lambda port: None)
+
     try:
-        supervise(
-            lambda worker: work(worker, listening, lambda port: None),
-            workers,
-            lambda: on_listening(listening.port),
-        )
+        with tempfile.TemporaryDirectory(prefix="dpmpc-figures-") as figures:
+            supervise(work_with_others, workers, lambda: on_listening(listening.port))
     finally:
         listening.end()
 
