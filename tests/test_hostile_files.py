@@ -213,7 +213,7 @@ def test_a_release_of_mixed_columns_is_read_as_carefully(sound, tmp_path):
     path = tmp_path / "hostile.dpmpc"
     for kind in ("deflated_public", "nested_json", "twice"):
         path.write_bytes(files.RELEASES[kind](sound))
-        with pytest.raises(InputError, match="release of mixed columns"):
+        with rejects("release"):
             MixedRelease.load(path)
 
 
@@ -346,5 +346,5 @@ def test_what_a_release_does_not_have_is_not_passed_over(sound, tmp_path):
     public = {**json.loads(members[files.PUBLIC]), "approved_by": "the regulator"}
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.zip_of({**members, files.PUBLIC: json.dumps(public).encode()}))
-    with pytest.raises(InputError, match="unknown field `approved_by`"):
+    with rejects("release"):
         Release.load(path)

@@ -5,6 +5,7 @@ import random
 import shutil
 import stat
 import threading
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -212,7 +213,7 @@ def test_a_ledger_that_cannot_be_read_is_refused(folder):
     with rejects("folder", SpoolError):
         ReleaseLedger(folder)
     (folder / "ledger.sqlite").write_bytes(b"\x00\x01" * 4096)
-    with pytest.raises(SpoolError, match="not a database"):
+    with rejects(ANY, SpoolError, given="file is not a database"):
         ReleaseLedger(folder)
 
 
@@ -221,9 +222,9 @@ def test_a_full_disk_records_nothing(folder):
         ledger.seal(digest("a"), "{}", batch(1))
         (pages,) = ledger._database.execute("PRAGMA page_count").fetchone()
         ledger._database.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(SpoolError, match="full"):
+        with pytest.raises(SpoolError):
             ledger.seal(digest("b"), "{}", batch(*range(1000)))
-        with pytest.raises(SpoolError, match="full"):
+        with pytest.raises(SpoolError):
             ledger.begin_opening(digest("a"), np.zeros(10_000, np.uint64))
         assert ledger.find(digest("a")).state is State.SEALED
         assert ledger.find(digest("b")) is None

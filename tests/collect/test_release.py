@@ -440,7 +440,7 @@ def test_too_many_missing_servers_could_release_twice(tmp_path):
     for servers, sharing, fewest in ((3, "additive", 3), (3, "shamir", 3), (4, "shamir", 3), (5, "shamir", 4)):
         collection = deploy(tmp_path / f"{servers}-{sharing}", servers, sharing=sharing, count=1).collection
         require_quorum(collection, tuple(range(servers - fewest)))
-        with pytest.raises(GuaranteeError, match=f"at least {fewest} of {servers}"):
+        with rejects("without", GuaranteeError):
             require_quorum(collection, tuple(range(servers - fewest + 1)))
         with rejects("without"):
             require_quorum(collection, (servers,))

@@ -20,6 +20,7 @@ from dpmpc.linear.encoding.ring import Mersenne61
 from dpmpc.linear.sharing.batch import ArrayShare
 from dpmpc.linear.sharing.check_values import draw_coefficients
 from dpmpc.release.server import transform
+from support.rejections import rejects
 from support.release_processes import COUNT, MINIMUM, deploy, filled, flip
 from support.report_words import words_of
 
@@ -97,7 +98,7 @@ def test_where_too_few_are_left_the_earlier_release_is_named(tmp_path, opened, l
     if left == MINIMUM:
         assert len(server.available().ids) == MINIMUM
     else:
-        with pytest.raises(AlreadyReleased, match=f"of {COUNT} reports, none expected .*: {COUNT - left} in the rel"):
+        with rejects("ids", AlreadyReleased):
             server.available()
 
 
@@ -105,7 +106,7 @@ def test_a_damaged_ledger_is_refused_before_the_intake_is_closed(tmp_path, opene
     server = opened(filled(tmp_path / "trial"))
     open_elsewhere(server, server.spool.ids()[:3])
     server.ledger._database.execute("DELETE FROM batches")
-    with pytest.raises(SpoolError, match="the ledger is damaged"):
+    with pytest.raises(SpoolError):
         server.require_ready()
     assert not server.spool.closed
 
@@ -155,7 +156,7 @@ def test_a_spool_of_shares_is_refused_where_keys_are_kept_and_left_as_it_is(tmp_
         old.add(deployment.ids, words)
     before = {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"}
     for writer in (True, False):
-        with pytest.raises(SpoolError, match=r"(copies|width|ring): .* given, .* expected by the spool"):
+        with pytest.raises(SpoolError):
             folder.open_spool(collection, 0, writer=writer)
     assert {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"} == before
     with SqliteStore(folder.spool, *kept, ledger=folder.ledger) as old:

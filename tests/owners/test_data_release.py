@@ -169,7 +169,7 @@ def test_only_noise_with_a_gaussian_curve_is_accounted_for():
 def test_a_budget_is_checked_for_those_it_is_promised_to(protects):
     enough = small_task(protects=protects)
     weaker = msgspec.structs.replace(enough, noise=DiscreteGaussian(enough.noise.sigma * 0.99))
-    with pytest.raises(GuaranteeError, match=f"1 promised for each {protects}, but discrete-gaussian noise"):
+    with rejects("epsilon", GuaranteeError):
         DataOwner(weaker, 0, mixing_of(enough, 1))
 
 

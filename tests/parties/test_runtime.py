@@ -181,7 +181,7 @@ def test_a_misbehaving_party_is_named(deed, error, remark):
 
 
 def test_bad_input_of_a_party_is_bad_input():
-    with pytest.raises(InputError, match=r"^party 1: rows: 3 given"):
+    with rejects("party 1"):
         here(Agreement(MISBEHAVE, 2, {"culprit": 1, "deed": "find_bad_input"}))
 
 
@@ -216,7 +216,7 @@ def test_a_server_that_dies_while_mpyc_computes_is_named():
 
 
 def test_mpyc_does_not_share_secrets_among_two():
-    with pytest.raises(InputError, match="2 servers given, at least 3"):
+    with rejects("party 0"):
         here(Agreement(INSIDE_MPYC, 2))
 
 
@@ -260,7 +260,7 @@ def test_a_missing_server_that_is_not_left_out_is_still_named():
 
 
 def test_mpyc_does_not_compute_without_a_server():
-    with pytest.raises(InputError, match=r"servers \(3,\) left out"):
+    with rejects("party 0"):
         here(Agreement("network_programs.mpyc_only", 4, analyst=False), without=[3])
 
 

@@ -1,6 +1,7 @@
 """dpmpc.privacy: the curve of the Gaussian, and what integer noise costs beside it, against independent routes."""
 
 import math
+from unittest.mock import ANY
 
 import dp_accounting
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dpmpc import privacy
-from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.errors import GuaranteeError
 from dpmpc.privacy.accountants import RENYI_ORDERS, epsilon_of_renyi, skellam_renyi
 from dpmpc.privacy.exposure import ROUNDING_WIDTH, smoothing_slack, sum_slack
 from dpmpc.privacy.gaussian import delta_of_mu, epsilon_of_mu, mu_of_budget
@@ -58,7 +59,7 @@ def test_no_epsilon_is_enough_for_a_gaussian_at_delta_zero():
     assert epsilon_of_mu(0.0, 0.0) == 0.0
     assert epsilon_of_mu(math.inf, 1e-6) == math.inf
     for mu, delta in ((-1.0, 1e-6), (math.nan, 1e-6), (1.0, -1e-6), (1.0, math.nan)):
-        with pytest.raises(InputError, match=r"^(mu|delta): (-1|nan|-1e-06)"):
+        with rejects(ANY, expected="a number >= 0"):
             epsilon_of_mu(mu, delta)
 
 

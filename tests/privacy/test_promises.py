@@ -370,7 +370,7 @@ def test_fresh_noise_composes_without_names(tmp_path):
     with rejects("reports", GuaranteeError):
         BudgetLedger.load(path).spend(noised, "of clients again", reports="spring")
     path.write_text(json.dumps({**json.loads(path.read_text()), "format": "dpmpc budget 1"}))
-    with pytest.raises(InputError, match=r"is not a ledger \(format: 'dpmpc budget 1' given"):
+    with rejects("path"):
         BudgetLedger.load(path)
 
 
@@ -385,5 +385,5 @@ def test_a_name_of_reports_counts_whatever_the_release_is(tmp_path):
     fields = json.loads(path.read_text())
     fields["entries"][0]["reports"] = [1]
     path.write_text(json.dumps(fields))
-    with pytest.raises(InputError, match=r"reports: \[1\] given"):
+    with rejects("path"):
         BudgetLedger.load(path)
