@@ -247,7 +247,7 @@ def test_bad_data_and_designs():
     with rejects("X", given="column 'x0', row 2: 1.5"):
         FrequencyMoment(of="items", bounds=(0, 9)).fit([1.0, 1.5])
     for choice in ({"sketch": "osnap"}, {"rows": 4}, {"sparsity": 2}, {"radius": 1.0}):
-        with pytest.raises(InputError, match=next(iter(choice))):
+        with rejects(next(iter(choice))):
             item_task(**choice)
     with rejects("columns", given="2"):
         design(ReleaseSpec.of(Schema.unit(["a", "b"]), 100, 1.0, 1e-3, contribution=PowerSum(2)))
