@@ -18,7 +18,6 @@ from dpmpc.base.errors import (
     GuaranteeError,
     InputError,
     MalformedFrame,
-    ProtocolFailure,
     SimulationOnly,
     SpoolError,
 )
@@ -266,37 +265,6 @@ def test_all_owners_end_with_the_same_sums(owners):
     ledger = BudgetLedger.load(owners.folders[0] / LEDGER_FILE)
     assert 2.9 < ledger.epsilon <= 3.0
     assert not first[0].task.simulation
-
-
-@pytest.mark.parametrize(
-    ("owner", "kind", "nth"),
-    [
-        (1, Kind.SHARE, 1),  # its shares are on its disk, and nobody has any
-        (2, Kind.SHARE, 2),  # one owner has its share
-        (0, Kind.COMMITMENT, 1),
-        (1, Kind.SALT, 1),  # all have committed
-        (1, Kind.SHARE, 4),  # one owner has seen what it shows
-        (0, Kind.STATEMENT, 3),  # in the second round
-        (2, Kind.SHARE, 6),
-        (2, Kind.SHARE, 9),  # in the second steering round
-        (1, Kind.COMMITMENT, 7),  # in the first of the last rounds, the same for two peers
-        (0, Kind.SHARE, 20),  # the last word of the last round
-    ],
-)
-def test_a_round_that_is_repeated_after_a_crash_is_the_same_round(owners, owner, kind, nth):
-    """Every word that anybody sent before the crash is sent again, and nothing is spent twice."""
-    broken = owners.run({owner: before(kind, crash, nth)})
-    assert isinstance(broken[owner], Crash)
-    others = [one for number, one in enumerate(broken) if number != owner]
-    assert all(isinstance(one, ProtocolFailure) and one.party in (None, owner) for one in others), others
-    told = owners.words()
-    assert owners.run() == [{"sums": SUMS}] * 3
-    for earlier, later in zip(told, owners.words(), strict=True):
-        assert later[: len(earlier)] == earlier
-    again = owners.words()
-    assert owners.run() == [{"sums": SUMS}] * 3
-    assert owners.words() == again
-    assert owners.spent() == [SUMS] * 3
 
 
 def test_whoever_commits_to_something_else_in_a_repetition_is_named(owners):

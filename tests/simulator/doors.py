@@ -58,6 +58,7 @@ class _Connector(aiohttp.BaseConnector):
 
 def make_ready():
     """Have doors dial over the network of the simulation, look at the clock less often, and be watched."""
+    release.make_ready()
     aiohttp.TCPConnector = _Connector
     service.CLOCK_SECONDS = serving.CLOCK_SECONDS = 5.0
     doors.KEYS_SECONDS = 60.0

@@ -10,17 +10,20 @@ from dpmpc.owners.columns import design
 from dpmpc.owners.columns.mixed_release import MixedRelease
 from dpmpc.owners.columns.mixing_parties import RELEASE_FILE, PartySource, public_arguments
 from dpmpc.parties.network.frames import Kind
-from dpmpc.parties.network.party import Party
-from dpmpc.parties.network.settings import PartySettings, digest_of, write_source
+from dpmpc.parties.network.settings import write_source
 from dpmpc.protocols import random_mixing
 from simulator import release
 from simulator.disk import files_of
 from simulator.loop import START, set_clock
-from simulator.servers import Server, SimulatedRuntime
+from simulator.servers import Owner
 from support.talk import identities
 
 COLUMNS, SUBJECTS = (["x"], ["y", "z"], ["w"]), 8
 FRAMES = 120  # that an owner sends in a run, about
+
+
+def make_ready():
+    """Nothing has to be prepared."""
 
 
 class Base:
@@ -31,8 +34,7 @@ class Base:
     def __init__(self, folder, world):
         set_clock(START - 600)
         task = design(COLUMNS, SUBJECTS, 1.0, 1e-5, rows=None)
-        self.arguments = public_arguments(task, ["a", "b", "c"], "dgm")
-        self.task = digest_of(random_mixing.__name__, self.arguments)
+        self.program, self.arguments = random_mixing, public_arguments(task, ["a", "b", "c"], "dgm")
         self.images, self.certificates = [], []
         for number, there in enumerate(identities(folder / "owners", len(COLUMNS))):
             cells = ",".join(["0.5"] * len(COLUMNS[number]))
@@ -41,31 +43,6 @@ class Base:
             write_source(there, PartySource(str(there / "data.csv"), "id"))
             self.images.append(files_of(there))
             self.certificates.append(ssl.PEM_cert_to_DER_cert((there / "party.crt").read_text()))
-
-
-class Owner(Server):
-    """One life of an owner."""
-
-    async def release(self):
-        """Take part in the release, as `dpmpc mix --party` does."""
-        world, base = self.world, self.world.base
-        world.begin_run(self)
-        settings = PartySettings(
-            party=self.number,
-            servers=len(COLUMNS),
-            addresses=[("127.0.0.1", release.FIRST_PORT + number) for number in range(len(COLUMNS))],
-            program=random_mixing.__name__,
-            arguments=base.arguments,
-            task=base.task,
-        )
-        runtime = SimulatedRuntime(settings, self, world.net, lambda frame: world.check_frame(self, frame))
-        runtime.party = party = Party(runtime, self.path, None)
-
-        async def linked():
-            await runtime.start()
-            return await random_mixing.main(party)
-
-        return await runtime.run_to_end(linked())
 
 
 class World(release.World):

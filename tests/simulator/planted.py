@@ -11,6 +11,8 @@ from dpmpc.collect.store.openings import SALT_BYTES, Openings
 from dpmpc.collect.store.query_points import PointKeeper, PointStanding
 from dpmpc.collect.store.tombstones import Tombstones
 from dpmpc.owners.columns.release_record import ReleaseRecord
+from dpmpc.owners.rows import rounds_record
+from dpmpc.owners.rows.rounds_record import RoundsRecord
 from dpmpc.parties.network.links import PeerLink
 
 
@@ -107,6 +109,19 @@ def a_mixed_release_is_made_anew():
     ReleaseRecord.keep = lambda self, toss, own: keep(self, toss, own) if kept(self, toss, own.shape) is None else own
 
 
+def a_round_is_answered_anew():
+    """An owner draws noise and shares again in each run, and sends these in place of what it has kept."""
+    kept, keep = RoundsRecord.shares, RoundsRecord.keep_shares
+    RoundsRecord.shares = lambda self, number, shape: None
+    RoundsRecord.keep_shares = lambda self, number, task, own: (
+        keep(self, number, task, own) if kept(self, number, own.shape) is None else own
+    )
+
+
+def a_round_is_entered_anew():
+    rounds_record._entered = lambda ledger, what: False
+
+
 FAULTS = {
     fault.__name__: fault
     for fault in (
@@ -123,5 +138,7 @@ FAULTS = {
         a_withdrawal_ends_with_its_report,
         withdrawals_are_taken_after_the_announcement,
         a_mixed_release_is_made_anew,
+        a_round_is_answered_anew,
+        a_round_is_entered_anew,
     )
 }

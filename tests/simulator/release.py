@@ -120,6 +120,12 @@ class Base:
         return np.array_equal(opened, task.encoding.ring.lift(total))
 
 
+def make_ready():
+    """Prepare the process for seeds of these worlds."""
+    make_quick()
+    watch_points()
+
+
 def make_quick():
     """Have segments of spools be short, and servers share the task of a collection, a pure function that takes long."""
     sqlite_store._SEGMENT_BYTES = SEGMENT_BYTES

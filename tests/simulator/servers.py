@@ -11,6 +11,7 @@ from dpmpc.parties.network.connecting import INTRODUCTION_SECONDS, Connector
 from dpmpc.parties.network.links import PeerLink
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.network.runtime import PartyRuntime
+from dpmpc.parties.network.settings import PartySettings, digest_of
 from dpmpc.parties.network.sockets import ByteCount
 from simulator.disk import Disk
 from simulator.loop import RUN, Ordered
@@ -136,3 +137,24 @@ class Server(Node):
             runtime = SimulatedRuntime(settings, self, world.net, lambda frame: world.check_frame(self, frame))
             runtime.party = party = Party(runtime, own.identity, None)
             return await runtime.run_to_end(release_protocol.take_part(party, server))
+
+
+class Owner(Server):
+    """One life of an owner, who runs the program of its base with all others."""
+
+    async def release(self):
+        """Take part in a run, as `dpmpc mix --party` and `dpmpc owners --owner` do."""
+        world, base = self.world, self.world.base
+        world.begin_run(self)
+        name, parties = base.program.__name__, len(base.images)
+        addresses = [("127.0.0.1", 4000 + number) for number in range(parties)]  # which nobody opens
+        task = digest_of(name, base.arguments)
+        settings = PartySettings(self.number, parties, addresses, name, base.arguments, task)
+        runtime = SimulatedRuntime(settings, self, world.net, lambda frame: world.check_frame(self, frame))
+        runtime.party = party = Party(runtime, self.path, None)
+
+        async def linked():
+            await runtime.start()
+            return await base.program.main(party)
+
+        return await runtime.run_to_end(linked())
