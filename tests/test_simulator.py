@@ -31,6 +31,7 @@ FINDS = {
     "a_mixed_release_is_made_anew": ("mixing", 33, "an honest server is accused: BatchMismatch"),
     "a_round_is_answered_anew": ("owners", 2, "an owner sends two answers"),
     "a_round_is_entered_anew": ("owners", 2, "no release"),
+    "a_sealed_epoch_counts_as_begun": ("series", 31, "no release"),
 }
 SEEDS = 100  # within which a fault has to be found
 
@@ -62,12 +63,14 @@ long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 50
         ("doors", 0, 12),
         ("mixing", 0, 12),
         ("owners", 0, 12),
+        ("series", 0, 12),
         *(pytest.param("release", first, 500, marks=long) for first in range(10_000, 12_000, 500)),
         pytest.param("dealing", 10_000, 500, marks=long),
         pytest.param("proved", 10_000, 500, marks=long),
         pytest.param("shamir", 10_000, 500, marks=long),
         pytest.param("mixing", 10_000, 500, marks=long),
         pytest.param("owners", 10_000, 500, marks=long),
+        pytest.param("series", 10_000, 500, marks=long),
         *(pytest.param("doors", first, 100, marks=long) for first in range(10_000, 10_500, 100)),
     ],
 )

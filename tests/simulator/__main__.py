@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-WORLDS = ("release", "dealing", "proved", "shamir", "doors", "mixing", "owners")
+WORLDS = ("release", "dealing", "proved", "shamir", "doors", "mixing", "owners", "series")
 
 
 def main():

@@ -10,6 +10,7 @@ from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.openings import SALT_BYTES, Openings
 from dpmpc.collect.store.query_points import PointKeeper, PointStanding
 from dpmpc.collect.store.tombstones import Tombstones
+from dpmpc.collect.terms.series import Recorded
 from dpmpc.owners.columns.release_record import ReleaseRecord
 from dpmpc.owners.rows import rounds_record
 from dpmpc.owners.rows.rounds_record import RoundsRecord
@@ -122,6 +123,12 @@ def a_round_is_entered_anew():
     rounds_record._entered = lambda ledger, what: False
 
 
+def a_sealed_epoch_counts_as_begun():
+    ReleaseLedger._recorded = lambda self: [
+        Recorded(one.digest, one.manifest, begun=True) for one in self._tables.releases()
+    ]
+
+
 FAULTS = {
     fault.__name__: fault
     for fault in (
@@ -140,5 +147,6 @@ FAULTS = {
         a_mixed_release_is_made_anew,
         a_round_is_answered_anew,
         a_round_is_entered_anew,
+        a_sealed_epoch_counts_as_begun,
     )
 }

@@ -24,6 +24,7 @@ from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.terms.certificate import FALSE_PROOF
+from dpmpc.collect.terms.series import Series
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.terms.verifying import verify
 from dpmpc.collect.upload.reports import ReportFormat, make_reports
@@ -51,16 +52,17 @@ ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatc
 _SKETCH = {"rows": 8, "sparsity": 2, "copies": "each"}
 _PROVED = {"proved": True, "sketch": "sum", "rows": None, "copies": "auto", "noise_by": "servers"}
 #: Frames that a server sends in a run, about.
-FRAMES = {"release": 90, "dealing": 180, "proved": 130, "shamir": 260, "doors": 90}
+FRAMES = {"release": 90, "dealing": 180, "proved": 130, "shamir": 260, "doors": 90, "series": 90}
 #: What the collections of the worlds have: a sketch with the noise of clients; the same in Shamir shares of four
 #: servers, who check how they were dealt; proofs, which the servers check, and noise of their own; the same in Shamir
-#: shares of four servers, who deal the noise.
+#: shares of four servers, who deal the noise; the first epoch of a series.
 WORLDS = {
     "release": _SKETCH,
     "dealing": _SKETCH | {"servers": 4, "sharing": "shamir"},
     "proved": _PROVED,
     "shamir": _PROVED | {"servers": 4, "sharing": "shamir"},
     "doors": _SKETCH,
+    "series": _PROVED | {"proved": False, "series": Series.of("yearly", 3, 1.0, 1e-7)},
 }
 
 
