@@ -12,7 +12,7 @@ import sys
 import pytest
 from cosmic_ray.mutating import mutate_code
 from faults import named, operators
-from faults.judging import NOTICED, UNNOTICED, Verdict
+from faults.judging import NOTICED, UNNOTICED, Verdict, first_failure
 from faults.named import NamedFault, places_of, spliced
 from faults.operators import OPERATORS, OperatorFault
 from faults.reach import MOST_SECONDS, Reach
@@ -182,6 +182,11 @@ def test_a_fault_is_judged_in_a_copy(tmp_path):
     assert record["outcome"] == NOTICED
     assert record["by"].partition("[")[0] == fault.noticed_by.partition("[")[0]
     assert (ROOT / fault.file).read_bytes() == before
+
+
+def test_no_test_notices_nothing(tmp_path):
+    """pytest would run all tests of the checkout."""
+    assert first_failure(tmp_path, []) is None
 
 
 def test_an_operator_fault_names_its_place():

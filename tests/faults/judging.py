@@ -97,6 +97,8 @@ def first_failure(folder: Path, tests: Sequence[str]) -> str | None:
 
     A fault that keeps the tests' files from being imported is noticed by what imports it.
     """
+    if not tests:  # pytest would run all that there are
+        return None
     # Hypothesis's own profile "ci" repeats its examples and has no deadlines: a busy machine is no fault.
     options = ["-x", "-q", "-m", "", "-p", "no:cacheprovider", "--hypothesis-profile=ci"]
     output = io.StringIO()

@@ -70,8 +70,13 @@ class _Durations:
         self.seconds[report.nodeid] += report.duration
 
 
-def measure(folder: Path, jobs: int) -> Reach:
-    """Run the tests in a copy of the checkout, which this process has entered, and return what they reach.
+def measure(folder: Path, jobs: int, *, slow: bool = False) -> Reach:
+    """Run the quick tests, or the slow ones, in a copy of the checkout, which this process has entered.
+
+    Returns
+    -------
+    Reach
+        What these tests reach.
 
     Raises
     ------
@@ -81,7 +86,16 @@ def measure(folder: Path, jobs: int) -> Reach:
     import coverage
 
     plugin, output = _Durations(), io.StringIO()
-    options = ["-q", "-n", str(jobs), "--dist", "loadfile", "--no-loadscope-reorder", "-m", "not long and not slow"]
+    options = [
+        "-q",
+        "-n",
+        str(jobs),
+        "--dist",
+        "loadfile",
+        "--no-loadscope-reorder",
+        "-m",
+        f"not long and {'' if slow else 'not '}slow",
+    ]
     options += [
         "--cov=dpmpc",
         "--cov-context=test",
