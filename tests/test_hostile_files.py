@@ -37,7 +37,7 @@ from dpmpc.release.planning import design
 from dpmpc.release.release import Release
 from support.hostile import files
 from support.rejections import rejects
-from support.release_processes import deploy
+from support.release_processes import Trial
 from support.unverified import unverified
 
 TESTS = Path(__file__).parent
@@ -174,7 +174,7 @@ def test_no_reader_waits_for_a_pipe_in_place_of_a_file(tmp_path, name):
     path.parent.mkdir(exist_ok=True)
     os.mkfifo(path)
     tmp_path.chmod(0o700)
-    collection = deploy(tmp_path / "trial", count=1).collection
+    collection = Trial.make(tmp_path / "trial", count=1).collection
     readers = {
         "release.dpmpc": lambda: Release.load(path),
         "roster": lambda: Roster(path, collection, 0),
@@ -213,7 +213,7 @@ def test_a_release_of_mixed_columns_is_read_as_carefully(sound, tmp_path):
     path = tmp_path / "hostile.dpmpc"
     for kind in ("deflated_public", "nested_json", "twice"):
         path.write_bytes(files.RELEASES[kind](sound))
-        with rejects("release"):
+        with pytest.raises(InputError, match="release of mixed columns"):
             MixedRelease.load(path)
 
 
@@ -221,14 +221,14 @@ def test_sums_are_compared_with_the_task_before_they_are_read(sound, tmp_path):
     """Also where they are there: a file of more numbers than its task has is not loaded to find that out."""
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.with_task(sound, sketch__rows=19))
-    with rejects("release"):
+    with pytest.raises(InputError, match=r"sums\.npy: int64 \(20, 3\) given, int64 \(19, 3\) expected"):
         Release.load(path)
 
 
 def test_a_compressed_release_is_refused_however_small_it_is(sound, tmp_path):
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.zip_of(files.members_of(sound), zipfile.ZIP_DEFLATED))
-    with rejects("release"):
+    with pytest.raises(InputError, match=r"compressed \(method 8\), stored as it is expected"):
         Release.load(path)
 
 
@@ -335,7 +335,7 @@ def test_whoever_trusts_a_file_may_take_longer(sound, tmp_path, capsys):
     path.write_bytes(files.with_task(sound, sketch__columns=601))
     with pytest.raises(InputError, match="at most 1e-09 s"):
         Release.load(path, longest=1e-9)
-    with rejects("release"):
+    with pytest.raises(InputError, match=r"claims another guarantee|1 promised, but"):
         Release.load(path, longest=60)
     assert main(["verify", str(path), "--longest", "60"]) == 2
     assert "without certificate" in capsys.readouterr().err
@@ -346,5 +346,5 @@ def test_what_a_release_does_not_have_is_not_passed_over(sound, tmp_path):
     public = {**json.loads(members[files.PUBLIC]), "approved_by": "the regulator"}
     path = tmp_path / "release.dpmpc"
     path.write_bytes(files.zip_of({**members, files.PUBLIC: json.dumps(public).encode()}))
-    with rejects("release"):
+    with pytest.raises(InputError, match="unknown field `approved_by`"):
         Release.load(path)

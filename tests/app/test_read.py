@@ -84,7 +84,7 @@ def test_collections_and_mixed_files_have_title_dates_and_operators(collected, m
     assert fields["title"] == "a trial"
     manifest = collected.certificate.statement.manifest
     assert fields["about"]["dates"][0] == f"opened {manifest.time}"
-    key = fingerprint(collected.deployment.collection.servers[2].certificate.encode())
+    key = fingerprint(collected.trial.collection.servers[2].certificate.encode())
     assert fields["about"]["operators"][2].startswith(f"server 2: server-2.example, key {key[:8]}")
     fields = json.loads(run(capsys, mixed, "--json").out)
     assert fields["title"] == "Release of 120 people by 2 parties with different columns"

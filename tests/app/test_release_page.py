@@ -49,8 +49,8 @@ def file(tmp_path_factory):
 @pytest.fixture(scope="module")
 def verified(file):
     """What was verified, with sums whose noise happens to be none, so that no test depends on chance."""
-    found = verify(file.path, file.deployment.collection)
-    exact = file.deployment.expected(found.release)
+    found = verify(file.path, file.trial.collection)
+    exact = file.trial.expected(found.release)
     return dataclasses.replace(found, release=dataclasses.replace(found.release, sums=exact))
 
 
@@ -91,8 +91,8 @@ def test_verdicts_come_first_and_all_is_there(verified):
 def test_the_command_writes_what_the_function_returns(file, capsys):
     """In another process, too: nothing of the time, of the machine or of the order of sets is in it."""
     arguments = ["verify", str(file.path), "--html"]
-    assert main([*arguments, "--collection", str(file.deployment.task_file)]) == 0
-    assert capsys.readouterr().out == release_page(verify(file.path, file.deployment.collection))
+    assert main([*arguments, "--collection", str(file.trial.task_file)]) == 0
+    assert capsys.readouterr().out == release_page(verify(file.path, file.trial.collection))
     done = subprocess.run([sys.executable, "-m", "dpmpc", *arguments], capture_output=True, check=True, cwd="/")
     assert done.stdout.decode() == release_page(verify(file.path))
 

@@ -18,7 +18,7 @@ from dpmpc.models.rounds import SavedReleases
 from dpmpc.release.release import Release
 from support.command_inputs import run
 from support.exact_statistics import numbers_of, of_regression, of_table, opened_without_noise, shown
-from support.release_processes import filled
+from support.release_processes import Trial
 from support.release_processes import run as run_servers
 
 BUDGET = ["--epsilon", "2", "--delta", "1e-6"]
@@ -261,16 +261,16 @@ def test_a_mixed_file_shows_nothing_of_the_columns(people, tmp_path, capsys):
 
 
 def test_a_collection_shows_nothing_of_the_reports(tmp_path, capsys):
-    deployment = filled(tmp_path / "trial", sketch="sum", rows=1, sparsity=1, copies="one")
-    ended = run_servers(deployment)
+    trial = Trial.filled(tmp_path / "trial", sketch="sum", rows=1, sparsity=1, copies="one")
+    ended = run_servers(trial)
     assert {one.status for one in ended.values()} == {0}, ended
-    rows = np.random.default_rng(5).uniform(0, 10, (len(deployment.ids), 2))
+    rows = np.random.default_rng(5).uniform(0, 10, (len(trial.ids), 2))
     names = ("a", "y")
-    schema = deployment.collection.plan.schema
+    schema = trial.collection.plan.schema
     exact = of_table(names, rows) | of_regression(names, rows, "y")
     exact |= {f"normalised {name}": value for name, value in of_table(names, schema.normalise(rows)).items()}
     texts = {f"log of server {server}": one.told for server, one in ended.items()}
-    path = deployment.out(0)
+    path = trial.out(0)
     texts |= {"page": said_by(path.with_name(f"{path.name}.html")), "file": said_by(path)}
     for command in (
         ["verify", path],

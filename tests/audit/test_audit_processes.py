@@ -24,19 +24,19 @@ TESTS = Path(__file__).parents[1]
 def test_a_server_that_breaks_off_sees_the_same_shares_in_each_repetition(tmp_path, monkeypatch):
     """Servers add the noise. The last one takes all shares and is gone, twice; then it stays to the end."""
     monkeypatch.setattr(release_processes, "_serve", aborting.serve)
-    deployment = release_processes.filled(
+    trial = release_processes.Trial.filled(
         tmp_path / "trial", noise_by="servers", copies="auto", sketch="sum", rows=None, sparsity=None
     )
     seen = []
     for run in range(3):
         kept = tmp_path / f"kept-{run}"
         kept.mkdir()
-        ended = release_processes.run(deployment, deeds={2: (str(kept), run < 2)})
+        ended = release_processes.run(trial, deeds={2: (str(kept), run < 2)})
         assert [ended[server].status for server in range(3)] == ([3, 3, aborting.BROKEN_OFF] if run < 2 else [0] * 3)
         seen.append({path.name: path.read_bytes() for path in kept.iterdir()})
     assert set(seen[0]) == {"from-0", "from-1"}
     different = max(len({shares[name] for shares in seen}) for name in seen[0])
-    task = Release.load(deployment.out(0)).task
+    task = Release.load(trial.out(0)).task
     mu = task.guarantee.mu * math.sqrt(different)  # of so many independent draws, their mean
     assert epsilon_of_mu(mu, task.delta) <= task.epsilon
     assert different == 1

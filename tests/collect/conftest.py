@@ -9,7 +9,7 @@ from bench.system import collection_servers
 from dpmpc.collect.opening import noise_dealing
 from support import forks
 from support.hostile import shamir_servers
-from support.release_processes import copied_or_linked, filled
+from support.release_processes import Trial, copied_or_linked
 from support.report_stores import cluster_or_skip
 from support.shamir_collections import SHAMIR, no_noise
 
@@ -28,7 +28,7 @@ def originals(tmp_path_factory):
 
     def of(servers):
         if servers not in made:
-            made[servers] = filled(tmp_path_factory.mktemp("shamir") / "trial", servers, **SHAMIR)
+            made[servers] = Trial.filled(tmp_path_factory.mktemp("shamir") / "trial", servers, **SHAMIR)
         return made[servers]
 
     return of
@@ -36,7 +36,7 @@ def originals(tmp_path_factory):
 
 @pytest.fixture
 def deployed(originals, tmp_path):
-    """Return a copy of the deployment of so many servers."""
+    """Return a copy of the trial of so many servers."""
 
     def copy(servers):
         original = originals(servers)

@@ -32,8 +32,8 @@ def originals(tmp_path_factory):
 
 
 @pytest.fixture
-def deployments(originals, tmp_path):
-    """Return a function that copies the deployment of what is collected."""
+def trials(originals, tmp_path):
+    """Return a function that copies the trial of what is collected."""
 
     def copy(about):
         shutil.copytree(originals[about].root, tmp_path / about, copy_function=copied_or_linked)
@@ -49,9 +49,9 @@ alone = pytest.mark.long(
 
 
 @pytest.mark.parametrize("name", [pytest.param(name, marks=() if name in SHORT else alone) for name in ATTACKS])
-def test_an_attack_ends_as_it_is_said_to(deployments, name):
+def test_an_attack_ends_as_it_is_said_to(trials, name):
     attack = ATTACKS[name]
-    seen = played(attack, deployments(attack.about))
+    seen = played(attack, trials(attack.about))
     assert seen.outcome == attack.outcome, seen
     assert attack.cause in seen.cause
     if attack.outcome in (AT_THE_DOOR, LEFT_OUT, ONCE, ENDS):
@@ -68,9 +68,9 @@ class Together(Stage):
 
 
 @pytest.mark.parametrize("about", COLLECTED)
-def test_all_clients_attack_at_once(deployments, about):
-    deployment = deployments(about)
-    stage = Together(deployment)
+def test_all_clients_attack_at_once(trials, about):
+    trial = trials(about)
+    stage = Together(trial)
     refusals, left_out = 0, {DIFFERENT_LISTS: 0, FALSE_PROOF: 0}
     for name, attack in ATTACKS.items():
         if attack.by in (CLIENT, CLIENTS) and attack.about == about and name != "late":
@@ -81,8 +81,8 @@ def test_all_clients_attack_at_once(deployments, about):
                 count, _, cause = attack.cause.partition(" ")
                 left_out[cause] += int(count)
     with without_noise():
-        results = converse(deployment)
-    released(deployment, stage.rows, results, {cause: count for cause, count in left_out.items() if count})
+        results = converse(trial)
+    released(trial, stage.rows, results, {cause: count for cause, count in left_out.items() if count})
 
 
 def test_the_registry_has_every_kind_and_says_what_works():

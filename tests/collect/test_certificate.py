@@ -62,8 +62,8 @@ def refusal(certified, tmp_path, fields=None, members=None):
 
 def test_a_sound_file_passes(certified, shamir):
     for one in (certified, shamir):
-        verified = verify(one.path, one.deployment.collection)
-        assert verified.collection == one.deployment.collection
+        verified = verify(one.path, one.trial.collection)
+        assert verified.collection == one.trial.collection
         np.testing.assert_array_equal(verified.release.sums, one.release.sums)
         assert len(verified.checks) == 9
     assert "of servers 0, 2, 3 under" in "".join(verified.checks)
@@ -72,7 +72,7 @@ def test_a_sound_file_passes(certified, shamir):
 def test_the_task_file_in_it_is_told_to_be_trusted(certified, shamir):
     assert "TRUSTED" in verify(certified.path).checks[1]
     with rejects("collection", VerificationFailed):
-        verify(certified.path, shamir.deployment.collection)
+        verify(certified.path, shamir.trial.collection)
 
 
 def test_a_release_without_certificate_still_loads_and_does_not_pass(certified, tmp_path):
@@ -229,7 +229,7 @@ def test_who_took_part_is_consistent(certified, tmp_path, wrong):
 
 def test_too_few_servers_do_not_make_a_release(certified, shamir, tmp_path):
     for one, kept in ((certified, "01"), (shamir, "03")):
-        servers = range(len(one.deployment.collection.servers))
+        servers = range(len(one.trial.collection.servers))
         without = [server for server in servers if str(server) not in kept]
         false = changed(one.certificate.statement, without=without, wrong={server: [] for server in kept})
         assert refusal(one, tmp_path, plain(one.signed(false))).startswith("without: ")
@@ -243,7 +243,7 @@ def test_a_signature_is_by_the_pinned_key_over_this_statement(certified, shamir,
     write_identity(stranger, 0, datetime.timedelta(days=1))
     forged = sign(stranger, certified.certificate.statement.message).hex()
     assert "server 0" in refusal(certified, tmp_path, {**fields, "signatures": {**fields["signatures"], "0": forged}})
-    bare = sign(certified.deployment.folder(0) / "identity", certified.certificate.statement.encode()).hex()
+    bare = sign(certified.trial.folder(0) / "identity", certified.certificate.statement.encode()).hex()
     assert "server 0" in refusal(certified, tmp_path, {**fields, "signatures": {**fields["signatures"], "0": bare}})
 
 
@@ -262,7 +262,7 @@ def test_sums_and_task_of_the_file_are_those_that_were_signed(certified, tmp_pat
     buffer = io.BytesIO()
     np.save(buffer, sums)
     assert refusal(certified, tmp_path, members={"sums.npy": buffer.getvalue()}).startswith("sums: ")
-    other_task = certified.deployment.collection.task(210, bytes(32))
+    other_task = certified.trial.collection.task(210, bytes(32))
     Release(other_task, certified.release.sums).save(tmp_path / "other.dpmpc")
     with zipfile.ZipFile(tmp_path / "other.dpmpc") as archive:
         told = refusal(certified, tmp_path, members={"release.json": archive.read("release.json")})
@@ -313,7 +313,7 @@ def test_a_manifest_travels_as_json(certified):
 
 
 def test_the_command_says_what_was_checked_or_what_is_wrong(certified, tmp_path, capsys):
-    assert main(["verify", str(certified.path), "--collection", str(certified.deployment.task_file)]) == 0
+    assert main(["verify", str(certified.path), "--collection", str(certified.trial.task_file)]) == 0
     told = capsys.readouterr().out
     assert told.count("\n") == 9
     assert "at most 0 of them by strangers" in told

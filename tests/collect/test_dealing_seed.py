@@ -16,7 +16,7 @@ from dpmpc.parties.network.frames import Frame, Kind
 from dpmpc.parties.network.identity import sign
 from support.hostile.servers import REFUSAL, tell_other_words
 from support.rejections import blames
-from support.release_processes import deploy
+from support.release_processes import Trial
 from support.talk import TASK, talk
 
 SERVERS, REPORTS = 4, 12
@@ -24,14 +24,14 @@ IDS = np.arange(16 * REPORTS, dtype=np.uint8).reshape(-1, 16)
 
 
 @pytest.fixture(scope="module")
-def deployment(tmp_path_factory):
-    return deploy(tmp_path_factory.mktemp("dealing") / "trial", SERVERS, sharing="shamir", count=1)
+def trial(tmp_path_factory):
+    return Trial.make(tmp_path_factory.mktemp("dealing") / "trial", SERVERS, sharing="shamir", count=1)
 
 
 @pytest.fixture
-def servers(deployment, tmp_path):
+def servers(trial, tmp_path):
     """Servers with ledgers of their own, and shares of random words."""
-    shares = deployment.collection.plan.scheme.split(np.arange(REPORTS * 5, dtype=np.uint64).reshape(REPORTS, 5))
+    shares = trial.collection.plan.scheme.split(np.arange(REPORTS * 5, dtype=np.uint64).reshape(REPORTS, 5))
 
     def answers(number):
         return lambda ids, seed: check_values(shares[number], draw_coefficients(seed, 4))
@@ -39,9 +39,9 @@ def servers(deployment, tmp_path):
     made = [
         types.SimpleNamespace(
             number=number,
-            collection=deployment.collection,
+            collection=trial.collection,
             ledger=ReleaseLedger(tmp_path / f"ledger-{number}"),
-            identity=deployment.folder(number) / "identity",
+            identity=trial.folder(number) / "identity",
             shares=shares[number],
             check_values=answers(number),
         )
@@ -140,16 +140,16 @@ def test_a_server_that_has_recorded_another_seed_never_sends(servers):
         dealing_checks.keep(servers[3], SeedRecord("cd" * 32, {}))
 
 
-def record(deployment, members, seed=bytes(32), signers=None, names=None):
-    message = seed_message(deployment.collection, list(members), seed)
-    signatures = [sign(deployment.folder(signer) / "identity", message).hex() for signer in signers or members]
+def record(trial, members, seed=bytes(32), signers=None, names=None):
+    message = seed_message(trial.collection, list(members), seed)
+    signatures = [sign(trial.folder(signer) / "identity", message).hex() for signer in signers or members]
     names = [str(number) for number in members] if names is None else names
     return SeedRecord(seed.hex(), dict(zip(names, signatures, strict=True))).encode()
 
 
-def test_two_seeds_that_quorums_have_signed_are_never_mixed(deployment, servers):
+def test_two_seeds_that_quorums_have_signed_are_never_mixed(trial, servers):
     for number, seed in ((0, b"\x01" * 32), (1, b"\x02" * 32)):
-        servers[number].ledger.keep_seed(deployment.collection.digest, record(deployment, range(4), seed))
+        servers[number].ledger.keep_seed(trial.collection.digest, record(trial, range(4), seed))
     outcomes, sent = converse(servers)
     for outcome in outcomes:
         assert isinstance(outcome, BatchMismatch)
@@ -192,10 +192,10 @@ def test_two_seeds_that_quorums_have_signed_are_never_mixed(deployment, servers)
         "long",
     ],
 )
-def test_what_proves_no_seed_is_refused_with_the_name_of_its_sender(deployment, content):
+def test_what_proves_no_seed_is_refused_with_the_name_of_its_sender(trial, content):
     with blames(2, MalformedFrame):
-        read_record(deployment.collection, content(deployment), 2)
-    assert read_record(deployment.collection, record(deployment, [0, 1, 2]), 2).seed == "00" * 32
+        read_record(trial.collection, content(trial), 2)
+    assert read_record(trial.collection, record(trial, [0, 1, 2]), 2).seed == "00" * 32
 
 
 def test_a_toss_that_came_out_differently_is_recorded_by_nobody(servers, monkeypatch):

@@ -15,7 +15,7 @@ from bench.system.ports import free_ports
 from dpmpc.collect.intake.admission import Limits
 from dpmpc.collect.terms.verifying import verify
 from support import restricted
-from support.release_processes import COUNT, filled
+from support.release_processes import COUNT, Trial
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "docs" / "deploy"
@@ -132,7 +132,7 @@ def test_servers_run_under_the_restrictions_of_their_units(tmp_path):
     probe = "import os, sys\ntry: os.sched_setaffinity(0, {0})\nexcept PermissionError: sys.exit(7)"
     for prefix in start.values():
         assert subprocess.run([*prefix, sys.executable, "-c", probe], timeout=60, check=False).returncode == 7
-    deployment = filled(tmp_path / "trial", noise_by="servers", copies="auto", corrupt_clients=None)
+    deployment = Trial.filled(tmp_path / "trial", noise_by="servers", copies="auto", corrupt_clients=None)
     port, web = free_ports(2)
     options = ["--server", "0", "--folder", str(deployment.folder(0))]
     listening = ["--listen", f"127.0.0.1:{port}", "--web", f"127.0.0.1:{web}"]

@@ -10,28 +10,28 @@ from dpmpc.base.errors import InputError
 from dpmpc.collect.store.server_folder import ServerFolder
 from dpmpc.collect.terms.verifying import verify
 from support.hostile.servers import REFUSAL, SCENES
-from support.release_processes import filled, run
+from support.release_processes import Trial, run
 
 LIAR = 2
 
 
 def played(tmp_path, deed, servers=3, liar=LIAR, **options):
-    """Run a deed; return the deployment and how the honest servers ended."""
-    deployment = filled(tmp_path / "trial", servers, **options)
-    ended = run(deployment, deeds={liar: deed})
-    return deployment, {server: one for server, one in ended.items() if server != liar}
+    """Run a deed; return the trial and how the honest servers ended."""
+    trial = Trial.filled(tmp_path / "trial", servers, **options)
+    ended = run(trial, deeds={liar: deed})
+    return trial, {server: one for server, one in ended.items() if server != liar}
 
 
-def assert_nothing_is_released(deployment, ended):
+def assert_nothing_is_released(trial, ended):
     for server, one in ended.items():
         assert one.status in (2, 3), one.told
         assert "Traceback" not in one.told
-        assert not deployment.out(server).exists()
+        assert not trial.out(server).exists()
 
 
 def test_a_server_that_waits_for_all_shares_cannot_choose_the_sums(tmp_path):
-    deployment, ended = played(tmp_path, ("rush_to_target", 123456789))
-    assert_nothing_is_released(deployment, ended)
+    trial, ended = played(tmp_path, ("rush_to_target", 123456789))
+    assert_nothing_is_released(trial, ended)
     for one in ended.values():
         assert "MalformedFrame: server 2 has shown another share of manifest" in one.told
 
@@ -39,23 +39,23 @@ def test_a_server_that_waits_for_all_shares_cannot_choose_the_sums(tmp_path):
 def test_nor_can_it_in_a_repetition(tmp_path):
     """It has kept the others' shares back; these are sent again, and its own has to be the one committed to."""
     taken = str(tmp_path / "taken.npz")
-    deployment, ended = played(tmp_path, ("take_and_leave", taken))
+    trial, ended = played(tmp_path, ("take_and_leave", taken))
     assert {one.status for one in ended.values()} == {3}
-    again = run(deployment, deeds={LIAR: ("complete_what_was_taken", taken, 123456789)})
+    again = run(trial, deeds={LIAR: ("complete_what_was_taken", taken, 123456789)})
     for server in (0, 1):
         assert "InconsistentShares: server 2 commits to another share of manifest" in again[server].told
-        assert not deployment.out(server).exists()
-    assert {one.status for one in run(deployment).values()} == {0}
-    verified = verify(deployment.out(0), deployment.collection)
-    np.testing.assert_array_equal(verified.release.sums, deployment.expected(verified.release))
+        assert not trial.out(server).exists()
+    assert {one.status for one in run(trial).values()} == {0}
+    verified = verify(trial.out(0), trial.collection)
+    np.testing.assert_array_equal(verified.release.sums, trial.expected(verified.release))
 
 
 def test_an_offset_that_was_chosen_before_goes_unnoticed(tmp_path):
     """Not promised, so known: additive shares hold no redundancy."""
-    deployment, ended = played(tmp_path, ("add_blindly", 1000))
+    trial, ended = played(tmp_path, ("add_blindly", 1000))
     assert {one.status for one in ended.values()} == {0}
-    verified = verify(deployment.out(0), deployment.collection)
-    np.testing.assert_array_equal(verified.release.sums, deployment.expected(verified.release) + 1000)
+    verified = verify(trial.out(0), trial.collection)
+    np.testing.assert_array_equal(verified.release.sums, trial.expected(verified.release) + 1000)
 
 
 EQUIVOCATIONS = {
@@ -70,36 +70,36 @@ EQUIVOCATIONS = {
 
 @pytest.mark.parametrize("name", EQUIVOCATIONS)
 def test_who_tells_different_servers_different_things_is_named_by_both(tmp_path, name):
-    deployment, ended = played(tmp_path, ("tell_other_words", *EQUIVOCATIONS[name]))
-    assert_nothing_is_released(deployment, ended)
+    trial, ended = played(tmp_path, ("tell_other_words", *EQUIVOCATIONS[name]))
+    assert_nothing_is_released(trial, ended)
     for one in ended.values():
         assert "Equivocation: server 2 announced different things" in one.told, one.told
 
 
 def test_different_valid_signatures_never_make_different_files(tmp_path):
-    deployment, ended = played(tmp_path, ("sign_for_each",))
-    assert_nothing_is_released(deployment, ended)
+    trial, ended = played(tmp_path, ("sign_for_each",))
+    assert_nothing_is_released(trial, ended)
     assert all("Equivocation: server 2" in one.told for one in ended.values())
-    assert {one.status for one in run(deployment).values()} == {0}
-    assert len({deployment.out(server).read_bytes() for server in range(3)}) == 1
+    assert {one.status for one in run(trial).values()} == {0}
+    assert len({trial.out(server).read_bytes() for server in range(3)}) == 1
 
 
 def test_a_repetition_writes_the_same_file_byte_for_byte(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    assert {one.status for one in run(deployment).values()} == {0}
-    first = deployment.out(0).read_bytes()
-    assert {one.status for one in run(deployment).values()} == {0}
-    assert {deployment.out(server).read_bytes() for server in range(3)} == {first}
+    trial = Trial.filled(tmp_path / "trial")
+    assert {one.status for one in run(trial).values()} == {0}
+    first = trial.out(0).read_bytes()
+    assert {one.status for one in run(trial).values()} == {0}
+    assert {trial.out(server).read_bytes() for server in range(3)} == {first}
 
 
 @pytest.mark.parametrize(("servers", "claim"), [(2, 0.0), (2, 4e9), (3, 4e9), (2, 1e300)])
 def test_a_clock_outside_of_the_collection_is_named_before_anything_is_signed(tmp_path, servers, claim):
-    deployment, ended = played(tmp_path, ("tell_time", claim), servers, servers - 1)
-    assert_nothing_is_released(deployment, ended)
+    trial, ended = played(tmp_path, ("tell_time", claim), servers, servers - 1)
+    assert_nothing_is_released(trial, ended)
     for one in ended.values():
         assert f"MalformedFrame: server {servers - 1} sent no valid STANDING frame" in one.told
-    assert {one.status for one in run(deployment).values()} == {0}
-    verify(deployment.out(0), deployment.collection)
+    assert {one.status for one in run(trial).values()} == {0}
+    verify(trial.out(0), trial.collection)
 
 
 @pytest.mark.parametrize(
@@ -114,8 +114,8 @@ def test_a_clock_outside_of_the_collection_is_named_before_anything_is_signed(tm
     ],
 )
 def test_words_that_cannot_be_read_name_their_sender(tmp_path, kind, hexed, repeat, liar):
-    deployment, ended = played(tmp_path, ("say", kind, hexed, repeat), liar=liar)
-    assert_nothing_is_released(deployment, ended)
+    trial, ended = played(tmp_path, ("say", kind, hexed, repeat), liar=liar)
+    assert_nothing_is_released(trial, ended)
     for one in ended.values():
         # Who refuses in words that nobody can read, and then goes on, is named for that.
         assert f"server {liar} sent no valid {'ECHO' if kind == 'VERDICT' else kind} frame" in one.told, one.told
@@ -124,8 +124,8 @@ def test_words_that_cannot_be_read_name_their_sender(tmp_path, kind, hexed, repe
 
 @pytest.mark.parametrize("costs", ["negative peers", "negative phases", "many phases", "script"])
 def test_absurd_costs_are_refused_wherever_they_stand(tmp_path, costs):
-    deployment, ended = played(tmp_path, ("tell_costs", costs))
-    assert_nothing_is_released(deployment, ended)
+    trial, ended = played(tmp_path, ("tell_costs", costs))
+    assert_nothing_is_released(trial, ended)
     assert all("server 2 sent a COST frame" in one.told for one in ended.values())
 
 
@@ -139,17 +139,17 @@ def test_words_of_a_server_are_escaped_on_the_others_terminals(tmp_path):
 
 
 def test_a_flood_of_empty_messages_ends_and_names_its_sender(tmp_path):
-    deployment, ended = played(tmp_path, ("flood", 0, 100_000))
-    assert_nothing_is_released(deployment, ended)
+    trial, ended = played(tmp_path, ("flood", 0, 100_000))
+    assert_nothing_is_released(trial, ended)
     assert "server 2 sent more than 65536 messages that nobody has read" in ended[0].told
     assert "server 1" not in ended[0].told.rpartition("dpmpc: ")[2]
     assert "server 0 ended the run: server 2" in ended[1].told or "server 2" in ended[1].told
 
 
 def test_paths_of_one_server_do_not_reach_another(tmp_path):
-    deployment = filled(tmp_path / "trial")
+    trial = Trial.filled(tmp_path / "trial")
     # A folder in which nobody makes files, not even root: this one cannot be written, at the very end.
-    ended = run(deployment, only={1: ["--out", "/proc/home-of-alice.dpmpc"]})
+    ended = run(trial, only={1: ["--out", "/proc/home-of-alice.dpmpc"]})
     assert "home-of-alice" in ended[1].told
     for server in (0, 2):
         assert "server 1 refuses" in ended[server].told
@@ -157,13 +157,13 @@ def test_paths_of_one_server_do_not_reach_another(tmp_path):
 
 
 def test_a_release_that_runs_twice_on_one_machine_says_so(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    folder = ServerFolder(deployment.folder(0))
+    trial = Trial.filled(tmp_path / "trial")
+    folder = ServerFolder(trial.folder(0))
     with folder.releasing(0):
         twice = r"in use by another `dpmpc release` of server 0 \(process \d+\)"
         with pytest.raises(InputError, match=twice), folder.releasing(0):
             pass
-        ended = run(deployment, servers=[0])[0]
+        ended = run(trial, servers=[0])[0]
     assert ended.status == InputError.exit_status
     assert "in use by another" in ended.told
     with folder.releasing(0):
@@ -172,30 +172,30 @@ def test_a_release_that_runs_twice_on_one_machine_says_so(tmp_path):
 
 def test_a_release_that_has_lost_its_commitments_is_refused(tmp_path):
     """Hostile servers may know the shares that were bound: other commitments to them would be another opening."""
-    deployment = filled(tmp_path / "trial")
-    assert {one.status for one in run(deployment).values()} == {0}
+    trial = Trial.filled(tmp_path / "trial")
+    assert {one.status for one in run(trial).values()} == {0}
     for server in range(3):
-        (ServerFolder(deployment.folder(server)).ledger / "openings.sqlite").unlink()
-        deployment.out(server).unlink()
-    ended = run(deployment)
-    assert_nothing_is_released(deployment, ended)
+        (ServerFolder(trial.folder(server)).ledger / "openings.sqlite").unlink()
+        trial.out(server).unlink()
+    ended = run(trial)
+    assert_nothing_is_released(trial, ended)
     assert all("no commitments to its shares are kept beside the ledger" in one.told for one in ended.values())
-    assert not any(list(ServerFolder(deployment.folder(server)).ledger.glob("openings*")) for server in range(3))
+    assert not any(list(ServerFolder(trial.folder(server)).ledger.glob("openings*")) for server in range(3))
 
 
 def test_a_repetition_commits_to_the_same_bytes(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={1: ("die", "before", "conversation", "exchange")})
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds={1: ("die", "before", "conversation", "exchange")})
     assert ended[1].status == -9
-    before = kept(deployment)
-    assert {one.status for one in run(deployment).values()} == {0}
-    assert kept(deployment) == before
+    before = kept(trial)
+    assert {one.status for one in run(trial).values()} == {0}
+    assert kept(trial) == before
 
 
-def kept(deployment):
+def kept(trial):
     """What each server keeps of commitments."""
     found = {
-        server: (ServerFolder(deployment.folder(server)).ledger / "openings.sqlite").read_bytes() for server in range(3)
+        server: (ServerFolder(trial.folder(server)).ledger / "openings.sqlite").read_bytes() for server in range(3)
     }
     assert len(found) == 3
     return found

@@ -19,7 +19,7 @@ from support.hostile import shamir_servers
 from support.hostile.servers import FIELD, agreed_lie, meddle
 from support.proved_collections import rows_of_clients, states
 from support.rejections import rejects
-from support.release_processes import COUNT, filled
+from support.release_processes import COUNT, Trial
 from support.shamir_collections import SHAMIR, converse, dying, kept_names, kept_noise, no_noise, released
 
 
@@ -35,9 +35,9 @@ def test_the_manifest_names_what_was_dealt(deployed, silent, monkeypatch):
         return digest
 
     monkeypatch.setattr(noise_dealing.NoiseDealer, "digest", note)
-    deployment = deployed(3)
-    assert "dead" in str(converse(deployment, kinds={1: dying(("openings", "keep_noise", "before"))})[1])
-    verified = released(deployment, converse(deployment))
+    trial = deployed(3)
+    assert "dead" in str(converse(trial, kinds={1: dying(("openings", "keep_noise", "before"))})[1])
+    verified = released(trial, converse(trial))
     assert verified.certificate.statement.manifest.noise == noted[-1]
     assert [len(set(noted[:3])), len(set(noted[3:])), len(set(noted))] == [1, 1, 2]
 
@@ -52,10 +52,10 @@ def test_the_noise_is_there_and_of_the_variance_that_is_stated(deployed, monkeyp
         return drawn[-1]
 
     monkeypatch.setattr(noise_dealing, "draw_dealt", noted)
-    deployment = deployed(3)
-    assert not [result for result in converse(deployment).values() if isinstance(result, Exception)]
-    release = verify(deployment.out(0), deployment.collection).release
-    expected = Client(deployment.collection.plan.verify()).encode(rows_of_clients()).sum(axis=0)
+    trial = deployed(3)
+    assert not [result for result in converse(trial).values() if isinstance(result, Exception)]
+    release = verify(trial.out(0), trial.collection).release
+    expected = Client(trial.collection.plan.verify()).encode(rows_of_clients()).sum(axis=0)
     assert len(drawn) == 3
     np.testing.assert_array_equal(release.sums[0] - expected, sum(drawn)[0])
     assert len({noise.tobytes() for noise in drawn}) == 3
@@ -74,13 +74,13 @@ def test_noise_of_a_sketch_in_several_blocks_and_frames(tmp_path, monkeypatch):
     monkeypatch.setattr(noise_dealing, "draw_dealt", noted)
     monkeypatch.setattr(conversation, "WORDS_IN_A_FRAME", 1)
     options = {**SHAMIR, "sketch": "osnap", "rows": 40, "sparsity": 2}
-    deployment = filled(tmp_path / "trial", 3, **options)
-    results = converse(deployment)
+    trial = Trial.filled(tmp_path / "trial", 3, **options)
+    results = converse(trial)
     assert not [result for result in results.values() if isinstance(result, Exception)], results
-    release = verify(deployment.out(0), deployment.collection).release
+    release = verify(trial.out(0), trial.collection).release
     assert release.task.dealt_noise.blocks == 2
-    order = sorted(range(COUNT), key=lambda index: deployment.ids[index])
-    encoded = Client(deployment.collection.plan.verify()).encode(rows_of_clients()[order])
+    order = sorted(range(COUNT), key=lambda index: trial.ids[index])
+    encoded = Client(trial.collection.plan.verify()).encode(rows_of_clients()[order])
     expected = release.task.sketch.to_csc().astype(np.int64) @ encoded
     np.testing.assert_array_equal(release.sums - expected, sum(drawn))
 
@@ -101,22 +101,22 @@ def ended_by(results, error, message, party, among):
 
 def test_noise_beyond_its_range_is_refused_and_its_dealer_named(deployed, silent, monkeypatch):
     """Nothing is bound, and the others go on without it."""
-    deployment = deployed(4)
+    trial = deployed(4)
     with_dealer(monkeypatch, 2, shamir_servers.DealsWitness, shamir_servers.beyond_the_range)
-    results = converse(deployment)
+    results = converse(trial)
     ended_by(results, InconsistentShares, "what servers [2] dealt is not within its range", 2, range(4))
-    assert states(deployment) == [[]] * 4
-    assert kept_noise(deployment) == [[]] * 4
+    assert states(trial) == [[]] * 4
+    assert kept_noise(trial) == [[]] * 4
     monkeypatch.undo()
     monkeypatch.setattr(noise_dealing, "draw_dealt", no_noise)
-    released(deployment, converse(deployment, servers=[0, 1, 3]))
+    released(trial, converse(trial, servers=[0, 1, 3]))
 
 
 def test_noise_dealt_on_no_polynomial_ends_the_run(deployed, silent, monkeypatch):
     """Server 3 deals server 0 a word that is off: one of the two lies, and nobody else can tell which."""
-    deployment = deployed(4)
+    trial = deployed(4)
     with_dealer(monkeypatch, 3, shamir_servers.DealsOneWordOff, 0, 5)
-    results = converse(deployment)
+    results = converse(trial)
     message = "the messages about what servers [3] dealt lie on no polynomial of degree 1"
     ended_by(results, InconsistentShares, message, None, range(4))
     assert "server 0 is off in that of servers [3]" in str(results[1])
@@ -124,13 +124,13 @@ def test_noise_dealt_on_no_polynomial_ends_the_run(deployed, silent, monkeypatch
 
 @pytest.mark.parametrize(("servers", "named"), [(3, None), (4, 1)])
 def test_a_server_that_lies_about_all_noise_is_named_among_four(deployed, silent, monkeypatch, servers, named):
-    deployment = deployed(servers)
+    trial = deployed(servers)
     others = [number for number in range(servers) if number != 1]
     with_dealer(monkeypatch, 1, shamir_servers.AnswersWrongly, others)
-    results = converse(deployment)
+    results = converse(trial)
     message = "server 1 sent messages about the noise of servers [0, 2, 3] that are off"
     ended_by(results, InconsistentShares, message if named else "lie on no polynomial", named, others)
-    assert states(deployment) == [[]] * servers
+    assert states(trial) == [[]] * servers
 
 
 def test_a_share_of_noise_with_another_hash_names_its_dealer(deployed, silent, monkeypatch):
@@ -138,9 +138,9 @@ def test_a_share_of_noise_with_another_hash_names_its_dealer(deployed, silent, m
         rows[0, 2] ^= np.uint64(1)
         return rows
 
-    deployment = deployed(3)
+    trial = deployed(3)
     with_dealer(monkeypatch, 2, shamir_servers.ChangesWhatIsDealt, 0, of_hash)
-    results = converse(deployment)
+    results = converse(trial)
     assert results[0].party == 2
     assert "server 2 lists another hash of the share of server 0" in str(results[0])
     assert "party 0 refuses: noise: server 2 lists another hash" in str(results[1])
@@ -151,9 +151,9 @@ def test_different_lists_of_noise_end_the_run(deployed, silent, monkeypatch):
         rows[0, 2 + 4] ^= np.uint64(1)  # the hash of the share of server 1
         return rows
 
-    deployment = deployed(3)
+    trial = deployed(3)
     with_dealer(monkeypatch, 2, shamir_servers.ChangesWhatIsDealt, 0, another_list)
-    results = converse(deployment)
+    results = converse(trial)
     assert [type(results[server]) for server in (0, 1)] == [InconsistentShares] * 2
     assert "lists of dealt noise: party 2 sent party 0 others than it announced to all" in str(results[0])
     assert (results[0].party, results[1].party) == (2, None), "named by whom it dealt them to"
@@ -164,22 +164,22 @@ def test_words_of_noise_that_are_no_elements_name_their_server(deployed, silent,
         rows[0, -1] = 2**61 - 1
         return rows
 
-    deployment = deployed(3)
+    trial = deployed(3)
     with_dealer(monkeypatch, 2, shamir_servers.ChangesWhatIsDealt, 0, outside)
-    results = converse(deployment)
+    results = converse(trial)
     assert isinstance(results[0], MalformedFrame)
     assert results[0].party == 2
     assert "sent no valid NOISE frame" in str(results[0])
 
 
 def test_different_messages_about_noise_bind_nothing(deployed, silent):
-    deployment = deployed(3)
-    results = converse(deployment, {2: off_by_one(Kind.NOISE_PROOF, (0, 0), (0,))})
+    trial = deployed(3)
+    results = converse(trial, {2: off_by_one(Kind.NOISE_PROOF, (0, 0), (0,))})
     assert [type(results[server]) for server in (0, 1)] == [InconsistentShares] * 2
     assert "messages about noise: party 2 sent party 0 others" in str(results[0])
     assert (results[0].party, results[1].party) == (2, None)
-    assert states(deployment) == [[]] * 3
-    released(deployment, converse(deployment))
+    assert states(trial) == [[]] * 3
+    released(trial, converse(trial))
 
 
 def off_by_one(kind, place, victims):
@@ -248,10 +248,10 @@ def test_two_liars_of_five_have_nobody_named_for_messages_about_noise(deployed, 
         return words
 
     monkeypatch.setattr(noise_dealing.NoiseDealer, "answers", lying)
-    deployment = deployed(5)
-    results = converse(deployment)
+    trial = deployed(5)
+    results = converse(trial)
     ended_by(results, InconsistentShares, "(nobody is alone in being off)", None, range(5))
-    assert states(deployment) == [[]] * 5
+    assert states(trial) == [[]] * 5
 
 
 # Crashes
@@ -267,16 +267,16 @@ def test_what_was_begun_goes_on_with_the_same_noise(deployed, monkeypatch):
         return drawn[-1]
 
     monkeypatch.setattr(noise_dealing, "draw_dealt", noted)
-    deployment = deployed(3)
-    results = converse(deployment, kinds={1: dying(("self", "bound_share", "before"))})
+    trial = deployed(3)
+    results = converse(trial, kinds={1: dying(("self", "bound_share", "before"))})
     assert "dead" in str(results[1])
-    assert states(deployment) == [["opening"], ["sealed"], ["opening"]]
+    assert states(trial) == [["opening"], ["sealed"], ["opening"]]
     assert len(drawn) == 3
-    results = converse(deployment)
+    results = converse(trial)
     assert not [result for result in results.values() if isinstance(result, Exception)], results
     assert len(drawn) == 3
-    release = verify(deployment.out(0), deployment.collection).release
-    expected = Client(deployment.collection.plan.verify()).encode(rows_of_clients()).sum(axis=0)
+    release = verify(trial.out(0), trial.collection).release
+    expected = Client(trial.collection.plan.verify()).encode(rows_of_clients()).sum(axis=0)
     np.testing.assert_array_equal(release.sums[0] - expected, sum(drawn)[0])
 
 
@@ -290,11 +290,11 @@ def test_a_run_that_bound_nothing_deals_other_noise(deployed, monkeypatch):
         return rows
 
     monkeypatch.setattr(noise_dealing.NoiseDealer, "deal", noted)
-    deployment = deployed(3)
+    trial = deployed(3)
     for step in (("openings", "keep_noise", "after"), ("self", "seal", "after")):
-        results = converse(deployment, kinds={1: dying(step)})
+        results = converse(trial, kinds={1: dying(step)})
         assert "dead" in str(results[1])
-    assert not [result for result in converse(deployment).values() if isinstance(result, Exception)]
+    assert not [result for result in converse(trial).values() if isinstance(result, Exception)]
     assert len(dealt) == len(set(dealt)) == 9
 
 

@@ -20,7 +20,7 @@ from support.hostile.stage import COLLECTED, COLUMNS, VICTIM
 from support.hostile.verifiers import other_seeds
 from support.proved_collections import points, rows_of_clients
 from support.rejections import rejects
-from support.release_processes import COUNT, deploy, filled, run
+from support.release_processes import COUNT, Trial, run
 from support.shamir_collections import SHAMIR, converse, dying, join, kept_noise, released
 
 FALSE = ["out of range", "wrong products", "wrap-around", "beyond the ball", "arbitrary words"]
@@ -32,8 +32,8 @@ NUMBERS = [3, 4, pytest.param(5, marks=every_number)]
 
 @pytest.mark.parametrize("servers", NUMBERS)
 def test_without_liars_the_release_is_that_of_all_rows(deployed, silent, servers):
-    deployment, told = deployed(servers), []
-    verified = released(deployment, converse(deployment, told=told))
+    trial, told = deployed(servers), []
+    verified = released(trial, converse(trial, told=told))
     corrupt = (servers - 1) // 2
     manifest = verified.certificate.statement.manifest
     assert manifest.dealers == list(range(servers))
@@ -44,8 +44,8 @@ def test_without_liars_the_release_is_that_of_all_rows(deployed, silent, servers
     (noise,) = [check for check in verified.checks if check.startswith("noise: ")]
     assert f"dealt by servers {', '.join(map(str, range(servers)))}, the noise of {corrupt} of whom" in noise
     assert "Not proved: how it was drawn" in noise
-    assert not deployment.collection.checked_dealing
-    assert kept_noise(deployment) == [[]] * servers
+    assert not trial.collection.checked_dealing
+    assert kept_noise(trial) == [[]] * servers
 
 
 @pytest.mark.parametrize(
@@ -58,40 +58,40 @@ def test_without_liars_the_release_is_that_of_all_rows(deployed, silent, servers
     ],
 )
 def test_a_liar_is_left_out_and_the_release_is_that_of_the_honest_rows(deployed, silent, deed):
-    deployment = deployed(3)
-    join(deployment, *(DEEDS[deed](deployment.collection, os.urandom(16)) for _ in range(2)))
-    verified = released(deployment, converse(deployment), {FALSE_PROOF: 2})
+    trial = deployed(3)
+    join(trial, *(DEEDS[deed](trial.collection, os.urandom(16)) for _ in range(2)))
+    verified = released(trial, converse(trial), {FALSE_PROOF: 2})
     assert any(f"2 refused ({FALSE_PROOF})" in check for check in verified.checks)
 
 
 def test_cells_are_proved_and_summed_with_shamir_shares(tmp_path, silent):
     """The strategy is applied to each server's sums of digits; two people in one grid, and none in another, are out."""
-    deployment = filled(tmp_path / "trial", 3, columns=COLUMNS, **{**SHAMIR, **COLLECTED["cells"]})
-    collection, twice = deployment.collection, np.zeros((1, 13), np.uint64)
+    trial = Trial.filled(tmp_path / "trial", 3, columns=COLUMNS, **{**SHAMIR, **COLLECTED["cells"]})
+    collection, twice = trial.collection, np.zeros((1, 13), np.uint64)
     twice[0, 0] = 2
-    join(deployment, proved_anyway(collection, os.urandom(16), twice))
+    join(trial, proved_anyway(collection, os.urandom(16), twice))
     rows = rows_of_clients(COUNT, len(COLUMNS))
-    verified = released(deployment, converse(deployment), {FALSE_PROOF: 1}, rows)
+    verified = released(trial, converse(trial), {FALSE_PROOF: 1}, rows)
     assert verified.release.task.statistic.name == "proved-cell-counts"
     assert verified.release.sums.shape == (1, 13)
 
 
 def test_different_lists_are_left_out(deployed, silent):
-    deployment = deployed(4)
-    join(deployment, shamir_servers.list_another_hash(deployment.collection, os.urandom(16)))
-    released(deployment, converse(deployment), {DIFFERENT_LISTS: 1})
+    trial = deployed(4)
+    join(trial, shamir_servers.list_another_hash(trial.collection, os.urandom(16)))
+    released(trial, converse(trial), {DIFFERENT_LISTS: 1})
 
 
 @pytest.mark.parametrize("servers", NUMBERS)
 def test_every_single_word_that_is_off_at_one_server_is_noticed(deployed, silent, servers):
     """One report for each word of a record, dealt with hashes that fit; the server is named where decoding names it."""
-    deployment, told = deployed(servers), []
-    words = deployment.collection.plan.proofs.circuit.words
+    trial, told = deployed(servers), []
+    words = trial.collection.plan.proofs.circuit.words
     ids = [os.urandom(16) for _ in range(words)]
     victim = servers - 2
-    records = shamir_servers.deal_one_word_off(deployment.collection, ids, victim, range(words))
-    join(deployment, *zip(*records, strict=True))
-    verified = released(deployment, converse(deployment, told=told), {INCONSISTENT: words})
+    records = shamir_servers.deal_one_word_off(trial.collection, ids, victim, range(words))
+    join(trial, *zip(*records, strict=True))
+    verified = released(trial, converse(trial, told=told), {INCONSISTENT: words})
     named = servers == 4
     manifest = verified.certificate.statement.manifest
     assert manifest.odd == ({str(victim): words} if named else {})
@@ -123,7 +123,7 @@ def test_two_liars_at_five_two_with_an_honest_server_missing_are_refused(origina
     """Four are more than (M + t)/2 = 3.5, and without proofs enough; with proofs 2t + 1 = 5 have to be there."""
     with rejects("without", GuaranteeError, expected="at least 5 of 5 servers"):
         require_quorum(originals(5).collection, (0,))
-    unproved = deploy(tmp_path / "trial", 5, count=1, **{**SHAMIR, "proved": False, "noise_by": "clients"})
+    unproved = Trial.make(tmp_path / "trial", 5, count=1, **{**SHAMIR, "proved": False, "noise_by": "clients"})
     require_quorum(unproved.collection, (0,))
     ended = run(originals(5), servers=[0], options=["--without", "1"])
     assert ended[0].status == 2
@@ -131,8 +131,8 @@ def test_two_liars_at_five_two_with_an_honest_server_missing_are_refused(origina
 
 
 def test_a_missing_server_of_four_is_done_without(deployed, silent):
-    deployment = deployed(4)
-    verified = released(deployment, converse(deployment, servers=[0, 1, 3]))
+    trial = deployed(4)
+    verified = released(trial, converse(trial, servers=[0, 1, 3]))
     manifest = verified.certificate.statement.manifest
     assert manifest.dealers == [0, 1, 3]
     assert verified.certificate.statement.without == [2]
@@ -158,12 +158,12 @@ def lie_about_report(monkeypatch, liar, report):
 def test_a_server_that_lies_about_a_report_is_named_among_four_and_not_among_three(
     deployed, silent, monkeypatch, servers
 ):
-    deployment = deployed(servers)
+    trial = deployed(servers)
     lie_about_report(monkeypatch, 1, 3)
-    results = converse(deployment)
-    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[3]
+    results = converse(trial)
+    dropped = sorted(range(COUNT), key=lambda index: trial.ids[index])[3]
     rows = np.delete(rows_of_clients(), dropped, axis=0)
-    verified = released(deployment, results, {INCONSISTENT: 1}, rows)
+    verified = released(trial, results, {INCONSISTENT: 1}, rows)
     assert verified.certificate.statement.manifest.odd == ({"1": 1} if servers == 4 else {})
 
 
@@ -177,9 +177,9 @@ class AltersShare(ReleasingServer):
 
 
 def test_a_wrong_share_of_the_sums_is_evidence_where_all_four_are_present(deployed, silent, monkeypatch):
-    deployment = deployed(4)
+    trial = deployed(4)
     ignore_accusations(monkeypatch, [2])
-    verified = released(deployment, converse(deployment, kinds={2: AltersShare}))
+    verified = released(trial, converse(trial, kinds={2: AltersShare}))
     (line,) = [check for check in verified.checks if check.startswith("signatures: ")]
     assert "wrong shares of servers [2] were corrected: they are corrupt, if at most 1 of the 4 servers lied" in line
     (sums,) = [check for check in verified.checks if check.startswith("sums: ")]
@@ -188,15 +188,15 @@ def test_a_wrong_share_of_the_sums_is_evidence_where_all_four_are_present(deploy
 
 def test_a_server_whose_own_share_is_wrong_refuses_and_the_others_go_on(deployed, silent):
     """A disk or a program at fault, and no lie: it says so itself, the others have it in their logs."""
-    deployment, told = deployed(4), []
-    results = converse(deployment, kinds={2: AltersShare}, told=told)
+    trial, told = deployed(4), []
+    results = converse(trial, kinds={2: AltersShare}, told=told)
     for server, result in results.items():
         assert isinstance(result, InconsistentShares), result
         assert "server 2 is itself among those found to be wrong, [2]" in str(result)
         assert ("party 2 refuses" in str(result)) == (server != 2)
     assert told.count("opened; wrong shares: those of servers [2]") == 4
-    assert not any(deployment.out(server).exists() for server in range(4))
-    released(deployment, converse(deployment, servers=[0, 1, 3]))
+    assert not any(trial.out(server).exists() for server in range(4))
+    released(trial, converse(trial, servers=[0, 1, 3]))
 
 
 @pytest.mark.parametrize(("servers", "present"), [(3, [0, 1, 2]), (4, [0, 1, 2])])
@@ -240,24 +240,24 @@ def test_words_about_blame(originals):
 )
 def test_a_crash_at_a_step_and_a_repetition(deployed, silent, step):
     """One point for all, and one release of the honest rows; nothing was sent about a report at another point."""
-    deployment = deployed(3)
-    join(deployment, DEEDS["wrong products"](deployment.collection, os.urandom(16)))
-    results = converse(deployment, kinds={1: dying(step)})
+    trial = deployed(3)
+    join(trial, DEEDS["wrong products"](trial.collection, os.urandom(16)))
+    results = converse(trial, kinds={1: dying(step)})
     assert "dead" in str(results[1])
-    before = {point for point in points(deployment) if point is not None}
-    results = converse(deployment)
-    released(deployment, results, {FALSE_PROOF: 1})
-    after = set(points(deployment))
+    before = {point for point in points(trial) if point is not None}
+    results = converse(trial)
+    released(trial, results, {FALSE_PROOF: 1})
+    after = set(points(trial))
     assert len(after) == 1
     assert len(before) <= 1
     assert before <= after
-    assert kept_noise(deployment) == [[]] * 3
+    assert kept_noise(trial) == [[]] * 3
 
 
 def test_other_servers_go_on_at_the_same_point(deployed, silent):
     """Four servers have used a point; one of them is lost, then comes back while another one is away."""
-    deployment = deployed(4)
-    join(deployment, DEEDS["wrong products"](deployment.collection, os.urandom(16)))
+    trial = deployed(4)
+    join(trial, DEEDS["wrong products"](trial.collection, os.urandom(16)))
 
     def cut(runtime):
         def change(sender, receiver, frame):
@@ -267,8 +267,8 @@ def test_other_servers_go_on_at_the_same_point(deployed, silent):
 
         meddle(change, runtime)
 
-    converse(deployment, {3: cut})
-    used = points(deployment)
+    converse(trial, {3: cut})
+    used = points(trial)
     assert len(set(used)) == 1
     assert used[0] is not None
     for present in ([0, 1, 2], [1, 2, 3]):
@@ -277,10 +277,10 @@ def test_other_servers_go_on_at_the_same_point(deployed, silent):
         def watch(runtime, sent=sent):
             meddle(lambda sender, receiver, frame: sent.append(frame.kind) or frame, runtime)
 
-        converse(deployment, {present[0]: watch, present[2]: cut}, servers=present)
+        converse(trial, {present[0]: watch, present[2]: cut}, servers=present)
         assert Kind.PROOF in sent
-        assert points(deployment) == used
-    released(deployment, converse(deployment, servers=[0, 2, 3]), {FALSE_PROOF: 1})
+        assert points(trial) == used
+    released(trial, converse(trial, servers=[0, 2, 3]), {FALSE_PROOF: 1})
 
 
 def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
@@ -288,7 +288,7 @@ def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
 
     In the second run a server tells other seeds of a report: nobody answers for it, and all else stays as it was.
     """
-    deployment = deployed(3)
+    trial = deployed(3)
 
     def proofs_of(kinds=None):
         sent = {}
@@ -301,7 +301,7 @@ def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
 
             meddle(note, runtime)
 
-        results = converse(deployment, {0: watching, 1: watching}, kinds)
+        results = converse(trial, {0: watching, 1: watching}, kinds)
         return sent, results
 
     dying_later = {2: dying(("openings", "keep_noise", "before"))}
@@ -310,7 +310,7 @@ def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
     with other_seeds():
         second, _ = proofs_of(dying_later)
     third, results = proofs_of()
-    released(deployment, results)
+    released(trial, results)
     assert sorted(first) == [(0, 1), (0, 2), (1, 0), (1, 2)]
     for link, words in first.items():
         np.testing.assert_array_equal(second[link], np.delete(words, VICTIM, axis=0))
@@ -319,13 +319,13 @@ def test_an_answer_is_repeated_with_the_same_joint_randomness(deployed, silent):
 
 def test_a_server_that_missed_the_point_stays_out(deployed, silent):
     """Three of four use a point; the fourth was not there when it was tossed, so that it may have stored reports."""
-    deployment = deployed(4)
-    results = converse(deployment, kinds={2: dying(("openings", "keep_noise", "before"))}, servers=[0, 1, 2])
+    trial = deployed(4)
+    results = converse(trial, kinds={2: dying(("openings", "keep_noise", "before"))}, servers=[0, 1, 2])
     assert "dead" in str(results[2])
-    for result in converse(deployment).values():
+    for result in converse(trial).values():
         assert isinstance(result, GuaranteeError)
         assert "which server 3 has not sealed" in str(result)
-    released(deployment, converse(deployment, servers=[0, 1, 2]))
+    released(trial, converse(trial, servers=[0, 1, 2]))
 
 
 def shifting(liars, fitting, shift=10**9):
@@ -349,14 +349,14 @@ LIES = [
 @pytest.mark.parametrize(("servers", "liars", "fitting", "told"), LIES)
 def test_servers_that_lie_in_agreement_shift_nothing(deployed, silent, monkeypatch, servers, liars, fitting, told):
     """t of (3, 1) and (5, 2), and more than t of (4, 1), where one wrong share is corrected: no file, nobody named."""
-    deployment = deployed(servers)
+    trial = deployed(servers)
     ignore_accusations(monkeypatch, liars)
-    results = converse(deployment, kinds=shifting(liars, fitting))
+    results = converse(trial, kinds=shifting(liars, fitting))
     for server in set(range(servers)) - set(liars):
         assert isinstance(results[server], InconsistentShares), results[server]
         assert told in str(results[server])
         assert results[server].party is None
-    assert not any(deployment.out(server).exists() for server in range(servers))
+    assert not any(trial.out(server).exists() for server in range(servers))
 
 
 def ignore_accusations(monkeypatch, liars):
@@ -370,18 +370,18 @@ def ignore_accusations(monkeypatch, liars):
 )
 def test_processes_that_lie_in_agreement_end_with_status_3_and_no_file(deployed, servers):
     """The same over TLS, and the numbers of a run that two of five servers had signed by all."""
-    deployment = deployed(servers)
+    trial = deployed(servers)
     (_, liars, fitting, told) = next(one for one in LIES if one[0] == servers)
-    ended = run(deployment, deeds={liar: ("shift_the_sums", liar, fitting, 10**9) for liar in liars})
+    ended = run(trial, deeds={liar: ("shift_the_sums", liar, fitting, 10**9) for liar in liars})
     for server in set(range(servers)) - set(liars):
         assert ended[server].status == 3, ended[server].told
         assert told in ended[server].told
-    assert not any(deployment.out(server).exists() for server in range(servers))
+    assert not any(trial.out(server).exists() for server in range(servers))
 
 
 def test_two_liars_of_five_drop_reports_and_have_nobody_counted(deployed, silent, monkeypatch):
     """Their messages about one report make the third honest server look off: nobody is, and the report is left out."""
-    deployment, report = deployed(5), 3
+    trial, report = deployed(5), 3
     original = proof_checks.exchange_elements
 
     async def lying(party, kind, own, heard):
@@ -392,24 +392,24 @@ def test_two_liars_of_five_drop_reports_and_have_nobody_counted(deployed, silent
         return await original(party, kind, own, heard)
 
     monkeypatch.setattr(proof_checks, "exchange_elements", lying)
-    results = converse(deployment)
-    dropped = sorted(range(COUNT), key=lambda index: deployment.ids[index])[report]
-    verified = released(deployment, results, {INCONSISTENT: 1}, np.delete(rows_of_clients(), dropped, axis=0))
+    results = converse(trial)
+    dropped = sorted(range(COUNT), key=lambda index: trial.ids[index])[report]
+    verified = released(trial, results, {INCONSISTENT: 1}, np.delete(rows_of_clients(), dropped, axis=0))
     assert verified.certificate.statement.manifest.odd == {}
 
 
 def test_a_server_that_blames_another_alone_ends_the_run(deployed, silent, monkeypatch):
     """All have the same shares, so that all find the same: no honest server signs what only one says."""
-    deployment = deployed(4)
+    trial = deployed(4)
     monkeypatch.setattr(
         release_protocol, "compare_openings", release_protocol.compare_openings
     )  # is put back afterwards
     accuse(2, liar=3)
-    results = converse(deployment)
+    results = converse(trial)
     for server in (0, 1, 2):
         assert isinstance(results[server], InconsistentShares), results[server]
         assert f"server 3 blames others than server {server}" in str(results[server])
-    assert not any(deployment.out(server).exists() for server in range(4))
+    assert not any(trial.out(server).exists() for server in range(4))
 
 
 def test_counts_that_cannot_be_do_not_verify(originals):

@@ -28,7 +28,7 @@ from dpmpc.collect.upload.seal_folder import SealFolder
 from dpmpc.models import RidgeRegression
 from dpmpc.release.release import Release
 from support.rejections import rejects
-from support.release_processes import COUNT, HOUR, MINIMUM, assert_refused, assert_released, deploy, filled, run, states
+from support.release_processes import COUNT, HOUR, MINIMUM, Trial, assert_refused, assert_released, run, states
 from support.tcp_proxy import Proxy
 
 SHAMIR = {"sharing": "shamir"}
@@ -36,9 +36,9 @@ SHAMIR = {"sharing": "shamir"}
 
 @pytest.fixture(scope="module")
 def released(tmp_path_factory):
-    deployment = filled(tmp_path_factory.mktemp("released") / "trial")
-    assert {one.status for one in run(deployment).values()} == {0}
-    return deployment
+    trial = Trial.filled(tmp_path_factory.mktemp("released") / "trial")
+    assert {one.status for one in run(trial).values()} == {0}
+    return trial
 
 
 def test_the_release_is_the_sum_of_what_clients_uploaded(released):
@@ -94,90 +94,90 @@ def test_the_command_of_an_operator_and_of_a_reader(released):
 
 def test_a_repetition_gives_the_same_release(tmp_path):
     """Also where servers add noise of their own: the noise of a second draw would be averaged out."""
-    deployment = filled(tmp_path / "trial", noise_by="servers", copies="auto")
+    trial = Trial.filled(tmp_path / "trial", noise_by="servers", copies="auto")
     sums = []
     for _ in range(2):
-        assert {one.status for one in run(deployment).values()} == {0}
-        verified = verify(deployment.out(0), deployment.collection)
-        assert (verified.release.sums != deployment.expected(verified.release)).any()
+        assert {one.status for one in run(trial).values()} == {0}
+        verified = verify(trial.out(0), trial.collection)
+        assert (verified.release.sums != trial.expected(verified.release)).any()
         sums.append(verified.release.sums)
-        assert "\ntransform, s" in (deployment.root / "log-0").read_text()
+        assert "\ntransform, s" in (trial.root / "log-0").read_text()
     np.testing.assert_array_equal(*sums)
 
 
 def test_a_report_that_one_server_has_withdrawn_is_in_no_release(tmp_path):
-    deployment = deploy(tmp_path / "trial")
+    trial = Trial.make(tmp_path / "trial")
     for server in range(3):
-        deployment.fill(server)
-    with opened(deployment, 1) as spool:
+        trial.fill(server)
+    with opened(trial, 1) as spool:
         spool.close_for_good()
-        assert spool.withdraw([deployment.ids[7]]) == ["withdrawn now"]
-    ended = run(deployment)
+        assert spool.withdraw([trial.ids[7]]) == ["withdrawn now"]
+    ended = run(trial)
     assert "lacked by server 0: 0, server 1: 1, server 2: 0" in ended[0].told
-    assert_released(deployment, indices=[index for index in range(COUNT) if index != 7])
+    assert_released(trial, indices=[index for index in range(COUNT) if index != 7])
     for server in range(3):
-        with opened(deployment, server) as spool:
-            assert spool.withdraw([deployment.ids[8]]) == ["too late"]
+        with opened(trial, server) as spool:
+            assert spool.withdraw([trial.ids[8]]) == ["too late"]
 
 
 def test_a_report_that_one_server_lacks_is_left_out(tmp_path):
-    deployment = deploy(tmp_path / "trial")
+    trial = Trial.make(tmp_path / "trial")
     for server in range(3):
-        deployment.fill(server, skip={1: [7], 2: [0, 20]}.get(server, ()))
-    ended = run(deployment, deeds=dict.fromkeys(range(3), ("exchange_in_parts", 50)))
+        trial.fill(server, skip={1: [7], 2: [0, 20]}.get(server, ()))
+    ended = run(trial, deeds=dict.fromkeys(range(3), ("exchange_in_parts", 50)))
     assert "207 reports" in ended[0].told
     assert "lacked by server 0: 0, server 1: 1, server 2: 2" in ended[0].told
     assert "opened; wrong shares: none" in ended[0].told
-    assert_released(deployment, indices=[index for index in range(COUNT) if index not in (0, 7, 20)])
+    assert_released(trial, indices=[index for index in range(COUNT) if index not in (0, 7, 20)])
 
 
 def test_too_few_reports_are_not_opened(tmp_path):
-    deployment = deploy(tmp_path / "trial")
+    trial = Trial.make(tmp_path / "trial")
     for server in range(3):
-        deployment.fill(server, count=COUNT if server != 1 else MINIMUM - 1)
-    assert_refused(deployment, run(deployment), "TooFewClients", MINIMUM - 1, MINIMUM)
-    with opened(deployment, 0) as spool:  # no batch is fixed: whoever wants to can still withdraw
+        trial.fill(server, count=COUNT if server != 1 else MINIMUM - 1)
+    assert_refused(trial, run(trial), "TooFewClients", MINIMUM - 1, MINIMUM)
+    with opened(trial, 0) as spool:  # no batch is fixed: whoever wants to can still withdraw
         assert not spool.announced
-        assert spool.withdraw([deployment.ids[0]]) == ["withdrawn now"]
+        assert spool.withdraw([trial.ids[0]]) == ["withdrawn now"]
 
 
 def test_an_expired_collection_is_not_opened(tmp_path):
     now = datetime.datetime.now(datetime.UTC)
-    deployment = filled(tmp_path / "trial", closes=now - 2 * HOUR, expires=now - HOUR)
-    assert_refused(deployment, run(deployment), "CollectionClosed", "expired")
+    trial = Trial.filled(tmp_path / "trial", closes=now - 2 * HOUR, expires=now - HOUR)
+    assert_refused(trial, run(trial), "CollectionClosed", "expired")
 
 
 def test_an_open_collection_is_closed_by_all_or_not_opened(tmp_path):
-    deployment = filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
-    ended = run(deployment, only={0: ["--close"], 1: ["--close"]})
-    assert_refused(deployment, ended, "CollectionClosed", "--close")
+    trial = Trial.filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
+    ended = run(trial, only={0: ["--close"], 1: ["--close"]})
+    assert_refused(trial, ended, "CollectionClosed", "--close")
     assert "server 2 refuses" in ended[0].told
     assert "waits up to" in ended[2].told.partition("it is going to refuse")[0]  # before the others are there
     assert "it is going to refuse" not in ended[0].told
-    assert [closed(deployment, server) for server in range(3)] == [True, True, False]
-    assert {one.status for one in run(deployment, options=["--close"]).values()} == {0}
-    assert_released(deployment)
-    assert closed(deployment, 2)
+    assert [closed(trial, server) for server in range(3)] == [True, True, False]
+    assert {one.status for one in run(trial, options=["--close"]).values()} == {0}
+    assert_released(trial)
+    assert closed(trial, 2)
 
 
 def test_a_server_that_nobody_meets_closes_all_the_same(tmp_path):
     """The closing is durable before anybody is connected to, and how the run ended is recorded."""
-    deployment = filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
-    ended = run(deployment, servers=[1], options=["--close", "--connect-deadline", "1"])
-    assert (ended[1].status, closed(deployment, 1)) == (3, True)
-    with ServerFolder(deployment.folder(1)).open_spool(deployment.collection, 1, writer=False) as spool:
+    trial = Trial.filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
+    ended = run(trial, servers=[1], options=["--close", "--connect-deadline", "1"])
+    assert (ended[1].status, closed(trial, 1)) == (3, True)
+    with ServerFolder(trial.folder(1)).open_spool(trial.collection, 1, writer=False) as spool:
         assert spool.closing.failed == "PartyMissing"
-    assert {one.status for one in run(deployment, options=["--close"]).values()} == {0}
-    manifest = assert_released(deployment).certificate.statement.manifest
-    assert deployment.collection.opens.isoformat() < manifest.closed <= manifest.time
-    with ServerFolder(deployment.folder(1)).open_spool(deployment.collection, 1, writer=False) as spool:
+    assert {one.status for one in run(trial, options=["--close"]).values()} == {0}
+    manifest = assert_released(trial).certificate.statement.manifest
+    assert trial.collection.opens.isoformat() < manifest.closed <= manifest.time
+    with ServerFolder(trial.folder(1)).open_spool(trial.collection, 1, writer=False) as spool:
         assert spool.closing.failed == ""
-    public = [ServerFolder(deployment.folder(server)).released(deployment.collection) for server in range(3)]
-    assert {path.read_bytes() for path in public} == {deployment.out(0).read_bytes()}
+    public = [ServerFolder(trial.folder(server)).released(trial.collection) for server in range(3)]
+    assert {path.read_bytes() for path in public} == {trial.out(0).read_bytes()}
 
 
 def test_the_error_of_a_run_is_told_though_keys_cannot_be_deleted(tmp_path, monkeypatch):
-    deployment = filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
+    trial = Trial.filled(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
 
     def undeletable(self, collection, server):
         raise InputError("seal: a file that cannot be read")
@@ -186,10 +186,10 @@ def test_the_error_of_a_run_is_told_though_keys_cannot_be_deleted(tmp_path, monk
     told = []
     with pytest.raises(PartyMissing):
         run_release(
-            deployment.collection,
+            trial.collection,
             0,
-            deployment.folder(0),
-            deployment.out(0),
+            trial.folder(0),
+            trial.out(0),
             close=True,
             connect_deadline=0.5,
             tell=told.append,
@@ -197,15 +197,15 @@ def test_the_error_of_a_run_is_told_though_keys_cannot_be_deleted(tmp_path, monk
     assert "InputError: seal: a file that cannot be read" in told
 
 
-def closed(deployment, server):
+def closed(trial, server):
     """Whether a server takes no more reports, whatever its clock says."""
-    with opened(deployment, server) as spool:
+    with opened(trial, server) as spool:
         return spool.closed
 
 
-def opened(deployment, server):
+def opened(trial, server):
     """What a server has stored."""
-    return ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=False)
+    return ServerFolder(trial.folder(server)).open_spool(trial.collection, server, writer=False)
 
 
 @pytest.mark.parametrize(
@@ -213,28 +213,28 @@ def opened(deployment, server):
     [("send_other_ids", "other report ids than it had announced"), ("find_another_batch", "BatchMismatch")],
 )
 def test_a_server_that_lies_about_its_reports(tmp_path, deed, kind):
-    deployment = deploy(tmp_path / "trial")
+    trial = Trial.make(tmp_path / "trial")
     for server in range(3):
-        deployment.fill(server, skip=[3] if server == 0 else ())
-    ended = run(deployment, deeds={2: (deed,)})
+        trial.fill(server, skip=[3] if server == 0 else ())
+    ended = run(trial, deeds={2: (deed,)})
     assert kind in ended[0].told
     assert kind in ended[1].told
     assert all(one.status == 3 for one in ended.values())
-    assert not any(states(deployment, server) for server in range(3))
+    assert not any(states(trial, server) for server in range(3))
 
 
 def test_nobody_opens_another_coin_than_it_has_committed_to(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={2: ("say", "OPENING", "00" * 64)})
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds={2: ("say", "OPENING", "00" * 64)})
     for server in (0, 1):
         assert ended[server].status == 3
         assert "server 2 has shown another coin for the public matrix than it committed to" in ended[server].told
-    assert not any(states(deployment, server) for server in range(3))
+    assert not any(states(trial, server) for server in range(3))
 
 
 def attack(released, root, count=COUNT - 1, **options):
     """A second collection, of the same servers with their ledgers, that holds reports of the first one."""
-    second = deploy(root, ids=released.ids, identities=released, **options)
+    second = Trial.make(root, ids=released.ids, identities=released, **options)
     for server in range(3):
         second.fill(server, count=count)
         own = ServerFolder(second.folder(server)).ledger
@@ -262,7 +262,7 @@ def test_a_second_release_of_any_report_is_refused(released, tmp_path, options):
 def sharing_one_id(released, root):
     """A second collection of the same servers and ledgers, of whose reports one has an id of the first collection."""
     ids = [released.ids[0], *[bytes([1, index % 256]) + bytes(14) for index in range(COUNT - 1)]]
-    second = deploy(root, ids=ids, identities=released)
+    second = Trial.make(root, ids=ids, identities=released)
     for server in range(3):
         second.fill(server)
         own = ServerFolder(second.folder(server)).ledger
@@ -331,32 +331,32 @@ def test_the_same_collection_with_a_new_spool_is_refused(released, tmp_path):
 
 def test_servers_that_began_different_releases_stop(tmp_path):
     """One server's folder comes from a backup that is older than what the others have begun."""
-    deployment = filled(tmp_path / "trial")
-    shutil.copytree(deployment.folder(2), tmp_path / "backup")
-    assert {one.status for one in run(deployment).values()} == {0}
-    shutil.rmtree(deployment.folder(2))
-    shutil.copytree(tmp_path / "backup", deployment.folder(2))
-    deployment.out(2).unlink()
-    ended = run(deployment)
+    trial = Trial.filled(tmp_path / "trial")
+    shutil.copytree(trial.folder(2), tmp_path / "backup")
+    assert {one.status for one in run(trial).values()} == {0}
+    shutil.rmtree(trial.folder(2))
+    shutil.copytree(tmp_path / "backup", trial.folder(2))
+    trial.out(2).unlink()
+    ended = run(trial)
     assert all(one.status == 2 for one in ended.values())
     assert all("to which server 2 has not agreed" in one.told for one in ended.values())
-    assert not deployment.out(2).exists()
+    assert not trial.out(2).exists()
 
 
 def test_shamir_goes_on_without_a_missing_server(tmp_path):
-    deployment = filled(tmp_path / "trial", 4, **SHAMIR)
-    ended = run(deployment, servers=[0, 1, 3], options=["--without", "2"])
+    trial = Trial.filled(tmp_path / "trial", 4, **SHAMIR)
+    ended = run(trial, servers=[0, 1, 3], options=["--without", "2"])
     assert {one.status for one in ended.values()} == {0}, ended
-    verified = assert_released(deployment, servers=(0, 1, 3))
+    verified = assert_released(trial, servers=(0, 1, 3))
     assert verified.certificate.statement.without == [2]
     assert sorted(verified.certificate.signatures) == ["0", "1", "3"]
 
 
 def test_shamir_corrects_and_names_a_server_that_lies(tmp_path):
-    deployment = filled(tmp_path / "trial", 4, **SHAMIR)
-    ended = run(deployment, deeds={2: ("alter_share",)})
+    trial = Trial.filled(tmp_path / "trial", 4, **SHAMIR)
+    ended = run(trial, deeds={2: ("alter_share",)})
     assert {one.status for one in ended.values()} == {0}, ended
-    verified = assert_released(deployment, servers=range(4))
+    verified = assert_released(trial, servers=range(4))
     assert verified.certificate.statement.wrong == {str(server): [2] for server in range(4)}
     told = "".join(verified.checks)
     assert "wrong shares of servers [2] were corrected, which convicts nobody: clients that prove nothing" in told
@@ -373,44 +373,44 @@ LIES = [
 @pytest.mark.parametrize(("servers", "liars", "fitting", "told"), LIES)
 def test_servers_that_lie_in_agreement_shift_nothing(tmp_path, servers, liars, fitting, told):
     """t of (3, 1) and (5, 2), and more than t of (4, 1): no file, nobody honest blamed, and none of it is signed."""
-    deployment = filled(tmp_path / "trial", servers, **SHAMIR)
-    ended = run(deployment, deeds={liar: ("shift_the_sums", liar, fitting, 10**9) for liar in liars})
+    trial = Trial.filled(tmp_path / "trial", servers, **SHAMIR)
+    ended = run(trial, deeds={liar: ("shift_the_sums", liar, fitting, 10**9) for liar in liars})
     for server in set(range(servers)) - set(liars):
         assert ended[server].status == 3, ended[server].told
         assert told in ended[server].told
-    assert not any(deployment.out(server).exists() for server in range(servers))
-    assert {one.status for one in run(deployment).values()} == {0}
-    assert_released(deployment, servers=range(servers))
+    assert not any(trial.out(server).exists() for server in range(servers))
+    assert {one.status for one in run(trial).values()} == {0}
+    assert_released(trial, servers=range(servers))
 
 
 def test_without_2_t_plus_1_servers_verify_says_that_two_can_set_the_sums(tmp_path):
     """What the rule cannot give: of five servers (t = 2) one is missing, and two honest ones fix no polynomial."""
-    deployment = filled(tmp_path / "trial", 5, **SHAMIR)
+    trial = Trial.filled(tmp_path / "trial", 5, **SHAMIR)
     present, shift = [0, 1, 3, 4], 10**9
     deeds = {liar: ("shift_the_sums", liar, (0, 1), shift) for liar in (3, 4)}
-    ended = run(deployment, servers=present, options=["--without", "2"], deeds=deeds)
+    ended = run(trial, servers=present, options=["--without", "2"], deeds=deeds)
     assert {one.status for one in ended.values()} == {0}, ended[0].told
-    verified = verify(deployment.out(0), deployment.collection)
-    assert set((verified.release.sums - deployment.expected(verified.release)).flat) == {shift}
+    verified = verify(trial.out(0), trial.collection)
+    assert set((verified.release.sums - trial.expected(verified.release)).flat) == {shift}
     (sums,) = [check for check in verified.checks if check.startswith("sums: ")]
     assert "ONLY IF at most 1 of servers [0, 1, 3, 4] lied, fewer than the 2 that may be corrupt: 5 that" in sums
 
 
 def test_shamir_with_three_servers_notices_a_lie(tmp_path):
-    deployment = filled(tmp_path / "trial", 3, **SHAMIR)
-    ended = run(deployment, deeds={2: ("alter_share",)})
+    trial = Trial.filled(tmp_path / "trial", 3, **SHAMIR)
+    ended = run(trial, deeds={2: ("alter_share",)})
     assert all(one.status == 3 and "InconsistentShares" in one.told for one in ended.values()), ended
-    assert not any(deployment.out(server).exists() for server in range(3))
-    assert {one.status for one in run(deployment).values()} == {0}  # the liar thinks better of it: the same bytes
-    assert_released(deployment)
+    assert not any(trial.out(server).exists() for server in range(3))
+    assert {one.status for one in run(trial).values()} == {0}  # the liar thinks better of it: the same bytes
+    assert_released(trial)
 
 
 def test_additive_shares_that_differ_from_server_to_server_are_noticed(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={2: ("open_another_share", [0])})
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds={2: ("open_another_share", [0])})
     assert all(one.status == 3 for one in ended.values())
     assert "MalformedFrame: server 2 has shown another share" in ended[0].told
-    assert not any(deployment.out(server).exists() for server in range(3))
+    assert not any(trial.out(server).exists() for server in range(3))
 
 
 @pytest.mark.parametrize(
@@ -418,27 +418,27 @@ def test_additive_shares_that_differ_from_server_to_server_are_noticed(tmp_path)
     [(0, "state_other_sums", "sums: the statement"), (1, "sign_something_else", "signature")],
 )
 def test_nobody_certifies_a_lie(tmp_path, liar, deed, told):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={liar: (deed,)})
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds={liar: (deed,)})
     for server in {0, 1, 2} - {liar}:
         assert "VerificationFailed" in ended[server].told
         assert told in ended[server].told
-        assert not deployment.out(server).exists()
+        assert not trial.out(server).exists()
 
 
 def test_costs_that_cannot_be_are_refused_and_nothing_is_written(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={2: ("tell_costs", "negative time")})
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds={2: ("tell_costs", "negative time")})
     for server in (0, 1):
         assert "COST frame with cpu_s = -1.0" in ended[server].told
-        assert not deployment.out(server).exists()
-    assert {one.status for one in run(deployment).values()} == {0}
-    assert_released(deployment)
+        assert not trial.out(server).exists()
+    assert {one.status for one in run(trial).values()} == {0}
+    assert_released(trial)
 
 
 def test_too_many_missing_servers_could_release_twice(tmp_path):
     for servers, sharing, fewest in ((3, "additive", 3), (3, "shamir", 3), (4, "shamir", 3), (5, "shamir", 4)):
-        collection = deploy(tmp_path / f"{servers}-{sharing}", servers, sharing=sharing, count=1).collection
+        collection = Trial.make(tmp_path / f"{servers}-{sharing}", servers, sharing=sharing, count=1).collection
         require_quorum(collection, tuple(range(servers - fewest)))
         with rejects("without", GuaranteeError):
             require_quorum(collection, tuple(range(servers - fewest + 1)))
@@ -454,9 +454,9 @@ def test_a_folder_of_another_server_is_refused(released, tmp_path):
 
 
 def test_a_slow_network_only_takes_time(tmp_path):
-    with proxied(tmp_path, delay=0.02) as (deployment, only):
-        assert {one.status for one in run(deployment, only=only).values()} == {0}
-    assert_released(deployment)
+    with proxied(tmp_path, delay=0.02) as (trial, only):
+        assert {one.status for one in run(trial, only=only).values()} == {0}
+    assert_released(trial)
 
 
 every_link = pytest.mark.long("both faults at both times; each fault and each time once is in the ordinary suite")
@@ -472,35 +472,35 @@ every_link = pytest.mark.long("both faults at both times; each fault and each ti
     ],
 )
 def test_a_link_that_fails_ends_the_run_in_time_and_it_can_be_repeated(tmp_path, fault, after):
-    with proxied(tmp_path, fault=fault, after=after) as (deployment, only):
+    with proxied(tmp_path, fault=fault, after=after) as (trial, only):
         began = time.monotonic()
-        ended = run(deployment, only=only, options=["--deadline", "4", "--connect-deadline", "6"])
+        ended = run(trial, only=only, options=["--deadline", "4", "--connect-deadline", "6"])
         assert time.monotonic() - began < 40
         assert {one.status for one in ended.values()} <= {0, 3}
         assert 3 in {one.status for one in ended.values()}
         for one in ended.values():
             assert one.status == 0 or any(word in one.told for word in ("PartyMissing", "PartyLost", "ended the run"))
-    with proxied(tmp_path, deployment=deployment) as (deployment, only):
-        assert {one.status for one in run(deployment, only=only).values()} == {0}
-    assert_released(deployment)
+    with proxied(tmp_path, trial=trial) as (trial, only):
+        assert {one.status for one in run(trial, only=only).values()} == {0}
+    assert_released(trial)
 
 
 @contextlib.contextmanager
-def proxied(root, deployment=None, **faults):
+def proxied(root, trial=None, **faults):
     """Servers 1 and 2 are reached through proxies only."""
-    if deployment is None:
+    if trial is None:
         proxies = {server: Proxy(**faults) for server in (1, 2)}
         addresses = {server: f"127.0.0.1:{proxy.port}" for server, proxy in proxies.items()}
-        deployment = filled(root / "trial", addresses=addresses)
+        trial = Trial.filled(root / "trial", addresses=addresses)
     else:
-        entries = deployment.collection.servers
+        entries = trial.collection.servers
         proxies = {server: Proxy(port=entries[server].release_address[1], **faults) for server in (1, 2)}
     for server, proxy in proxies.items():
-        proxy.start(deployment.ports[server])
+        proxy.start(trial.ports[server])
     try:
         yield (
-            deployment,
-            {server: ["--listen", f"127.0.0.1:{deployment.ports[server]}"] for server in proxies},
+            trial,
+            {server: ["--listen", f"127.0.0.1:{trial.ports[server]}"] for server in proxies},
         )
     finally:
         for proxy in proxies.values():
@@ -509,17 +509,17 @@ def proxied(root, deployment=None, **faults):
 
 
 def test_a_port_in_use_is_named(tmp_path):
-    deployment = filled(tmp_path / "deployment")
-    with socket.create_server(("127.0.0.1", deployment.ports[1])):
-        ended = run(deployment, servers=[1])[1]
+    trial = Trial.filled(tmp_path / "trial")
+    with socket.create_server(("127.0.0.1", trial.ports[1])):
+        ended = run(trial, servers=[1])[1]
     assert ended.status == InputError.exit_status, ended.told
-    assert f"addresses: 127.0.0.1:{deployment.ports[1]} given" in ended.told
+    assert f"addresses: 127.0.0.1:{trial.ports[1]} given" in ended.told
     assert "Traceback" not in ended.told
 
 
 @pytest.mark.parametrize("wrong", [{"threads": 0}, {"out": "."}])
 def test_what_would_fail_at_the_end_is_refused_at_the_beginning(tmp_path, wrong):
-    deployment = filled(tmp_path / "deployment")
+    trial = Trial.filled(tmp_path / "trial")
     arguments = {"out": tmp_path / "release.dpmpc", **wrong}
     with rejects(next(iter(wrong))):
-        run_release(deployment.collection, 0, deployment.folder(0), **arguments)
+        run_release(trial.collection, 0, trial.folder(0), **arguments)

@@ -28,32 +28,32 @@ from dpmpc.parties.network.settings import read_outcome, read_settings
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, say, tell_other_words, words_of
 from support.proved_collections import converse, states
 from support.rejections import blames, rejects
-from support.release_processes import DAY, copied_or_linked, filled
+from support.release_processes import DAY, Trial, copied_or_linked
 from support.shamir_collections import kept_names
 
 
 @pytest.fixture(scope="module")
 def original(tmp_path_factory):
-    return filled(tmp_path_factory.mktemp("conversation") / "trial")
+    return Trial.filled(tmp_path_factory.mktemp("conversation") / "trial")
 
 
 @pytest.fixture
-def deployment(original, tmp_path):
+def trial(original, tmp_path):
     copy = tmp_path / "trial"
     shutil.copytree(original.root, copy, copy_function=copied_or_linked)
     return dataclasses.replace(original, root=copy)
 
 
-def test_all_write_the_same_file_and_again(deployment):
-    results = converse(deployment)
+def test_all_write_the_same_file_and_again(trial):
+    results = converse(trial)
     assert not [result for result in results if isinstance(result, Exception)], results
-    first = {deployment.out(server).read_bytes() for server in range(3)}
+    first = {trial.out(server).read_bytes() for server in range(3)}
     assert len(first) == 1
-    verified = verify(deployment.out(0), deployment.collection)
-    np.testing.assert_array_equal(verified.release.sums, deployment.expected(verified.release))
-    assert states(deployment) == [[State.OPENED]] * 3
-    converse(deployment)
-    assert {deployment.out(server).read_bytes() for server in range(3)} == first
+    verified = verify(trial.out(0), trial.collection)
+    np.testing.assert_array_equal(verified.release.sums, trial.expected(verified.release))
+    assert states(trial) == [[State.OPENED]] * 3
+    converse(trial)
+    assert {trial.out(server).read_bytes() for server in range(3)} == first
 
 
 @pytest.mark.parametrize(
@@ -64,7 +64,7 @@ def test_all_write_the_same_file_and_again(deployment):
         (3, "manifest that is about to be opened: party 2 has", [State.OPENING]),
     ],
 )
-def test_servers_meet_before_they_seal_bind_and_open(deployment, nth, what, expected):
+def test_servers_meet_before_they_seal_bind_and_open(trial, nth, what, expected):
     """Whoever is elsewhere is named there, and no share has been sent."""
     sent = []
 
@@ -74,17 +74,17 @@ def test_servers_meet_before_they_seal_bind_and_open(deployment, nth, what, expe
     def elsewhere(runtime):
         tell_other_words("DIGEST", [0, 1], "", nth, runtime)
 
-    results = converse(deployment, {0: watch, 2: elsewhere})
+    results = converse(trial, {0: watch, 2: elsewhere})
     for result in results[:2]:
         assert isinstance(result, BatchMismatch)
         assert result.party == 2
         assert what in str(result)
     assert Kind.SHARE not in sent
     assert Kind.SALT not in sent
-    assert states(deployment)[0] == expected
+    assert states(trial)[0] == expected
 
 
-def order_of_frames(deployment, meddlers=None):
+def order_of_frames(trial, meddlers=None):
     """What server 0 sent to server 1, in order."""
     sent = []
 
@@ -96,71 +96,71 @@ def order_of_frames(deployment, meddlers=None):
 
         meddle(note, runtime)
 
-    return converse(deployment, {0: watch, **(meddlers or {})}), sent
+    return converse(trial, {0: watch, **(meddlers or {})}), sent
 
 
-def test_nothing_is_opened_before_all_have_committed_and_stored(deployment):
+def test_nothing_is_opened_before_all_have_committed_and_stored(trial):
     """After the commitments: all echo, all store, all know that all have."""
-    _, sent = order_of_frames(deployment)
+    _, sent = order_of_frames(trial)
     begin = sent.index(Kind.SALT) - 4
     expected = [Kind.COMMITMENT, Kind.ECHO, Kind.VERDICT, Kind.ECHO, Kind.SALT, Kind.SHARE]
     assert sent[begin : begin + 6] == expected
     assert sent.index(Kind.SHARE) == begin + 5
 
 
-def test_before_ids_all_have_heard_the_same(deployment):
+def test_before_ids_all_have_heard_the_same(trial):
     for server in (1, 2):
-        shutil.rmtree(ServerFolder(deployment.folder(server)).spool)
-        deployment.fill(server, skip=[server])
-    results, sent = order_of_frames(deployment)
+        shutil.rmtree(ServerFolder(trial.folder(server)).spool)
+        trial.fill(server, skip=[server])
+    results, sent = order_of_frames(trial)
     assert not [result for result in results if isinstance(result, Exception)], results
     at = sent.index(Kind.IDS)
     assert sent[at - 3 : at] == [Kind.DIGEST, Kind.VERDICT, Kind.ECHO]
 
 
-def test_other_ids_than_were_announced_are_refused(deployment):
+def test_other_ids_than_were_announced_are_refused(trial):
     for server in (1, 2):
-        shutil.rmtree(ServerFolder(deployment.folder(server)).spool)
-        deployment.fill(server, skip=[server])
+        shutil.rmtree(ServerFolder(trial.folder(server)).spool)
+        trial.fill(server, skip=[server])
 
     def change(sender, receiver, frame):
         if frame.kind is not Kind.IDS:
             return frame
         return sender.frame(frame.kind, frame.raw[:-1] + bytes([frame.raw[-1] ^ 1]))
 
-    results = converse(deployment, {2: lambda runtime: meddle(change, runtime)})
+    results = converse(trial, {2: lambda runtime: meddle(change, runtime)})
     for result in results[:2]:
         assert isinstance(result, BatchMismatch)
         assert result.party == 2
         assert "other report ids than it had announced" in str(result)
-    assert states(deployment) == [[]] * 3
+    assert states(trial) == [[]] * 3
 
 
-def test_a_commitment_that_not_all_heard_is_stored_by_nobody(deployment):
-    results = converse(deployment, {2: lambda runtime: tell_other_words("COMMITMENT", [1], "", 1, runtime)})
+def test_a_commitment_that_not_all_heard_is_stored_by_nobody(trial):
+    results = converse(trial, {2: lambda runtime: tell_other_words("COMMITMENT", [1], "", 1, runtime)})
     assert results[0].party == results[1].party == 2
     for server in range(2):
-        (name,) = kept_names(ServerFolder(deployment.folder(server)).ledger)
+        (name,) = kept_names(ServerFolder(trial.folder(server)).ledger)
         assert name.startswith("salt of ")
-    assert not [result for result in converse(deployment) if isinstance(result, Exception)]
+    assert not [result for result in converse(trial) if isinstance(result, Exception)]
 
 
 @pytest.mark.parametrize("kind", [Kind.SALT, Kind.SHARE])
-def test_what_is_opened_is_what_was_committed_to(deployment, kind):
+def test_what_is_opened_is_what_was_committed_to(trial, kind):
     def change(sender, receiver, frame):
         if frame.kind is not kind:
             return frame
         other = b"x" * 32 if kind is Kind.SALT else frame.words ^ np.uint64(1)
         return sender.frame(frame.kind, other)
 
-    results = converse(deployment, {2: lambda runtime: meddle(change, runtime)})
+    results = converse(trial, {2: lambda runtime: meddle(change, runtime)})
     for result in results[:2]:
         assert isinstance(result, MalformedFrame)
         assert "party 2 has shown another share of manifest" in str(result)
         assert result.party == 2
 
 
-def test_the_salt_is_drawn_before_the_ledger_binds(deployment):
+def test_the_salt_is_drawn_before_the_ledger_binds(trial):
     """So that a ledger which has bound reports without a salt has lost it."""
 
     class Dies(ReleasingServer):
@@ -177,9 +177,9 @@ def test_the_salt_is_drawn_before_the_ledger_binds(deployment):
             finally:
                 self.ledger.begin_opening = begin
 
-    results = converse(deployment, kinds={1: Dies})
+    results = converse(trial, kinds={1: Dies})
     assert "dead" in str(results[1])
-    assert not [result for result in converse(deployment) if isinstance(result, Exception)]
+    assert not [result for result in converse(trial) if isinstance(result, Exception)]
 
 
 class Late(ReleasingServer):
@@ -190,13 +190,13 @@ class Late(ReleasingServer):
         return msgspec.structs.replace(super().standing(), time=expired.timestamp())
 
 
-def test_clocks_are_judged_before_anything_is_agreed(deployment):
-    results = converse(deployment, kinds={2: Late})
+def test_clocks_are_judged_before_anything_is_agreed(trial):
+    results = converse(trial, kinds={2: Late})
     for result in results[:2]:
         assert isinstance(result, MalformedFrame)
         assert result.party == 2
         assert "its clock says" in str(result)
-    assert states(deployment) == [[]] * 3
+    assert states(trial) == [[]] * 3
 
 
 def test_no_server_signs_a_time_that_verify_refuses(original):
@@ -212,12 +212,12 @@ def test_no_server_signs_a_time_that_verify_refuses(original):
         release_protocol.require_same = require_same
 
 
-def test_a_wrong_signature_is_named(deployment):
+def test_a_wrong_signature_is_named(trial):
     places = PLACES_THAT_ANNOUNCE
     before = [place.announce for place in places]
     try:
-        say("SIGNATURE", sign(deployment.folder(2) / "identity", b"something else").hex(), liar=2)
-        results = converse(deployment)
+        say("SIGNATURE", sign(trial.folder(2) / "identity", b"something else").hex(), liar=2)
+        results = converse(trial)
     finally:
         for place, announce in zip(places, before, strict=True):
             place.announce = announce
@@ -402,13 +402,13 @@ def test_public_times_are_rounded_up_to_tenths():
     assert told.bytes_sent == report.bytes_sent
 
 
-def test_only_rounded_times_are_told_and_shown(deployment):
+def test_only_rounded_times_are_told_and_shown(trial):
     told = []
 
     def watch(runtime):
         meddle(lambda sender, receiver, frame: told.append(frame) or frame, runtime)
 
-    results = converse(deployment, {1: watch})
+    results = converse(trial, {1: watch})
     sent = [statistics_from(words_of(frame), 1) for frame in told if frame.kind is Kind.COST]
     assert sent
     assert all(report == rounded(report) for report in sent)

@@ -21,7 +21,7 @@ from dpmpc.linear.sharing.batch import ArrayShare
 from dpmpc.linear.sharing.check_values import draw_coefficients
 from dpmpc.release.server import transform
 from support.rejections import rejects
-from support.release_processes import COUNT, MINIMUM, deploy, filled, flip
+from support.release_processes import COUNT, MINIMUM, Trial, flip
 from support.report_words import words_of
 
 SEED = bytes(range(32))
@@ -29,22 +29,22 @@ SEED = bytes(range(32))
 
 @pytest.fixture
 def opened(tmp_path):
-    """Open server 0 of a filled deployment."""
+    """Open server 0 of a filled trial."""
     stores = []
 
-    def open_it(deployment, ledger=None):
-        folder = ServerFolder(deployment.folder(0))
-        spool = folder.open_spool(deployment.collection, 0, writer=False)
+    def open_it(trial, ledger=None):
+        folder = ServerFolder(trial.folder(0))
+        spool = folder.open_spool(trial.collection, 0, writer=False)
         ledger = ReleaseLedger(folder.ledger)
         stores.extend((spool, ledger))
         return ReleasingServer(
-            deployment.collection,
+            trial.collection,
             0,
             spool,
             ledger,
             folder.identity,
             tmp_path / "out",
-            folder.released(deployment.collection),
+            folder.released(trial.collection),
             False,
             1,
             lambda line: None,
@@ -61,7 +61,7 @@ def open_elsewhere(server, ids):
 
 
 def test_withdrawals_wait_for_a_batch_that_may_be_fixed(tmp_path, opened):
-    server = opened(filled(tmp_path / "trial"))
+    server = opened(Trial.filled(tmp_path / "trial"))
     ids = server.available().ids
     assert server.spool.announced
     server.spool.take_back_announcement()
@@ -76,16 +76,16 @@ def test_withdrawals_wait_for_a_batch_that_may_be_fixed(tmp_path, opened):
 
 
 def test_reports_of_an_earlier_release_and_damaged_ones_are_left_out_and_counted(tmp_path, opened):
-    deployment = filled(tmp_path / "trial")
-    server = opened(deployment)
+    trial = Trial.filled(tmp_path / "trial")
+    server = opened(trial)
     everything = server.spool.ids()
     assert server.available().left_out == {}
     np.testing.assert_array_equal(server.available().ids, everything)
     server.ledger.seal(b"\1" * 32, "{}", everything[5:7])  # only sealed: it may be replaced
     open_elsewhere(server, everything[:3])
-    flip(next((deployment.folder(0) / "spool").glob("segment*")), 128 + KEY_BYTES + 1)
+    flip(next((trial.folder(0) / "spool").glob("segment*")), 128 + KEY_BYTES + 1)
     available = server.available()
-    damaged = sum(row.tobytes() == deployment.ids[1] for row in everything[:3])
+    damaged = sum(row.tobytes() == trial.ids[1] for row in everything[:3])
     assert available.left_out == {"released before": 3 - damaged, "damaged": 1}
     assert len(available.ids) == COUNT - 4 + damaged
     assert not set(map(bytes, available.ids)) & set(map(bytes, everything[:3]))
@@ -93,7 +93,7 @@ def test_reports_of_an_earlier_release_and_damaged_ones_are_left_out_and_counted
 
 @pytest.mark.parametrize("left", [MINIMUM, MINIMUM - 1])
 def test_where_too_few_are_left_the_earlier_release_is_named(tmp_path, opened, left):
-    server = opened(filled(tmp_path / "trial"))
+    server = opened(Trial.filled(tmp_path / "trial"))
     open_elsewhere(server, server.spool.ids()[: COUNT - left])
     if left == MINIMUM:
         assert len(server.available().ids) == MINIMUM
@@ -103,7 +103,7 @@ def test_where_too_few_are_left_the_earlier_release_is_named(tmp_path, opened, l
 
 
 def test_a_damaged_ledger_is_refused_before_the_intake_is_closed(tmp_path, opened):
-    server = opened(filled(tmp_path / "trial"))
+    server = opened(Trial.filled(tmp_path / "trial"))
     open_elsewhere(server, server.spool.ids()[:3])
     server.ledger._database.execute("DELETE FROM batches")
     with pytest.raises(SpoolError):
@@ -112,7 +112,7 @@ def test_a_damaged_ledger_is_refused_before_the_intake_is_closed(tmp_path, opene
 
 
 def test_nothing_is_bound_until_every_server_has_transformed(tmp_path, opened):
-    server = opened(filled(tmp_path / "trial"))
+    server = opened(Trial.filled(tmp_path / "trial"))
     ids = server.spool.ids()
     task = server.collection.task(len(ids), bytes(32))
     manifest = types.SimpleNamespace(digest=b"\7" * 32)
@@ -128,8 +128,8 @@ def test_nothing_is_bound_until_every_server_has_transformed(tmp_path, opened):
 
 @pytest.mark.parametrize(("ring", "copies"), [("ring64", "each"), ("mersenne61", "each")])
 def test_a_release_from_keys_as_they_were_sent_has_the_bits_of_one_from_words(tmp_path, opened, ring, copies):
-    deployment = filled(tmp_path / "trial", ring=ring, copies=copies)
-    server = opened(deployment)
+    trial = Trial.filled(tmp_path / "trial", ring=ring, copies=copies)
+    server = opened(trial)
     ids = server.spool.ids()
     assert server.spool.shape == (1, KEY_BYTES // 8)
     task = server.collection.task(len(ids), bytes(32))
@@ -137,7 +137,7 @@ def test_a_release_from_keys_as_they_were_sent_has_the_bits_of_one_from_words(tm
     manifest = types.SimpleNamespace(digest=b"\7" * 32)
     server.ledger.seal(manifest.digest, "{}", ids)
     meter = types.SimpleNamespace(phase=contextlib.nullcontext)
-    own = dict(zip(deployment.ids, deployment.records[0], strict=True))
+    own = dict(zip(trial.ids, trial.records[0], strict=True))
     body = b"".join(own[one.tobytes()] for one in ids)
     words = words_of(ReportFormat(server.collection, 0), body)
     expected = transform(task, ArrayShare(words, task.encoding.ring))
@@ -147,26 +147,26 @@ def test_a_release_from_keys_as_they_were_sent_has_the_bits_of_one_from_words(tm
 @pytest.mark.parametrize("copies", ["each", "one"])
 def test_a_spool_of_shares_is_refused_where_keys_are_kept_and_left_as_it_is(tmp_path, copies):
     """Where there is one copy of two columns, a key and a share have the same shape."""
-    deployment = deploy(tmp_path / "trial", copies=copies)
-    collection, folder = deployment.collection, ServerFolder(deployment.folder(0))
+    trial = Trial.make(tmp_path / "trial", copies=copies)
+    collection, folder = trial.collection, ServerFolder(trial.folder(0))
     assert (collection.record_shape == ReportFormat(collection, 0).stored_shape) == (copies == "one")
-    words = words_of(ReportFormat(collection, 0), b"".join(deployment.records[0]))
+    words = words_of(ReportFormat(collection, 0), b"".join(trial.records[0]))
     kept = collection.digest, 0, collection.record_shape, collection.plan.encoding.ring
     with SqliteStore(folder.spool, *kept, ledger=folder.ledger) as old:
-        old.add(deployment.ids, words)
+        old.add(trial.ids, words)
     before = {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"}
     for writer in (True, False):
         with pytest.raises(SpoolError):
             folder.open_spool(collection, 0, writer=writer)
     assert {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"} == before
     with SqliteStore(folder.spool, *kept, ledger=folder.ledger) as old:
-        assert [one.tobytes() for one in old.ids()] == sorted(deployment.ids)
+        assert [one.tobytes() for one in old.ids()] == sorted(trial.ids)
 
 
 def test_check_values_are_of_all_words_and_the_mask_whatever_the_blocks(tmp_path, opened, monkeypatch):
-    deployment = deploy(tmp_path / "trial", sharing="shamir")
-    deployment.fill(0)
-    server = opened(deployment)
+    trial = Trial.make(tmp_path / "trial", sharing="shamir")
+    trial.fill(0)
+    server = opened(trial)
     ids = server.spool.ids()
     rows = server.spool.share(ids).rows(0, COUNT).reshape(COUNT, -1)
     weights = [*map(int, draw_coefficients(SEED, rows.shape[1] - 1)), 1]

@@ -13,7 +13,7 @@ from dpmpc.linear.proving import joint
 from dpmpc.linear.sharing import batch
 from dpmpc.linear.sharing.batch import ArrayShare
 from dpmpc.release.proved_reports import circuit_of, shares_of
-from support.release_processes import COUNT, deploy
+from support.release_processes import COUNT, Trial
 
 
 @pytest.fixture
@@ -48,8 +48,8 @@ def expand_all(form, ids, kept):
     "options", [{}, {"ring": "mersenne61"}, {"proved": True, "noise_by": "servers"}, {"sharing": "shamir"}], ids=str
 )
 def test_each_key_is_expanded_for_one_share_of_one_report(tmp_path, expanded, options):
-    deployment = deploy(tmp_path / "trial", **options)
-    forms = [ReportFormat(deployment.collection, server) for server in range(3)]
+    trial = Trial.make(tmp_path / "trial", **options)
+    forms = [ReportFormat(trial.collection, server) for server in range(3)]
     by_key = [form for form in forms if form.by_key]
     of_client = [(key, words) for key, words in expanded if words is not None]
     streams = {key for key, words in expanded if words is None}
@@ -58,13 +58,13 @@ def test_each_key_is_expanded_for_one_share_of_one_report(tmp_path, expanded, op
     assert not streams & set(times)
     assert len([key for key in times if len(key) == KEY_BYTES]) == COUNT * len(by_key)
     seeds = {key for key in times if len(key) == SEED_BYTES}  # joint randomness of proofs, which servers may know
-    assert len(seeds) == (COUNT if deployment.collection.proved else 0)
+    assert len(seeds) == (COUNT if trial.collection.proved else 0)
     assert not {seed[start : start + KEY_BYTES] for seed in seeds for start in (0, KEY_BYTES)} & set(times)
-    sent = {record[ID_BYTES:][:KEY_BYTES] for form in by_key for record in deployment.records[form.server]}
+    sent = {record[ID_BYTES:][:KEY_BYTES] for form in by_key for record in trial.records[form.server]}
     assert len(sent) == COUNT * len(by_key)  # nobody's key tells what another server gets
     seen = set()
     for form in forms:
-        records = deployment.records[form.server]
+        records = trial.records[form.server]
         ids, kept = form.decode(b"".join(records))
         expanded.clear()
         expand_all(form, ids, kept)
@@ -78,7 +78,7 @@ def test_each_key_is_expanded_for_one_share_of_one_report(tmp_path, expanded, op
 
 
 def test_a_key_stands_for_another_share_at_another_server_or_collection(tmp_path):
-    collection = deploy(tmp_path / "trial").collection
+    collection = Trial.make(tmp_path / "trial").collection
     other = msgspec.structs.replace(collection, name="another trial")
     assert collection.digest != other.digest
     keys = np.arange(5 * KEY_BYTES, dtype=np.uint8).reshape(5, KEY_BYTES)

@@ -24,7 +24,7 @@ from dpmpc.parties.network.identity import write_identity
 from dpmpc.privacy.composition import Cost, composed_epsilon
 from support.exact_gaussian import exact_delta
 from support.rejections import rejects
-from support.release_processes import deploy, run, states
+from support.release_processes import Trial, run, states
 
 DAY = datetime.timedelta(days=1)
 THREE = Series.of("yearly", 3, 1.0, 1e-6)
@@ -184,18 +184,18 @@ def test_servers_whose_ledgers_know_other_epochs_refuse():
 
 @pytest.fixture(scope="module")
 def first(tmp_path_factory):
-    deployment = deploy(tmp_path_factory.mktemp("series") / "first", series=THREE, **CENTRAL)
+    trial = Trial.make(tmp_path_factory.mktemp("series") / "first", series=THREE, **CENTRAL)
     for server in range(3):
-        deployment.fill(server)
-        shutil.copytree(ServerFolder(deployment.folder(server)).path, deployment.root / f"before-{server}")
-    ended = run(deployment)
+        trial.fill(server)
+        shutil.copytree(ServerFolder(trial.folder(server)).path, trial.root / f"before-{server}")
+    ended = run(trial)
     assert {one.status for one in ended.values()} == {0}, ended[0].told
-    return deployment
+    return trial
 
 
 def epoch_after(first, root, series, **options):
-    """A deployment of the same servers, with their ledgers."""
-    made = deploy(root, identities=first, series=series, **CENTRAL, **options)
+    """A trial of the same servers, with their ledgers."""
+    made = Trial.make(root, identities=first, series=series, **CENTRAL, **options)
     for server in range(3):
         made.fill(server)
         own = ServerFolder(made.folder(server)).ledger
@@ -203,15 +203,15 @@ def epoch_after(first, root, series, **options):
     return made
 
 
-def refused(deployment, kind, words):
+def refused(trial, kind, words):
     """Every server refuses a run, and has begun nothing but what it had begun before."""
-    before = [states(deployment, server) for server in range(3)]
-    for server, one in run(deployment).items():
+    before = [states(trial, server) for server in range(3)]
+    for server, one in run(trial).items():
         assert one.status == 2, one.told
         assert kind in one.told
         assert words in one.told
-        assert not deployment.out(server).exists()
-        assert states(deployment, server) == before[server]
+        assert not trial.out(server).exists()
+        assert states(trial, server) == before[server]
 
 
 def test_the_next_epoch_is_released_and_names_the_first(first, tmp_path):

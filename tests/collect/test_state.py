@@ -31,7 +31,7 @@ from dpmpc.collect.store.state import (
     state_of,
 )
 from dpmpc.collect.upload.sealing import Opener
-from support.release_processes import close_and_release, deploy
+from support.release_processes import Trial, close_and_release
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
 from support.services import service_in
 from support.waiting import PATIENCE
@@ -136,15 +136,15 @@ def test_durations_in_words(seconds, words):
 @pytest.fixture
 def server(tmp_path):
     """Return collection and stores of one server, as a process that serves has them, and as another one has."""
-    deployment = deploy(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
-    folder = ServerFolder(deployment.folder(0))
+    trial = Trial.make(tmp_path / "trial", closes=datetime.datetime.now(datetime.UTC) + HOUR)
+    folder = ServerFolder(trial.folder(0))
     with (
-        folder.open_spool(deployment.collection, 0, writer=True) as spool,
+        folder.open_spool(trial.collection, 0, writer=True) as spool,
         folder.open_ledger() as ledger,
-        folder.open_spool(deployment.collection, 0, writer=False) as other,
+        folder.open_spool(trial.collection, 0, writer=False) as other,
         folder.open_ledger() as book,
     ):
-        yield deployment.collection, folder, (spool, ledger), (other, book)
+        yield trial.collection, folder, (spool, ledger), (other, book)
 
 
 def test_a_reader_sees_what_another_process_has_written(server):

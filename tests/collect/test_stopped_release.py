@@ -21,45 +21,45 @@ from dpmpc.collect.terms.certificate import load, save
 from dpmpc.collect.terms.endpoints import WITHDRAWALS
 from dpmpc.collect.upload.sealing import SECRET_BYTES, report_id
 from dpmpc.release.release import Release
-from support.release_processes import COUNT, assert_released, filled, run
+from support.release_processes import COUNT, Trial, assert_released, run
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
 from support.waiting import PATIENCE
 
 
-def spool_of(deployment, server, *, writer=False):
-    return ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=writer)
+def spool_of(trial, server, *, writer=False):
+    return ServerFolder(trial.folder(server)).open_spool(trial.collection, server, writer=writer)
 
 
 def test_a_release_that_is_asked_to_end_takes_its_announcement_back(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds=dict.fromkeys(range(3), ("die", "after", "server", "available", signal.SIGTERM)))
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds=dict.fromkeys(range(3), ("die", "after", "server", "available", signal.SIGTERM)))
     assert {one.status for one in ended.values()} == {128 + signal.SIGTERM}, ended[0].told
     for server in range(3):
         assert "ended by SIGTERM" in ended[server].told
-        with spool_of(deployment, server, writer=True) as spool:
+        with spool_of(trial, server, writer=True) as spool:
             assert not spool.announced
             assert spool.closing.failed == "SIGTERM"
-            assert spool.withdraw([deployment.ids[4]]) == ["withdrawn now"]
-    assert {one.status for one in run(deployment).values()} == {0}
-    assert_released(deployment, indices=[index for index in range(COUNT) if index != 4])
+            assert spool.withdraw([trial.ids[4]]) == ["withdrawn now"]
+    assert {one.status for one in run(trial).values()} == {0}
+    assert_released(trial, indices=[index for index in range(COUNT) if index != 4])
 
 
 def test_the_announcement_of_a_release_that_was_killed_is_taken_back(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds=dict.fromkeys(range(3), ("die", "after", "server", "available")))
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds=dict.fromkeys(range(3), ("die", "after", "server", "available")))
     assert {one.status for one in ended.values()} == {-signal.SIGKILL}
     for server in range(3):
-        folder = ServerFolder(deployment.folder(server))
-        with spool_of(deployment, server) as spool:
+        folder = ServerFolder(trial.folder(server))
+        with spool_of(trial, server) as spool:
             assert spool.announced
             assert folder.take_back_left_announcement(spool)
             assert not folder.take_back_left_announcement(spool)  # there is none any more
-            assert spool.withdraw([deployment.ids[4]]) == ["withdrawn now"]
-    assert {one.status for one in run(deployment).values()} == {0}
-    assert_released(deployment, indices=[index for index in range(COUNT) if index != 4])
-    with spool_of(deployment, 0) as spool:
-        assert not ServerFolder(deployment.folder(0)).take_back_left_announcement(spool)
-        assert spool.withdraw([deployment.ids[5]]) == ["too late"]
+            assert spool.withdraw([trial.ids[4]]) == ["withdrawn now"]
+    assert {one.status for one in run(trial).values()} == {0}
+    assert_released(trial, indices=[index for index in range(COUNT) if index != 4])
+    with spool_of(trial, 0) as spool:
+        assert not ServerFolder(trial.folder(0)).take_back_left_announcement(spool)
+        assert spool.withdraw([trial.ids[5]]) == ["too late"]
 
 
 RELEASE = """
@@ -118,19 +118,19 @@ def take_back(servers, secret):
     return status, answer["reports"]
 
 
-def progress_of(deployment, server):
-    with ServerFolder(deployment.folder(server)).open_ledger() as ledger:
-        return ledger.latest(deployment.collection.digest).state
+def progress_of(trial, server):
+    with ServerFolder(trial.folder(server)).open_ledger() as ledger:
+        return ledger.latest(trial.collection.digest).state
 
 
 def test_a_release_that_was_written_and_not_recorded_is_recorded_without_the_others(tmp_path):
     """Server 1 is killed in between; the others have finished, and nobody repeats the release."""
-    deployment = filled(tmp_path / "trial")
-    ended = run(deployment, deeds={1: ("die", "after", "server", "save")})
+    trial = Trial.filled(tmp_path / "trial")
+    ended = run(trial, deeds={1: ("die", "after", "server", "save")})
     assert {server: one.status for server, one in ended.items()} == {0: 3, 1: -signal.SIGKILL, 2: 3}
-    folder, written = ServerFolder(deployment.folder(1)), deployment.out(1).read_bytes()
-    released = folder.released(deployment.collection)
-    assert [progress_of(deployment, server) for server in range(3)] == [
+    folder, written = ServerFolder(trial.folder(1)), trial.out(1).read_bytes()
+    released = folder.released(trial.collection)
+    assert [progress_of(trial, server) for server in range(3)] == [
         Progress.OPENED,
         Progress.OPENING,
         Progress.OPENED,
@@ -139,34 +139,34 @@ def test_a_release_that_was_written_and_not_recorded_is_recorded_without_the_oth
     certificate = load(released)
     others = {server: one for server, one in certificate.signatures.items() if server != "2"}
     save(Release.load(released), msgspec.structs.replace(certificate, signatures=others), released)
-    assert not folder.finish_left_release(deployment.collection)  # a file without a signature proves nothing
+    assert not folder.finish_left_release(trial.collection)  # a file without a signature proves nothing
     released.write_bytes(written)
     with folder.releasing(1):  # a release is running, and records itself what it writes
-        assert not folder.finish_left_release(deployment.collection)
-    assert progress_of(deployment, 1) is Progress.OPENING
+        assert not folder.finish_left_release(trial.collection)
+    assert progress_of(trial, 1) is Progress.OPENING
 
-    assert folder.finish_left_release(deployment.collection)
-    assert progress_of(deployment, 1) is Progress.OPENED
-    assert not folder.finish_left_release(deployment.collection)  # there is none any more
+    assert folder.finish_left_release(trial.collection)
+    assert progress_of(trial, 1) is Progress.OPENED
+    assert not folder.finish_left_release(trial.collection)  # there is none any more
 
 
 def test_a_release_of_another_manifest_is_not_recorded(tmp_path):
     """The servers were put back from copies and have made the release again, with another toss."""
-    deployment = filled(tmp_path / "trial")
-    shutil.copytree(deployment.root, tmp_path / "other")
-    other = dataclasses.replace(deployment, root=tmp_path / "other")
-    run(deployment, deeds={1: ("die", "after", "server", "save")})
+    trial = Trial.filled(tmp_path / "trial")
+    shutil.copytree(trial.root, tmp_path / "other")
+    other = dataclasses.replace(trial, root=tmp_path / "other")
+    run(trial, deeds={1: ("die", "after", "server", "save")})
     assert {one.status for one in run(other).values()} == {0}
-    folder = ServerFolder(deployment.folder(1))
-    shutil.copy(other.out(1), folder.released(deployment.collection))
-    assert not folder.finish_left_release(deployment.collection)
-    assert progress_of(deployment, 1) is Progress.OPENING
+    folder = ServerFolder(trial.folder(1))
+    shutil.copy(other.out(1), folder.released(trial.collection))
+    assert not folder.finish_left_release(trial.collection)
+    assert progress_of(trial, 1) is Progress.OPENING
 
 
 def test_a_server_that_serves_records_a_release_that_was_written(tmp_path):
-    deployment = filled(tmp_path / "trial")
-    run(deployment, deeds={1: ("die", "after", "server", "save")})
-    collection, folder = deployment.collection, ServerFolder(deployment.folder(1))
+    trial = Trial.filled(tmp_path / "trial")
+    run(trial, deeds={1: ("die", "after", "server", "save")})
+    collection, folder = trial.collection, ServerFolder(trial.folder(1))
 
     async def served(spool, ledger):
         async with at_work(collection, 1, folder, spool, ledger) as (service, _):

@@ -24,7 +24,7 @@ from support.collection_processes import (
     upload_of,
 )
 from support.processes import begin
-from support.release_processes import COUNT, assert_released, filled, run
+from support.release_processes import COUNT, Trial, assert_released, run
 from support.report_stores import STORES, place_of, put_back, put_by
 
 IDS = reports(9)
@@ -232,14 +232,14 @@ def test_a_withdrawal_costs_the_same_whatever_is_stored(tmp_path):
 
 def test_reports_that_were_withdrawn_stay_out_though_every_spool_is_put_back(tmp_path):
     """All servers have said that they are withdrawn; then each operator restores the spool from before."""
-    deployment, gone = filled(tmp_path / "trial"), [2, 3, 50]
+    trial, gone = Trial.filled(tmp_path / "trial"), [2, 3, 50]
     for server in range(3):
-        folder = ServerFolder(deployment.folder(server))
+        folder = ServerFolder(trial.folder(server))
         shutil.copytree(folder.spool, tmp_path / f"kept-{server}")
-        with folder.open_spool(deployment.collection, server, writer=True) as spool:
-            assert spool.withdraw([deployment.ids[one] for one in gone]) == [Fate.NOW] * 3
+        with folder.open_spool(trial.collection, server, writer=True) as spool:
+            assert spool.withdraw([trial.ids[one] for one in gone]) == [Fate.NOW] * 3
         shutil.rmtree(folder.spool)
         shutil.copytree(tmp_path / f"kept-{server}", folder.spool)
-    assert {one.status for one in run(deployment).values()} == {0}
-    verified = assert_released(deployment, indices=[index for index in range(COUNT) if index not in gone])
+    assert {one.status for one in run(trial).values()} == {0}
+    verified = assert_released(trial, indices=[index for index in range(COUNT) if index not in gone])
     assert verified.certificate.statement.manifest.left_out == {str(server): {"withdrawn": 3} for server in range(3)}

@@ -25,7 +25,7 @@ from dpmpc.collect.upload.withdrawing import secrets_of, withdraw
 from dpmpc.release.client import Client
 from support.announcements import announced
 from support.rejections import rejects
-from support.release_processes import COUNT, assert_released, filled, run
+from support.release_processes import COUNT, Trial, assert_released, run
 from support.sealed_doors import PROVED, ROWS, exchange, path_of, sealed_reports
 from support.services import NoDoor
 from support.waiting import PATIENCE, wait_for
@@ -313,18 +313,18 @@ def test_what_is_withdrawn_twice_at_once_is_handed_on_once(running):
 
 def test_sums_after_withdrawals_are_those_of_the_rest(tmp_path):
     """A fifth of the reports is taken back, each at one server, or two, or all; the release is exact."""
-    deployment = filled(tmp_path / "trial", minimum_batch=150)
+    trial = Trial.filled(tmp_path / "trial", minimum_batch=150)
     gone = list(range(0, COUNT, 5))
     told = {server: gone[server::3] if server else gone[::2] for server in range(3)}
     told[0] = sorted({*told[0], *(set(gone) - set(told[1]) - set(told[2]))})
     for server, indices in told.items():
-        with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
-            assert spool.withdraw([deployment.ids[index] for index in indices]) == [NOW] * len(indices)
-    ended = run(deployment)
+        with ServerFolder(trial.folder(server)).open_spool(trial.collection, server, writer=True) as spool:
+            assert spool.withdraw([trial.ids[index] for index in indices]) == [NOW] * len(indices)
+    ended = run(trial)
     assert {one.status for one in ended.values()} == {0}, ended[0].told
     rest = [index for index in range(COUNT) if index not in gone]
-    verified = assert_released(deployment, indices=rest)
+    verified = assert_released(trial, indices=rest)
     manifest = verified.certificate.statement.manifest
     assert manifest.clients == len(rest)
     assert manifest.left_out == {str(server): {"withdrawn": len(indices)} for server, indices in told.items()}
-    assert verify(deployment.out(0), deployment.collection)
+    assert verify(trial.out(0), trial.collection)

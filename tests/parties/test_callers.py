@@ -11,7 +11,7 @@ from dpmpc.parties.network import callers
 from dpmpc.parties.network.callers import Places, accept_callers, handle
 from dpmpc.parties.network.sockets import CountingSocket, TrackedSocket
 from support.hostile.strangers import Silent
-from support.release_processes import filled, run
+from support.release_processes import Trial, run
 from support.waiting import PATIENCE, wait_for
 
 PATIENTLY = ["--connect-deadline", "90", "--deadline", "90"]  # the strangers are waited for meanwhile
@@ -224,15 +224,15 @@ def test_a_connection_is_closed_whenever_its_task_ends(moment):
 )
 def test_silent_strangers_do_not_end_a_release(tmp_path, options):
     """600 connections that say nothing, at servers that may open 400 files."""
-    deployment = filled(tmp_path)
+    trial = Trial.filled(tmp_path)
     deeds = dict.fromkeys(range(3), ("allow_few_files", 400))
     with (
-        Silent(("127.0.0.1", deployment.ports[2]), 600, seconds=2 * PATIENCE, **options) as silent,
+        Silent(("127.0.0.1", trial.ports[2]), 600, seconds=2 * PATIENCE, **options) as silent,
         concurrent.futures.ThreadPoolExecutor() as threads,
     ):
-        called = threads.submit(run, deployment, deeds=deeds, servers=[2], options=PATIENTLY, seconds=PATIENCE)
+        called = threads.submit(run, trial, deeds=deeds, servers=[2], options=PATIENTLY, seconds=PATIENCE)
         wait_for(lambda: silent.opened >= 600, "600 connections")
         if not options["again"]:  # 64 of one address have a place; what the stranger opens again is not counted
             wait_for(lambda: silent.held <= 100, "the end of all but 100 connections")
-        ended = run(deployment, deeds=deeds, servers=[0, 1], options=PATIENTLY, seconds=PATIENCE) | called.result()
+        ended = run(trial, deeds=deeds, servers=[0, 1], options=PATIENTLY, seconds=PATIENCE) | called.result()
     assert {server: each.status for server, each in ended.items()} == {0: 0, 1: 0, 2: 0}, ended

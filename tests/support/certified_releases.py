@@ -10,7 +10,7 @@ from dpmpc.linear.sharing.batch import ArrayShare
 from dpmpc.release.analyst import open_robustly
 from dpmpc.release.release import Release
 from dpmpc.release.server import transform
-from support.release_processes import deploy
+from support.release_processes import Trial
 from support.report_words import words_of
 
 TOSS, BATCH = bytes(range(32)), bytes(range(32, 64))
@@ -20,27 +20,27 @@ TOSS, BATCH = bytes(range(32)), bytes(range(32, 64))
 class Certified:
     """A release file that was signed as the servers do it, and what is needed to sign another one."""
 
-    deployment: object
+    trial: object
     path: object
     certificate: Certificate
     release: Release
 
     def signed(self, statement):
         """Return a certificate with sound signatures of the same servers."""
-        identities = {server: self.deployment.folder(int(server)) / "identity" for server in statement.wrong}
+        identities = {server: self.trial.folder(int(server)) / "identity" for server in statement.wrong}
         return Certificate(
             1, statement, {server: statement.sign(folder).hex() for server, folder in identities.items()}
         )
 
 
 def certify(root, servers, without, **options):
-    deployment = deploy(root / "trial", servers, **options)
-    collection = deployment.collection
-    task = collection.task(len(deployment.ids), TOSS)
+    trial = Trial.make(root / "trial", servers, **options)
+    collection = trial.collection
+    task = collection.task(len(trial.ids), TOSS)
     present = [server for server in range(servers) if server not in without]
 
     def share_of(server):
-        words = words_of(ReportFormat(collection, server), b"".join(deployment.records[server]))
+        words = words_of(ReportFormat(collection, server), b"".join(trial.records[server]))
         share = ArrayShare(words, task.encoding.ring)
         return WithoutMask(share, task.share_shape) if collection.checked_dealing else share
 
@@ -48,7 +48,7 @@ def certify(root, servers, without, **options):
     release, wrong = open_robustly(task, shares)
     manifest = manifest_of(collection, task, batch=BATCH, toss=TOSS, time=datetime.datetime.now(datetime.UTC))
     statement = state(collection, manifest, release, dict.fromkeys(present, wrong))
-    certified = Certified(deployment, root / "release.dpmpc", Certificate(1, statement, {}), release)
+    certified = Certified(trial, root / "release.dpmpc", Certificate(1, statement, {}), release)
     certified.certificate = certified.signed(statement)
     save(release, certified.certificate, certified.path)
     return certified

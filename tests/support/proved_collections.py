@@ -27,7 +27,7 @@ PROVED = {
 
 
 def rows_of_clients(count=COUNT, columns=2):
-    """The rows that `deploy` makes reports of."""
+    """The rows that `Trial.make` makes reports of."""
     return np.random.default_rng(5).uniform(0, 10, (count, columns))
 
 
@@ -38,64 +38,64 @@ def without_noise():
         yield
 
 
-def converse(deployment, meddlers=None, kinds=None, told=None, servers=None):
-    """Let some servers of a deployment, by default all, release it; return what each returned or raised."""
-    collection = deployment.collection
+def converse(trial, meddlers=None, kinds=None, told=None, servers=None):
+    """Let some servers of a trial, by default all, release it; return what each returned or raised."""
+    collection = trial.collection
 
     async def program(party):
-        folder = ServerFolder(deployment.folder(party.pid))
+        folder = ServerFolder(trial.folder(party.pid))
         kind = (kinds or {}).get(party.pid, ReleasingServer)
         with folder.open_spool(collection, party.pid, writer=False) as spool, ReleaseLedger(folder.ledger) as ledger:
-            out, public = deployment.out(party.pid), folder.released(collection)
+            out, public = trial.out(party.pid), folder.released(collection)
             tell = (lambda line: None) if told is None else told.append
             server = kind(collection, party.pid, spool, ledger, folder.identity, out, public, False, 1, tell)
             return await release_protocol.release(party, server)
 
     servers = range(len(collection.servers)) if servers is None else servers
-    return talk({server: deployment.folder(server) / "identity" for server in servers}, program, meddlers)
+    return talk({server: trial.folder(server) / "identity" for server in servers}, program, meddlers)
 
 
-def join(deployment, records):
+def join(trial, records):
     """Put a report's records into all spools, as the servers would have."""
     for server, record in enumerate(records):
-        put(deployment, server, record)
+        put(trial, server, record)
 
 
-def put(deployment, server, record):
+def put(trial, server, record):
     """Take a record at one server's door, and store it."""
-    taken = ReportFormat(deployment.collection, server).decode(record)
-    with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
+    taken = ReportFormat(trial.collection, server).decode(record)
+    with ServerFolder(trial.folder(server)).open_spool(trial.collection, server, writer=True) as spool:
         return spool.add(*taken)
 
 
-def honest_sums(deployment, rows):
+def honest_sums(trial, rows):
     """What these rows add up to, from the rows and not from any report."""
-    return Client(deployment.collection.plan.verify()).encode(rows).sum(axis=0)
+    return Client(trial.collection.plan.verify()).encode(rows).sum(axis=0)
 
 
-def released(deployment, rows, results, refused=None):
+def released(trial, rows, results, refused=None):
     """All have written the same file, which verifies, and its sums are exactly those of these rows."""
     assert not [result for result in results if isinstance(result, Exception)], results
-    assert len({deployment.out(server).read_bytes() for server in range(3)}) == 1
-    verified = verify(deployment.out(0), deployment.collection)
-    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(deployment, rows))
+    assert len({trial.out(server).read_bytes() for server in range(3)}) == 1
+    verified = verify(trial.out(0), trial.collection)
+    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(trial, rows))
     assert verified.certificate.statement.manifest.refused == (refused or {})
     return verified
 
 
-def states(deployment):
+def states(trial):
     """States of the releases that each ledger knows."""
     found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+    for server in range(len(trial.collection.servers)):
+        with ReleaseLedger(ServerFolder(trial.folder(server)).ledger) as ledger:
             found.append([entry.state for entry in ledger.releases()])
     return found
 
 
-def points(deployment):
+def points(trial):
     """The point that each ledger says is used."""
     found = []
-    for server in range(len(deployment.collection.servers)):
-        with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
-            found.append(ledger.point(deployment.collection.digest))
+    for server in range(len(trial.collection.servers)):
+        with ReleaseLedger(ServerFolder(trial.folder(server)).ledger) as ledger:
+            found.append(ledger.point(trial.collection.digest))
     return found

@@ -45,14 +45,65 @@ PATIENCE = 120
 
 
 @dataclasses.dataclass
-class Deployment:
-    """Servers with their folders, and the reports of all clients."""
+class Trial:
+    """A collection, its servers with their folders, and the reports of all clients."""
 
     root: Path
     collection: Collection
     ids: list[bytes]
     records: list[list[bytes]]
     ports: list[int]
+
+    @classmethod
+    def make(
+        cls, root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, ids=None, identities=None, **options
+    ):
+        """Make identities, a collection that closed an hour ago, and reports; the spools are still empty."""
+        root.mkdir(exist_ok=True)
+        ports = free_ports(servers)
+        now = datetime.datetime.now(datetime.UTC)
+        fields = {"opens": now - DAY, "closes": now - HOUR, "expires": now + DAY}
+        fields |= {
+            "minimum_batch": MINIMUM,
+            "largest_batch": 5000,
+            "sketch": "osnap",
+            "rows": 8,
+            "sparsity": 2,
+            "copies": "each",
+            "noise_by": "clients",
+            "corrupt_clients": 0,
+            "proved": False,
+        } | options
+        entries = []
+        for server in range(servers):
+            folder = root / f"server-{server}"
+            folder.mkdir(mode=0o700)
+            if identities is None:
+                certificate = write_identity(folder / "identity", server, DAY)
+            else:
+                shutil.copytree(identities.folder(server) / "identity", folder / "identity")
+                certificate = (folder / "identity" / "party.crt").read_bytes()
+            address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
+            entries.append(
+                ServerEntry(
+                    f"https://server-{server}.example", address, address, certificate.decode(), (key_in(folder),)
+                )
+            )
+        schema, fields = Schema.from_pair(columns, (0.0, 10.0)), {"name": "a trial", "servers": tuple(entries)} | fields
+        collection = design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-6), **fields)
+        collection.save(root / "collection.json")
+        rows = np.random.default_rng(5).uniform(0, 10, (count, len(columns)))
+        ids = [os.urandom(16) for _ in range(count)] if ids is None else ids
+        records = make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, ids)
+        return cls(root, collection, ids, records, ports)
+
+    @classmethod
+    def filled(cls, root, servers=3, **options):
+        """Make a trial whose servers hold all reports."""
+        trial = cls.make(root, servers, **options)
+        for server in range(servers):
+            trial.fill(server)
+        return trial
 
     @property
     def task_file(self):
@@ -91,53 +142,6 @@ class Deployment:
         return task.encoding.ring.lift(sums)
 
 
-def deploy(root, servers=3, *, count=COUNT, columns=("a", "y"), addresses=None, ids=None, identities=None, **options):
-    """Make identities, a collection that closed an hour ago, and reports; the spools are still empty."""
-    root.mkdir(exist_ok=True)
-    ports = free_ports(servers)
-    now = datetime.datetime.now(datetime.UTC)
-    fields = {"opens": now - DAY, "closes": now - HOUR, "expires": now + DAY}
-    fields |= {
-        "minimum_batch": MINIMUM,
-        "largest_batch": 5000,
-        "sketch": "osnap",
-        "rows": 8,
-        "sparsity": 2,
-        "copies": "each",
-        "noise_by": "clients",
-        "corrupt_clients": 0,
-        "proved": False,
-    } | options
-    entries = []
-    for server in range(servers):
-        folder = root / f"server-{server}"
-        folder.mkdir(mode=0o700)
-        if identities is None:
-            certificate = write_identity(folder / "identity", server, DAY)
-        else:
-            shutil.copytree(identities.folder(server) / "identity", folder / "identity")
-            certificate = (folder / "identity" / "party.crt").read_bytes()
-        address = (addresses or {}).get(server, f"127.0.0.1:{ports[server]}")
-        entries.append(
-            ServerEntry(f"https://server-{server}.example", address, address, certificate.decode(), (key_in(folder),))
-        )
-    schema, fields = Schema.from_pair(columns, (0.0, 10.0)), {"name": "a trial", "servers": tuple(entries)} | fields
-    collection = design_collection(taken(CollectionTerms, fields), schema, Budget(1.0, 1e-6), **fields)
-    collection.save(root / "collection.json")
-    rows = np.random.default_rng(5).uniform(0, 10, (count, len(columns)))
-    ids = [os.urandom(16) for _ in range(count)] if ids is None else ids
-    records = make_reports(Client(collection.plan.verify(), Stream.from_os()), collection, rows, ids)
-    return Deployment(root, collection, ids, records, ports)
-
-
-def filled(root, servers=3, **options):
-    """Return a deployment whose servers hold all reports."""
-    deployment = deploy(root, servers, **options)
-    for server in range(servers):
-        deployment.fill(server)
-    return deployment
-
-
 def close_and_release(servers):
     """Run `dpmpc release --close` for all servers of a `Servers`, which do not serve any more; return what each told.
 
@@ -167,15 +171,15 @@ class Ended:
     told: str
 
 
-def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=PATIENCE):
+def run(trial, *, deeds=None, servers=None, options=(), only=None, seconds=PATIENCE):
     """Run `dpmpc release` for each server at once, with some deeds; return how they ended, by server."""
-    chosen = range(len(deployment.collection.servers)) if servers is None else servers
+    chosen = range(len(trial.collection.servers)) if servers is None else servers
     children = {}
     for server in chosen:
-        argv = ["release", str(deployment.task_file), "--server", str(server)]
-        argv += ["--folder", str(deployment.folder(server)), "--out", str(deployment.out(server))]
+        argv = ["release", str(trial.task_file), "--server", str(server)]
+        argv += ["--folder", str(trial.folder(server)), "--out", str(trial.out(server))]
         argv += ["--connect-deadline", "20", "--deadline", "20", *options, *(only or {}).get(server, ())]
-        log = deployment.root / f"log-{server}"
+        log = trial.root / f"log-{server}"
         children[server] = begin(_serve, argv, str(log), (deeds or {}).get(server))
     end = time.monotonic() + seconds
     try:
@@ -186,8 +190,7 @@ def run(deployment, *, deeds=None, servers=None, options=(), only=None, seconds=
             child.kill()
             child.join()
     return {
-        server: Ended(child.exitcode, (deployment.root / f"log-{server}").read_text())
-        for server, child in children.items()
+        server: Ended(child.exitcode, (trial.root / f"log-{server}").read_text()) for server, child in children.items()
     }
 
 
@@ -402,28 +405,28 @@ def allow_few_files(count):
     resource.setrlimit(resource.RLIMIT_NOFILE, (count, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
 
 
-def states(deployment, server):
+def states(trial, server):
     """The states of all releases that a server knows."""
-    with ReleaseLedger(ServerFolder(deployment.folder(server)).ledger) as ledger:
+    with ReleaseLedger(ServerFolder(trial.folder(server)).ledger) as ledger:
         return [entry.state for entry in ledger.releases()]
 
 
-def assert_released(deployment, servers=(0, 1, 2), indices=None, expected=None):
+def assert_released(trial, servers=(0, 1, 2), indices=None, expected=None):
     """Everybody has the same file, it verifies, and its sums are exactly those of the uploads."""
-    contents = {deployment.out(server).read_bytes() for server in servers}
+    contents = {trial.out(server).read_bytes() for server in servers}
     assert len(contents) == 1
-    verified = verify(deployment.out(servers[0]), deployment.collection)
-    expected = deployment.expected(verified.release, indices) if expected is None else expected
+    verified = verify(trial.out(servers[0]), trial.collection)
+    expected = trial.expected(verified.release, indices) if expected is None else expected
     np.testing.assert_array_equal(verified.release.sums, expected)
     return verified
 
 
-def assert_refused(deployment, ended, kind, *numbers):
+def assert_refused(trial, ended, kind, *numbers):
     """Everybody ended with this error and these numbers in it; nobody wrote a release or began to open anything."""
     for server, one in ended.items():
         assert one.status in (2, 3), one.told
         assert kind in one.told
         assert all(str(number) in one.told for number in numbers), one.told
-        assert not deployment.out(server).exists()
-        assert State.OPENING not in states(deployment, server)
-        assert State.OPENED not in states(deployment, server)
+        assert not trial.out(server).exists()
+        assert State.OPENING not in states(trial, server)
+        assert State.OPENED not in states(trial, server)

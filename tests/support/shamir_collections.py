@@ -18,37 +18,37 @@ def no_noise(task, stream, threads=1):
     return np.zeros((task.sketch.rows, task.width), np.int64)
 
 
-def converse(deployment, meddlers=None, kinds=None, told=None, servers=None):
-    """Let some servers of a deployment, by default all, release it; return what each returned or raised, by number."""
-    servers = range(len(deployment.collection.servers)) if servers is None else servers
-    results = proved_collections.converse(deployment, meddlers, kinds, told, servers)
+def converse(trial, meddlers=None, kinds=None, told=None, servers=None):
+    """Let some servers of a trial, by default all, release it; return what each returned or raised, by number."""
+    servers = range(len(trial.collection.servers)) if servers is None else servers
+    results = proved_collections.converse(trial, meddlers, kinds, told, servers)
     return dict(zip(servers, results, strict=True))
 
 
-def join(deployment, *reports):
+def join(trial, *reports):
     """Put the records of reports into all spools, as the servers would have."""
-    for server in range(len(deployment.collection.servers)):
-        with ServerFolder(deployment.folder(server)).open_spool(deployment.collection, server, writer=True) as spool:
-            form = ReportFormat(deployment.collection, server)
+    for server in range(len(trial.collection.servers)):
+        with ServerFolder(trial.folder(server)).open_spool(trial.collection, server, writer=True) as spool:
+            form = ReportFormat(trial.collection, server)
             spool.add(*form.decode(b"".join(records[server] for records in reports)))
 
 
-def released(deployment, results, refused=None, rows=None):
+def released(trial, results, refused=None, rows=None):
     """All have written the same file, which verifies, and its sums are exactly those of these rows."""
     assert not [result for result in results.values() if isinstance(result, Exception)], results
-    assert len({deployment.out(server).read_bytes() for server in results}) == 1
-    verified = verify(deployment.out(min(results)), deployment.collection)
+    assert len({trial.out(server).read_bytes() for server in results}) == 1
+    verified = verify(trial.out(min(results)), trial.collection)
     rows = rows_of_clients() if rows is None else rows
-    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(deployment, rows))
+    np.testing.assert_array_equal(verified.release.sums[0], honest_sums(trial, rows))
     assert verified.certificate.statement.manifest.refused == (refused or {})
     return verified
 
 
-def kept_noise(deployment):
+def kept_noise(trial):
     """Names under which each server keeps dealt noise."""
     return [
-        [name for name in kept_names(ServerFolder(deployment.folder(server)).ledger) if name.startswith("noise of ")]
-        for server in range(len(deployment.collection.servers))
+        [name for name in kept_names(ServerFolder(trial.folder(server)).ledger) if name.startswith("noise of ")]
+        for server in range(len(trial.collection.servers))
     ]
 
 

@@ -72,13 +72,13 @@ def uploading(deed: str, count: int = 1) -> Callable[[Stage], list[Any]]:
 
 def same_report_twice(stage: Stage) -> list[Any]:
     """Send the victim's own records once more."""
-    stage.upload([own[stage.victim] for own in stage.deployment.records])
+    stage.upload([own[stage.victim] for own in stage.trial.records])
     return stage.release()
 
 
 def another_under_the_id(stage: Stage) -> list[Any]:
     """Send another sound report under the victim's id."""
-    stage.upload(honest(stage.collection, stage.deployment.ids[stage.victim]))
+    stage.upload(honest(stage.collection, stage.trial.ids[stage.victim]))
     return stage.release()
 
 

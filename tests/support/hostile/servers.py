@@ -399,16 +399,16 @@ def main() -> int:
     scene = SCENES[options.scene]
     liar = min(scene.liar, options.servers - 1) if options.liar is None else options.liar
     with tempfile.TemporaryDirectory() as folder:
-        deployment = release_processes.filled(Path(folder) / "trial", options.servers)
-        ended = release_processes.run(deployment, deeds={liar: scene.deed}, options=scene.options)
+        trial = release_processes.Trial.filled(Path(folder) / "trial", options.servers)
+        ended = release_processes.run(trial, deeds={liar: scene.deed}, options=scene.options)
         for server, one in ended.items():
             last = one.told.strip().splitlines()[-1]
             print(f"server {server}{' (the liar)' if server == liar else ''}: status {one.status}: {last!r}")
         for server in ended:
-            if deployment.out(server).exists():
-                content = deployment.out(server).read_bytes()
+            if trial.out(server).exists():
+                content = trial.out(server).read_bytes()
                 try:
-                    verdict = f"verifies, sums {verify(deployment.out(server)).release.sums.flat[:3]}"
+                    verdict = f"verifies, sums {verify(trial.out(server)).release.sums.flat[:3]}"
                 except DpmpcError as error:
                     verdict = f"does not verify: {error}"
                 print(f"file of server {server}, {hashlib.sha256(content).hexdigest()[:16]}: {verdict}")

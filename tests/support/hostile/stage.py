@@ -22,7 +22,7 @@ from dpmpc.linear.proving import Prover
 from dpmpc.linear.proving.prove import ProvedShares
 from dpmpc.release.proved_reports import circuit_of, scheme_of
 from support.proved_collections import PROVED, converse, honest_sums, put, rows_of_clients, states, without_noise
-from support.release_processes import COUNT, filled
+from support.release_processes import COUNT, Trial
 
 COLUMNS = ("a", "b", "y")
 GRIDS = (
@@ -55,9 +55,9 @@ class Seen:
 class Stage:
     """Servers that hold honest reports, and what an attack has met with so far."""
 
-    def __init__(self, deployment: Any):
-        self.deployment, self.collection = deployment, deployment.collection
-        order = sorted(range(COUNT), key=lambda index: deployment.ids[index])
+    def __init__(self, trial: Any):
+        self.trial, self.collection = trial, trial.collection
+        order = sorted(range(COUNT), key=lambda index: trial.ids[index])
         self.rows = rows_of_clients(COUNT, len(COLUMNS))
         self.victim = order[VICTIM]
         self.refusals: list[DpmpcError] = []
@@ -72,7 +72,7 @@ class Stage:
         """Send records to servers, which store what they do not refuse."""
         for server in servers:
             try:
-                put(self.deployment, server, records[server])
+                put(self.trial, server, records[server])
             except (ReportRejected, CollectionClosed) as error:
                 self.refusals.append(error)
 
@@ -87,13 +87,13 @@ class Stage:
 
     def release(self, **options: Any) -> list[Any]:
         """Let all servers release; return what each returned or raised."""
-        return converse(self.deployment, told=self.told, **options)
+        return converse(self.trial, told=self.told, **options)
 
     def opened(self) -> tuple[np.ndarray, Any]:
         """Sums and manifest of the file that all have written."""
-        files = {self.deployment.out(server).read_bytes() for server in range(len(self.collection.servers))}
+        files = {self.trial.out(server).read_bytes() for server in range(len(self.collection.servers))}
         assert len(files) == 1, "one file expected"
-        verified = verify(self.deployment.out(0), self.collection)
+        verified = verify(self.trial.out(0), self.collection)
         return verified.release.sums[0], verified.certificate.statement.manifest
 
 
@@ -118,25 +118,25 @@ COLLECTED: dict[str, dict[str, Any]] = {
 
 
 def stage_in(root: Any, about: str = "moments") -> Any:
-    """Return a deployment on which attacks can be played, each on a copy of its own."""
-    return filled(root, columns=COLUMNS, **{**PROVED, **COLLECTED[about]})
+    """Return a trial on which attacks can be played, each on a copy of its own."""
+    return Trial.filled(root, columns=COLUMNS, **{**PROVED, **COLLECTED[about]})
 
 
-def played(attack: Attack, deployment: Any) -> Seen:
+def played(attack: Attack, trial: Any) -> Seen:
     """Play an attack, and say what came of it."""
-    stage = Stage(deployment)
+    stage = Stage(trial)
     with without_noise():
         results = attack.play(stage)
         failed = [result for number, result in enumerate(results) if isinstance(result, Exception) and number != LIAR]
         if failed:
-            assert states(deployment) == [[]] * len(results), "nothing bound expected"
+            assert states(trial) == [[]] * len(results), "nothing bound expected"
             results = stage.release()
     assert not [result for result in results if isinstance(result, Exception)], results
     sums, manifest = stage.opened()
     refused = ", ".join(f"{count} {cause}" for cause, count in manifest.refused.items())
-    without_victim = honest_sums(deployment, np.delete(stage.rows, stage.victim, axis=0))
+    without_victim = honest_sums(trial, np.delete(stage.rows, stage.victim, axis=0))
     numbers = manifest.clients, len(stage.rows)
-    complete = np.array_equal(sums, honest_sums(deployment, stage.rows)) and numbers[0] == numbers[1]
+    complete = np.array_equal(sums, honest_sums(trial, stage.rows)) and numbers[0] == numbers[1]
     if failed:
         told = {f"{type(error).__name__}: {error}" for error in failed}
         return Seen(ENDS if complete else SPOILS, "; ".join(sorted(told)), *numbers)
