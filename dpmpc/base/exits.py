@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Mapping
 
@@ -27,6 +28,8 @@ def exit_status(job: Callable[[], None], options: Mapping[str, str] | None = Non
         text = str(error)
         if error.argument is not None and options and error.argument in options:
             text = error.text(options[error.argument])
+        if options:  # what a message advises, in the words of the command
+            text = re.sub(r"\b(\w+)=True\b", lambda advice: options.get(advice[1], advice[0]), text)
         print(f"dpmpc: {type(error).__name__}: {harmless(text)}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # the reader of the output has closed it

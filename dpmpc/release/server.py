@@ -176,7 +176,7 @@ def require_own_noise(task: Task) -> None:
         raise InputError(
             "sharing",
             "'shamir' given with proofs, 'additive' expected in a run without a collection: servers deal "
-            "noise to Shamir shares in a collection only (dpmpc collection --proved --sharing shamir)",
+            "noise to Shamir shares in a collection with proofs only",
         )
 
 

@@ -61,3 +61,11 @@ def test_names_that_are_no_options_stay(argument, name, capsys):
 
     assert exit_status(fail, {"rank": "--components"}) == 2
     assert capsys.readouterr().err == f"dpmpc: InputError: {name}: 0 given, more expected\n"
+
+
+def test_a_command_advises_an_option_where_a_message_advises_an_argument(capsys):
+    def fail():
+        raise InputError("collection", "open; close=True closes it, other=True does not")
+
+    assert exit_status(fail, {"close": "--close"}) == 2
+    assert capsys.readouterr().err == "dpmpc: InputError: collection: open; --close closes it, other=True does not\n"

@@ -121,7 +121,7 @@ def recorded_by_any(collection: Collection, told: Mapping[int, bytes]) -> SeedRe
         by = ", ".join(f"server {number} {record.seed[:16]}..." for number, record in recorded.items())
         raise BatchMismatch(
             f"dealing seed: different ones are recorded for this collection by {by}; check values under two seeds "
-            "would tell something of the rows, so that no server takes another one; go on --without one of them"
+            "would tell something of the rows, so that no server takes another one; go on without one of them"
         )
     return next(iter(recorded.values()), None)
 

@@ -111,7 +111,7 @@ class ReleasingServer:
             raise CollectionClosed(
                 f"collection {self.collection.name!r}",
                 f"takes reports until {self.collection.closes.isoformat()}; it is "
-                f"{now.isoformat(timespec='seconds')}; --close closes it at this server for good",
+                f"{now.isoformat(timespec='seconds')}; close=True closes it at this server for good",
             )
 
     def require_ready(self) -> None:

@@ -108,7 +108,7 @@ def design_collection(
         If the guarantee cannot be given.
     """
     if options.get("by") is not None:
-        raise InputError("by", f"{options['by']!r}", "none", "collections do not take groups yet; dpmpc fit --by does")
+        raise InputError("by", f"{options['by']!r}", "none", "collections do not take groups yet; a fit does")
     if terms.series is not None:
         total = Budget(terms.series.epsilon, terms.series.delta)
         if budget != total:

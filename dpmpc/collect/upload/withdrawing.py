@@ -189,7 +189,7 @@ def _require_withdrawn(found: TakenBack) -> None:
             "withdrawal", f"{told}. What is announced for a release cannot be taken back; repeat should it fail"
         )
     if Verdict.UNCONFIRMED in counts:
-        whom = "without --door, so that every server is asked for itself, and " if found.door else ""
+        whom = "without a door, so that every server is asked for itself, and " if found.door else ""
         raise NotConfirmed(
             f"withdrawal: {told}. {found.needed} of {found.servers} servers have to confirm each: repeat the command "
             f"{whom}when they answer, until the release"
