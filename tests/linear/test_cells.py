@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.codebook import Weight
 from dpmpc.data.variables import Variable
@@ -227,41 +228,41 @@ def test_grids_of_other_bounds_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("facts", "argument"),
+    ("facts", "message"),
     [
-        ({"strategy": "tree"}, "strategy"),
-        ({"strategy": "identity"}, "grid of cells"),
-        ({"strategy": "root"}, "strategy"),
-        ({"strategy": "root", "column": 0, "edges": (0.0,), "groups": ((1, 1),)}, "strategy"),
-        ({"strategy": "identity", "edges": (0.0,)}, "column"),
-        ({"strategy": "identity", "column": 0, "edges": (0.5, 0.5)}, "edges"),
-        ({"strategy": "identity", "column": 0, "edges": (math.nan,)}, "edges"),
-        ({"strategy": "identity", "column": 0, "edges": tuple(range(1024))}, "edges"),
-        ({"strategy": "identity", "column": -1, "edges": (0.5,)}, "column"),
-        ({"strategy": "identity", "groups": ((0, 0),)}, "groups: indicators"),
-        ({"strategy": "identity", "groups": ((1, 2), (1, 2))}, "groups"),
-        ({"strategy": "identity", "groups": ((4, 1), (3, 2))}, "groups"),
+        ({"strategy": "tree"}, "strategy: 'tree' given"),
+        ({"strategy": "identity"}, "one cell given, at least two expected"),
+        ({"strategy": "root"}, "'identity' expected of a grid without ordered cells"),
+        ({"strategy": "root", "column": 0, "edges": (0.0,), "groups": ((1, 1),)}, "of a grid with groups"),
+        ({"strategy": "identity", "edges": (0.0,)}, "column: none given"),
+        ({"strategy": "identity", "column": 0, "edges": (0.5, 0.5)}, "rising numbers expected"),
+        ({"strategy": "identity", "column": 0, "edges": (math.nan,)}, "rising numbers expected"),
+        ({"strategy": "identity", "column": 0, "edges": tuple(range(1024))}, "at most 513 rising"),
+        ({"strategy": "identity", "column": -1, "edges": (0.5,)}, "column: -1 given"),
+        ({"strategy": "identity", "groups": ((0, 0),)}, "groups: indicators: 0 given"),
+        ({"strategy": "identity", "groups": ((1, 2), (1, 2))}, "variables with indicators of their own expected"),
+        ({"strategy": "identity", "groups": ((4, 1), (3, 2))}, "variables with indicators of their own expected"),
     ],
 )
-def test_grids_that_make_no_sense_are_refused(facts, argument):
-    with rejects(argument):
+def test_grids_that_make_no_sense_are_refused(facts, message):
+    with pytest.raises(InputError, match=message):
         CellGrid(**facts)
 
 
 @pytest.mark.parametrize(
-    ("variables", "options", "argument"),
+    ("variables", "options", "message"),
     [
-        ((AGE,), {"by": "ward"}, "by"),
-        ((AGE, WARD), {"by": "age"}, "by"),
-        ((WARD,), {"by": "ward"}, "columns"),
-        ((Variable("x", 0, 1, transform="spline", knots=(0.5,)),), {}, "column 'x'"),
-        ((Variable("x", 0, 1, if_missing="middle"),), {}, "column 'x'"),
-        ((Variable("x", values=("missing", "a"), if_missing="indicator"),), {}, "column 'x'"),
-        ((*(Variable(f"x{n}", 0, 1, cells=512) for n in range(17)),), {}, "cells"),
+        ((AGE,), {"by": "ward"}, r"by: 'ward' given, a column of the bounds expected: there are age"),
+        ((AGE, WARD), {"by": "age"}, r"by: 'age' given, a number, a column expected whose values"),
+        ((WARD,), {"by": "ward"}, r"columns: none given beside 'ward', at least one expected"),
+        ((Variable("x", 0, 1, transform="spline", knots=(0.5,)),), {}, r"column 'x': a spline given"),
+        ((Variable("x", 0, 1, if_missing="middle"),), {}, r"if_missing = 'middle' given, .* 'indicator' expected"),
+        ((Variable("x", values=("missing", "a"), if_missing="indicator"),), {}, r"a value called 'missing' given"),
+        ((*(Variable(f"x{n}", 0, 1, cells=512) for n in range(17)),), {}, r"cells: 8,738 given in 17 grids, at most"),
     ],
 )
-def test_variables_that_cannot_be_counted_are_refused(variables, options, argument):
-    with rejects(argument):
+def test_variables_that_cannot_be_counted_are_refused(variables, options, message):
+    with pytest.raises(InputError, match=message):
         CellCounts.of(Schema.of_codebook(Codebook(variables)), **options)
 
 
@@ -272,22 +273,22 @@ def test_weights_and_rows_of_zeros_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("fields", "argument"),
+    ("fields", "message"),
     [
-        ({"cells": 1}, "column 'x': cells"),
-        ({"cells": 4, "step": 1}, "column 'x'"),
-        ({"edges": (0.5, 0.2)}, "column 'x'"),
-        ({"edges": (0.0, 5.0)}, "column 'x'"),
-        ({"edges": ()}, "column 'x'"),
-        ({"step": 0}, "column 'x'"),
-        ({"step": 3}, "column 'x'"),
-        ({"step": 0.001}, "column 'x'"),
+        ({"cells": 1}, "cells: 1 given, a whole number from 2 to 512 expected"),
+        ({"cells": 4, "step": 1}, "cells, step given, one of cells, edges and step expected"),
+        ({"edges": (0.5, 0.2)}, "rising numbers between 0.0 and 10.0 expected"),
+        ({"edges": (0.0, 5.0)}, "rising numbers between"),
+        ({"edges": ()}, "1 to 511 rising"),
+        ({"step": 0}, "step = 0 given"),
+        ({"step": 3}, "divides the width of the bounds"),
+        ({"step": 0.001}, "divides the width of the bounds"),
         ({"step": math.nan}, "step of column 'x'"),
-        ({"cells": 4, "transform": "spline", "knots": (5.0,)}, "column 'x'"),
+        ({"cells": 4, "transform": "spline", "knots": (5.0,)}, "and no spline"),
     ],
 )
-def test_cells_of_a_variable_are_checked(fields, argument):
-    with rejects(argument):
+def test_cells_of_a_variable_are_checked(fields, message):
+    with pytest.raises(InputError, match=message):
         Variable("x", 0, 10, **fields)
 
 

@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import contribution_from
@@ -138,24 +139,24 @@ def test_servers_sum_them_without_knowing_them(link):
 
 
 @pytest.mark.parametrize(
-    ("changed", "argument"),
+    ("changed", "message"),
     [
-        ({"matrix": np.ones((2, 3))}, "matrix"),
-        ({"matrix": [[1, 2], [3, 1]]}, "matrix"),
-        ({"matrix": [[1, math.nan], [math.nan, 1]]}, "matrix"),
-        ({"matrix": [[1e300, 0], [0, 1]]}, "matrix"),
-        ({"theta": [1.0]}, "theta"),
-        ({"theta": [1.0, math.inf]}, "theta"),
+        ({"matrix": np.ones((2, 3))}, "square matrix expected"),
+        ({"matrix": [[1, 2], [3, 1]]}, "a symmetric matrix expected"),
+        ({"matrix": [[1, math.nan], [math.nan, 1]]}, "magnitude at most 1e\\+08"),
+        ({"matrix": [[1e300, 0], [0, 1]]}, "magnitude at most 1e\\+08"),
+        ({"theta": [1.0]}, "theta: 2 numbers"),
+        ({"theta": [1.0, math.inf]}, "theta: 2 numbers"),
         ({"clip": 0.0}, "clip"),
-        ({"clip": 1e-9}, "clip"),
+        ({"clip": 1e-9}, "clip: 1e-09 given, at least 1e-08 expected"),
         ({"clip": 1e9}, "clip"),
         ({"clip": math.nan}, "clip"),
         ({"link": {"name": "probit"}}, "link"),
     ],
 )
-def test_public_numbers_are_checked(changed, argument):
+def test_public_numbers_are_checked(changed, message):
     arguments = {"matrix": np.eye(2), "theta": [0.0, 0.0], "clip": 1.0, "link": Logistic()}
-    with rejects(argument):
+    with pytest.raises(InputError, match=message):
         ClippedScores(**(arguments | changed))
 
 

@@ -161,36 +161,36 @@ def test_a_value_that_is_not_finite_is_named(value, at):
 
 
 @pytest.mark.parametrize(
-    ("argument", "call"),
+    ("message", "call"),
     [
-        ("fractional_bits", lambda: FixedPoint(-1)),
-        ("fractional_bits", lambda: FixedPoint(51)),
-        ("fractional_bits", lambda: FixedPoint(16.0)),
-        ("ring", lambda: FixedPoint(16, ring="ring8")),
-        ("z", lambda: FixedPoint().encode(np.zeros(2, complex))),
-        ("z", lambda: FixedPoint().encode(["1"])),
-        ("z", lambda: FixedPoint().encode_ball(1.0, 1.0)),
-        ("upper", lambda: FixedPoint().encode(np.zeros((2, 2)), -1.0, [1.0, 1.0, 1.0])),
-        ("lower", lambda: FixedPoint().encode(np.zeros((2, 2)), [[-1.0, -1.0]])),
-        ("lower, upper", lambda: FixedPoint().encode(np.zeros((2, 2)), [-1.0, 1.0], [1.0, 1.0])),
-        ("radius", lambda: FixedPoint().encode_ball([1.0], 0)),
-        ("radius", lambda: FixedPoint().encode_ball([1.0], math.nan)),
-        ("radius", lambda: FixedPoint().encode_ball([1.0], math.inf)),
-        ("radius", lambda: FixedPoint().encode_ball([1.0], "1")),
-        ("q", lambda: FixedPoint().decode(np.zeros(2))),
-        ("q", lambda: FixedPoint().decode(np.zeros(2, np.uint64))),
-        ("columns", lambda: FixedPoint().sensitivity(0)),
-        ("eta", lambda: FixedPoint().sensitivity(3, eta=[1.0, 1.0])),
-        ("eta", lambda: FixedPoint().sensitivity(3, eta=1e-9)),
-        ("eta", lambda: FixedPoint().sensitivity(3, eta=-1.0)),
-        ("eta", lambda: FixedPoint().sensitivity(3, eta=math.nan)),
-        ("radius", lambda: FixedPoint().sensitivity(3, eta=[1.0], clip="ball")),
-        ("clip", lambda: FixedPoint().sensitivity(3, clip="cube")),
-        ("neighbouring", lambda: FixedPoint().sensitivity(3, neighbouring="add-one")),
+        ("fractional_bits: -1 given", lambda: FixedPoint(-1)),
+        ("fractional_bits: 51 given", lambda: FixedPoint(51)),
+        ("fractional_bits: 16.0 given", lambda: FixedPoint(16.0)),
+        ("ring: 'ring8' given", lambda: FixedPoint(16, ring="ring8")),
+        ("z: complex128 given", lambda: FixedPoint().encode(np.zeros(2, complex))),
+        ("z: <U1 given", lambda: FixedPoint().encode(["1"])),
+        ("z: a number given", lambda: FixedPoint().encode_ball(1.0, 1.0)),
+        ("upper: shape \\(3,\\) given", lambda: FixedPoint().encode(np.zeros((2, 2)), -1.0, [1.0, 1.0, 1.0])),
+        ("lower: shape \\(1, 2\\) given", lambda: FixedPoint().encode(np.zeros((2, 2)), [[-1.0, -1.0]])),
+        ("lower < upper expected", lambda: FixedPoint().encode(np.zeros((2, 2)), [-1.0, 1.0], [1.0, 1.0])),
+        ("radius: 0 given", lambda: FixedPoint().encode_ball([1.0], 0)),
+        ("radius: nan given", lambda: FixedPoint().encode_ball([1.0], math.nan)),
+        ("radius: inf given", lambda: FixedPoint().encode_ball([1.0], math.inf)),
+        ("radius: '1' given", lambda: FixedPoint().encode_ball([1.0], "1")),
+        ("q: float64 given", lambda: FixedPoint().decode(np.zeros(2))),
+        ("q: uint64 given", lambda: FixedPoint().decode(np.zeros(2, np.uint64))),
+        ("columns: 0 given", lambda: FixedPoint().sensitivity(0)),
+        ("eta: shape \\(2,\\) given", lambda: FixedPoint().sensitivity(3, eta=[1.0, 1.0])),
+        ("eta: 1e-09 given", lambda: FixedPoint().sensitivity(3, eta=1e-9)),
+        ("eta: -1.0 given", lambda: FixedPoint().sensitivity(3, eta=-1.0)),
+        ("eta: nan given", lambda: FixedPoint().sensitivity(3, eta=math.nan)),
+        ("radius: \\[1.0\\] given", lambda: FixedPoint().sensitivity(3, eta=[1.0], clip="ball")),
+        ("clip: 'cube' given", lambda: FixedPoint().sensitivity(3, clip="cube")),
+        ("neighbouring: 'add-one' given", lambda: FixedPoint().sensitivity(3, neighbouring="add-one")),
     ],
 )
-def test_bad_input_is_named(argument, call):
-    with rejects(argument):
+def test_bad_input_is_named(message, call):
+    with pytest.raises(InputError, match=message):
         call()
 
 
@@ -331,7 +331,7 @@ def test_plan_refuses_a_tail_that_is_no_bound(tail):
     ],
 )
 def test_plan_names_a_bad_argument(argument, value):
-    with rejects(argument):
+    with pytest.raises(InputError, match=f"{argument}: {value!r} given"):
         plan(**{argument: value})
 
 
@@ -359,7 +359,7 @@ def test_one_pass_refuses_and_counts_from_the_first_row(value):
 
 @pytest.mark.parametrize("out", [np.empty((2, 2), np.int64), np.empty((2, 3)), np.empty((3, 2), np.int64).T])
 def test_one_pass_wants_memory_that_fits(out):
-    with rejects("out"):
+    with pytest.raises(InputError, match="C-contiguous int64 of shape"):
         FixedPoint().encode_within(np.zeros((2, 3)), Schema.unit(["a", "b", "c"]), out)
 
 
@@ -387,9 +387,9 @@ def test_values_refused_in_one_pass_are_named(radius):
     with rejects("X", given="column 'b', row 601: nan"):
         FixedPoint().encode_moments_within(rows, Schema.unit(["a", "b", "c"]), 1.5, np.empty((600, 9), np.int64), 100)
     rows[500, 1] = -1.5
-    with rejects("X: column 'b', row 501"):
+    with pytest.raises(InputError, match=r"row 501: -1\.5 lies outside"):
         FixedPoint().encode_within(rows, Schema.unit(["a", "b", "c"]), np.empty((600, 3), np.int64), 0, radius)
-    with rejects("out"):
+    with pytest.raises(InputError, match=r"out: int64 of shape \(600, 8\) given"):
         FixedPoint().encode_moments_within(rows, Schema.unit(["a", "b", "c"]), 1.5, np.empty((600, 8), np.int64))
 
 

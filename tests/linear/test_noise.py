@@ -325,7 +325,7 @@ def test_floating_point_noise_is_for_simulations_only(noise: Noise) -> None:
     assert noise.simulation_only
     assert not noise.integer
     assert noise.variance == 4
-    with rejects("stream", SimulationOnly):
+    with pytest.raises(SimulationOnly, match="real people"):
         noise.sample(3)
     assert noise.sample(3, Stream.from_seed(0)).dtype == np.float64
 

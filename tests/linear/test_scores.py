@@ -11,6 +11,7 @@ import math
 import numpy as np
 import pytest
 
+from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import contribution_from
@@ -166,23 +167,23 @@ def test_servers_sum_scores_without_knowing_them(link):
 
 
 @pytest.mark.parametrize(
-    ("changed", "argument"),
+    ("changed", "message"),
     [
-        ({"scales": np.ones((2, 2))}, "scales"),
-        ({"scales": [2.0, 1.0]}, "scales"),
-        ({"scales": [1.0, math.nan]}, "scales"),
-        ({"scales": [1.0, -1.0]}, "scales"),
-        ({"scales": [1.0, 1e300]}, "scales"),
-        ({"theta": [1.0]}, "theta"),
-        ({"theta": [1.0, math.inf]}, "theta"),
+        ({"scales": np.ones((2, 2))}, "a list of numbers expected of which 1 is first"),
+        ({"scales": [2.0, 1.0]}, "of which 1 is first"),
+        ({"scales": [1.0, math.nan]}, "from 1e-08 to 1e\\+08"),
+        ({"scales": [1.0, -1.0]}, "from 1e-08 to 1e\\+08"),
+        ({"scales": [1.0, 1e300]}, "from 1e-08 to 1e\\+08"),
+        ({"theta": [1.0]}, "theta: 2 numbers"),
+        ({"theta": [1.0, math.inf]}, "theta: 2 numbers"),
         ({"link": {"name": "probit"}}, "link"),
         ({"link": {"name": "poisson", "top": 10**9, "limit": 2.0}}, "top"),
         ({"link": {"name": "identity", "limit": -1.0}}, "limit"),
     ],
 )
-def test_public_numbers_are_checked(changed, argument):
+def test_public_numbers_are_checked(changed, message):
     arguments = {"scales": [1.0, 1.0], "theta": [0.0, 0.0], "link": Logistic()}
-    with rejects(argument):
+    with pytest.raises(InputError, match=message):
         Scores(**(arguments | changed))
 
 

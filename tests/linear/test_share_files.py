@@ -97,7 +97,7 @@ def test_rows_are_not_counted_from_the_end(first, count):
 def test_an_array_share_that_is_not_canonical_is_refused_when_read():
     share = ArrayShare(words([[0], [P]]), "mersenne61")
     assert share.rows(0, 1).tolist() == [[0]]
-    with rejects("share"):
+    with pytest.raises(InputError, match=f"share: element 0 is {P}"):
         share.rows(1, 1)
 
 
@@ -137,7 +137,7 @@ def test_a_share_written_in_blocks_is_the_file_of_the_whole(tmp_path, shape):
 def test_a_block_of_another_shape_is_refused(tmp_path):
     share = FileShare.create(tmp_path / "share", (5, 2))
     for rows, block in ((slice(0, 5), np.ones((4, 2), np.uint64)), (slice(4, 6), np.ones((2, 2), np.uint64))):
-        with rejects("block"):
+        with pytest.raises(InputError, match="block: shape"):
             share[rows] = block
     with rejects("block", given="int64"):
         share[0:1] = np.ones((1, 2), np.int64)
@@ -145,7 +145,7 @@ def test_a_block_of_another_shape_is_refused(tmp_path):
 
 
 def test_a_share_that_the_disk_cannot_hold_is_refused_at_once(tmp_path):
-    with rejects("path"):
+    with pytest.raises(InputError, match=r"share cannot take \d+ bytes"):
         FileShare.create(tmp_path / "share", (1 << 58,))
 
 
@@ -153,7 +153,7 @@ def test_a_file_that_shrinks_after_it_was_opened_is_noticed(tmp_path):
     save_share(tmp_path / "share", SAMPLES["array"])
     opened = open_share(tmp_path / "share")
     (tmp_path / "share").write_bytes((tmp_path / "share").read_bytes()[:-8])
-    with rejects("path"):
+    with pytest.raises(InputError, match="ended early"):
         opened.rows(0, 3)
 
 
@@ -174,12 +174,12 @@ def test_a_seeded_file_is_one_line_and_a_key(tmp_path):
     save_share(tmp_path / "share", SeededShare(KEY, (4, 2), "mersenne61"))
     header = b'{"format":"dpmpc seeded share","version":1,"ring":"mersenne61","shape":[4,2]}\n'
     assert (tmp_path / "share").read_bytes() == header + KEY
-    with rejects("path"):
+    with pytest.raises(InputError, match="holds a share in mersenne61, ring64 expected"):
         open_share(tmp_path / "share")
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
-    with rejects("path"):
+    with pytest.raises(InputError, match="none cannot be read: No such file"):
         open_share(tmp_path / "none")
 
 
@@ -193,7 +193,7 @@ def test_every_truncation_and_addition_is_refused(tmp_path, kind):
     content = path.read_bytes()
     for damaged in [*(content[:length] for length in range(len(content))), content + b"\0", content + bytes(5000)]:
         path.write_bytes(damaged)
-        with rejects("path"):
+        with pytest.raises(InputError, match="path: "):
             open_share(path)
 
 
@@ -204,13 +204,13 @@ def test_every_truncation_and_addition_is_refused(tmp_path, kind):
 )
 def test_other_arrays_are_refused(tmp_path, array):
     np.save(tmp_path / "share.npy", array)
-    with rejects("path"):
+    with pytest.raises(InputError, match="uint64 in C order"):
         open_share(tmp_path / "share.npy")
 
 
 def test_pickles_are_refused(tmp_path):
     np.save(tmp_path / "share.npy", np.array([{}]), allow_pickle=True)
-    with rejects("path"):
+    with pytest.raises(InputError, match=r"not a readable \.npy"):
         open_share(tmp_path / "share.npy")
 
 
@@ -234,7 +234,7 @@ def test_malformed_headers_are_refused(tmp_path, old, new):
     content = path.read_bytes()
     assert old in content
     path.write_bytes(content.replace(old, new))
-    with rejects("path"):
+    with pytest.raises(InputError, match=r"neither \.npy nor a seeded share"):
         open_share(path)
 
 
@@ -254,7 +254,7 @@ def test_a_damaged_file_is_a_share_or_an_input_error(tmp_path, kind, at, noise):
 
 def test_what_is_no_file_is_no_share(tmp_path):
     os.mkfifo(tmp_path / "pipe")
-    with rejects("path"):
+    with pytest.raises(InputError, match="pipe cannot be read"):
         open_share(tmp_path / "pipe")
 
 

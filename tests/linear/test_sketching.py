@@ -170,7 +170,7 @@ def test_wide_rows_equal_the_oracle(instruction_set, kind, copies, rows):
 def test_wide_field_elements_must_be_canonical(instruction_set, place):
     X = numbers("mersenne61", (50, 100))
     X[49, place] = P
-    with rejects("X"):
+    with pytest.raises(InputError, match=f"element is {P}"):
         OSNAP(9, 50, 3, seed=6).apply(X, ring="mersenne61")
 
 
@@ -286,7 +286,7 @@ def test_field_elements_must_be_canonical(place, value, threads, copies):
     X.flat[place] = value
     for name in SETS:
         kernel.use_instruction_set(name)
-        with rejects("X"):
+        with pytest.raises(InputError, match=f"{value} given|element is {value}"):
             S.apply(X, ring="mersenne61", threads=threads)
 
 
@@ -451,31 +451,31 @@ WORDS = np.zeros((20, 3), np.uint64)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "argument"),
+    ("arguments", "message"),
     [
-        ({"X": WORDS.astype(np.int64)}, "X"),
-        ({"X": WORDS.astype(">u8")}, "X"),
-        ({"X": WORDS.astype(np.float32)}, "X"),
-        ({"X": [[1, 2]]}, "X"),
-        ({"X": WORDS[:, 0]}, "X"),
-        ({"X": WORDS[:, :0]}, "X"),
-        ({"X": np.zeros((20, 3, 4), np.uint64)}, "X"),
-        ({"X": np.zeros((21, 3), np.uint64)}, "X"),
-        ({"X": WORDS, "first": 1}, "X"),
-        ({"X": WORDS, "first": -1}, "first"),
-        ({"X": WORDS, "first": 1.0}, "first"),
-        ({"X": WORDS, "threads": 0}, "threads"),
-        ({"X": WORDS, "ring": "ring32"}, "ring"),
-        ({"X": WORDS, "out": np.zeros((5, 4), np.uint64)}, "out"),
-        ({"X": WORDS, "out": np.zeros((5, 3))}, "out"),
-        ({"X": WORDS, "out": [0]}, "out"),
-        ({"X": WORDS, "out": np.zeros((3, 5), np.uint64).T}, "out"),
-        ({"X": WORDS, "out": WORDS[:5]}, "out"),
-        ({"X": WORDS, "out": np.full((5, 3), P, np.uint64), "ring": "mersenne61"}, "out"),
+        ({"X": WORDS.astype(np.int64)}, "X: int64"),
+        ({"X": WORDS.astype(">u8")}, "X: >u8"),
+        ({"X": WORDS.astype(np.float32)}, "X: float32"),
+        ({"X": [[1, 2]]}, "X: list"),
+        ({"X": WORDS[:, 0]}, r"X: shape \(20,\)"),
+        ({"X": WORDS[:, :0]}, r"X: shape \(20, 0\)"),
+        ({"X": np.zeros((20, 3, 4), np.uint64)}, r"X: shape \(20, 3, 4\)"),
+        ({"X": np.zeros((21, 3), np.uint64)}, "clients 0 to 20"),
+        ({"X": WORDS, "first": 1}, "clients 1 to 20"),
+        ({"X": WORDS, "first": -1}, "first: -1"),
+        ({"X": WORDS, "first": 1.0}, "first: 1.0"),
+        ({"X": WORDS, "threads": 0}, "threads: 0"),
+        ({"X": WORDS, "ring": "ring32"}, "ring: 'ring32'"),
+        ({"X": WORDS, "out": np.zeros((5, 4), np.uint64)}, r"out: uint64 \(5, 4\)"),
+        ({"X": WORDS, "out": np.zeros((5, 3))}, r"out: float64 \(5, 3\)"),
+        ({"X": WORDS, "out": [0]}, "out: list"),
+        ({"X": WORDS, "out": np.zeros((3, 5), np.uint64).T}, "out: a writeable"),
+        ({"X": WORDS, "out": WORDS[:5]}, "out: a writeable"),
+        ({"X": WORDS, "out": np.full((5, 3), P, np.uint64), "ring": "mersenne61"}, f"out: element 0 is {P}"),
     ],
 )
-def test_bad_arguments_of_apply_are_refused(arguments, argument):
-    with rejects(argument):
+def test_bad_arguments_of_apply_are_refused(arguments, message):
+    with pytest.raises(InputError, match=message):
         GOOD.apply(**arguments)
 
 
@@ -487,25 +487,25 @@ def test_read_only_sums_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("call", "argument"),
+    ("call", "message"),
     [
-        (lambda: GOOD @ np.zeros((19, 2)), "X"),
-        (lambda: GOOD @ np.float64(1), "X"),
-        (lambda: GOOD @ np.zeros((20, 2), complex), "X"),
-        (lambda: GOOD.entries(19, 2), "count"),
-        (lambda: GOOD.entries(21, 0), "first"),
-        (lambda: GOOD.heaviest_client(np.ones(4)), "weights"),
-        (lambda: Sum(3).heaviest_client(np.ones(2)), "weights"),
-        (lambda: OSNAP(5, 1 << 31, 1, 0).to_csc(), "columns, sparsity"),
-        (lambda: OSNAP(5, 20, 6, 0), "sparsity"),
-        (lambda: OSNAP(5, 20, 2, -1), "seed"),
-        (lambda: OSNAP(5, 20, 2, b"short"), "seed"),
-        (lambda: OSNAP(5, 20, 2, 0.5), "seed"),
-        (lambda: Sum("many"), "columns"),
+        (lambda: GOOD @ np.zeros((19, 2)), r"X: shape \(19, 2\)"),
+        (lambda: GOOD @ np.float64(1), r"X: shape \(\)"),
+        (lambda: GOOD @ np.zeros((20, 2), complex), "X: complex128"),
+        (lambda: GOOD.entries(19, 2), "count: 2"),
+        (lambda: GOOD.entries(21, 0), "first: 21"),
+        (lambda: GOOD.heaviest_client(np.ones(4)), r"weights: shape \(4,\)"),
+        (lambda: Sum(3).heaviest_client(np.ones(2)), r"weights: shape \(2,\)"),
+        (lambda: OSNAP(5, 1 << 31, 1, 0).to_csc(), "2147483648 entries"),
+        (lambda: OSNAP(5, 20, 6, 0), "sparsity: 6"),
+        (lambda: OSNAP(5, 20, 2, -1), "seed: -1"),
+        (lambda: OSNAP(5, 20, 2, b"short"), "seed: 5 bytes"),
+        (lambda: OSNAP(5, 20, 2, 0.5), "seed: 0.5"),
+        (lambda: Sum("many"), "columns: 'many'"),
     ],
 )
-def test_bad_calls_are_refused(call, argument):
-    with rejects(argument):
+def test_bad_calls_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
         call()
 
 
@@ -524,5 +524,5 @@ def test_the_kernel_checks_its_buffers():
 @pytest.mark.parametrize("changed", [{"rows": True}, {"sparsity": 1.0}, {"balanced": 1}])
 def test_a_description_with_numbers_of_another_kind_is_refused(changed):
     """1, 1.0 and true are equal in Python and three values in JSON, of which digests are made."""
-    with rejects("description"):
+    with pytest.raises(InputError, match="expected"):
         sketch_from({**Sum(5).describe(), **changed})

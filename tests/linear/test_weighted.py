@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Column, Schema
 from dpmpc.data.codebook import Weight
 from dpmpc.data.variables import Variable
@@ -17,7 +18,6 @@ from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.privacy import analytic_gaussian_sigma
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
-from support.rejections import rejects
 
 BITS = 12
 ENCODING = FixedPoint(BITS)
@@ -151,15 +151,15 @@ def test_it_is_described_and_made_again():
 
 
 @pytest.mark.parametrize(
-    ("choices", "argument"),
+    ("choices", "said"),
     [
-        ({"sketch": "osnap"}, "sketch"),
-        ({"rows": 5}, "rows, sparsity"),
-        ({"contribution": SecondMoments()}, "bounds"),
-        ({"proved": True, "noise_by": "servers"}, "proved"),
+        ({"sketch": "osnap"}, "sketch: 'osnap' given, 'auto' or 'sum' expected"),
+        ({"rows": 5}, "rows, sparsity: 5, None given"),
+        ({"contribution": SecondMoments()}, "bounds: with weights or rows of zeros given"),
+        ({"proved": True, "noise_by": "servers"}, "proved: true given with weighted-second-moments"),
     ],
 )
-def test_what_weights_cannot_be_combined_with(choices, argument):
+def test_what_weights_cannot_be_combined_with(choices, said):
     public = Schema.of_codebook(Codebook((Variable("x", 0, 1),), weight=Weight("w", 3)))
-    with rejects(argument):
+    with pytest.raises(InputError, match=said):
         design(ReleaseSpec.of(public, 1000, 1.0, 1e-6, **choices))

@@ -289,19 +289,19 @@ def test_what_has_no_cost_is_refused(population):
 
 
 @pytest.mark.parametrize(
-    ("fields", "argument"),
+    ("fields", "message"),
     [
-        ({"mu": -1.0}, "mu"),
-        ({"rho": math.inf}, "rho"),
-        ({"epsilon": math.nan}, "epsilon"),
-        ({"epsilon": 1.0, "delta": 1.0}, "delta"),
-        ({"epsilon": True}, "epsilon"),
-        ({}, "cost"),
-        ({"slack": 1.0}, "cost"),
+        ({"mu": -1.0}, "mu: -1"),
+        ({"rho": math.inf}, "rho: inf"),
+        ({"epsilon": math.nan}, "epsilon: nan"),
+        ({"epsilon": 1.0, "delta": 1.0}, "delta: 1"),
+        ({"epsilon": True}, "epsilon: True"),
+        ({}, "cost: nothing"),
+        ({"slack": 1.0}, "cost: nothing"),
     ],
 )
-def test_bad_costs(fields, argument):
-    with rejects(argument):
+def test_bad_costs(fields, message):
+    with pytest.raises(InputError, match=message):
         Cost(**fields)
 
 
@@ -391,9 +391,9 @@ def test_spending_that_a_ledger_has_not_read_is_not_overwritten(tmp_path):
     first.spend((0.4, 0.0), "a mean")
     second.spend((0.4, 0.0), "another mean")
     first.save(path)
-    with rejects("path"):
+    with pytest.raises(InputError, match="not read, its own last state or a new file expected"):
         second.save(path)
-    with rejects("path"):
+    with pytest.raises(InputError, match="not read"):
         BudgetLedger(1.0, 1e-6).save(path)
     first.spend((0.5, 0.0), "a variance")
     first.save(path)
@@ -468,12 +468,12 @@ def test_no_spending_is_lost_among_processes(tmp_path):
 
 def test_spending_in_a_file_that_is_new_or_full(tmp_path):
     path = tmp_path / "ledger.json"
-    with rejects("path"):
+    with pytest.raises(InputError, match="cannot be read"):
         BudgetLedger.spend_in(path, (0.5, 0.0), "first")
     first = BudgetLedger.spend_in(path, (0.5, 0.0), "first", limit=(0.6, 1e-6))
     assert BudgetLedger.load(path).entries == first.entries
     before = path.read_bytes()
-    with rejects("epsilon", GuaranteeError):
+    with pytest.raises(GuaranteeError, match="second with the 1 releases before it costs"):
         BudgetLedger.spend_in(path, (0.5, 0.0), "second", limit=(9.0, 1e-6))
     assert path.read_bytes() == before
     first.spend((0.05, 0.0), "third")
@@ -483,7 +483,7 @@ def test_spending_in_a_file_that_is_new_or_full(tmp_path):
 
 def test_files_that_are_no_ledger_are_refused(tmp_path):
     path = tmp_path / "ledger.json"
-    with rejects("path"):
+    with pytest.raises(InputError, match="cannot be read"):
         BudgetLedger.load(path)
     ledger = BudgetLedger(1.0, 1e-6)
     ledger.spend((1.0, 1e-6), "everything")
@@ -505,7 +505,7 @@ def test_files_that_are_no_ledger_are_refused(tmp_path):
     with pytest.raises(GuaranteeError, match=r"cost 1 at delta = 1e-06, at most 0\.5 expected"):
         BudgetLedger.load(path)
     path.write_text("no JSON")
-    with rejects("path"):
+    with pytest.raises(InputError, match="is not a ledger"):
         BudgetLedger.load(path)
 
 

@@ -361,7 +361,9 @@ def test_slack_in_numbers():
 
 
 def test_too_large_a_coalition_is_refused_with_the_numbers():
-    with rejects("corrupt_clients + dropouts", GuaranteeError):
+    with pytest.raises(
+        GuaranteeError, match=r"corrupt_clients \+ dropouts: 60 given.*share of .*by leverages .*rows, s"
+    ):
         exposure(OSNAP(20, 80, 4, seed=1), 60)
 
 

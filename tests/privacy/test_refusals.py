@@ -7,7 +7,7 @@ from fractions import Fraction
 import msgspec
 import pytest
 
-from dpmpc.base.errors import GuaranteeError
+from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.noise.floating import Gaussian
@@ -29,18 +29,18 @@ def task(clients=1000, **choices):
 
 
 @pytest.mark.parametrize(
-    ("changed", "argument"),
+    ("changed", "message"),
     [
-        ({"trust": TrustModel()}, "corrupt_servers"),
-        ({"sharing": "shamir"}, "ring"),
-        ({"noise": Gaussian(10.0)}, "noise"),
-        ({"sharing": "parity"}, "sharing"),
-        ({"calibration": "none"}, "calibration"),
-        ({"simulation": 1}, "simulation"),
+        ({"trust": TrustModel()}, "corrupt_servers: None given"),
+        ({"sharing": "shamir"}, "ring: 'ring64' given, 'mersenne61' expected with Shamir shares"),
+        ({"noise": Gaussian(10.0)}, "noise: .* given, an integer noise expected"),
+        ({"sharing": "parity"}, "sharing: 'parity' given"),
+        ({"calibration": "none"}, "calibration: 'none' given"),
+        ({"simulation": 1}, "simulation: 1 given"),
     ],
 )
-def test_public_facts_that_do_not_belong_together_are_refused(changed, argument):
-    with rejects(argument):
+def test_public_facts_that_do_not_belong_together_are_refused(changed, message):
+    with pytest.raises(InputError, match=message):
         msgspec.structs.replace(task(sketch="sum"), **changed)
 
 
@@ -74,7 +74,7 @@ def test_tasks_are_equal_by_their_digests():
     assert hash(one) == hash(again)
     assert one not in (one.without_noise(), "task")
     assert require_verified(one) is one
-    with rejects("task"):
+    with pytest.raises(InputError, match="task: a Task given, a VerifiedTask expected"):
         require_verified(Task.from_dict(one.to_dict()))
 
 
@@ -83,7 +83,7 @@ def test_what_takes_long_to_check_is_refused_before_it_is_checked():
     each, one = (task(sketch="osnap", rows=300, sparsity=4, copies=copies) for copies in ("each", "one"))
     assert 0 < each.check_seconds < one.check_seconds  # overlaps of rows are inverted for one copy
     assert one.require_checkable(one.check_seconds) is one
-    with rejects("task"):
+    with pytest.raises(InputError, match="1,000 clients in 4 of 300 rows each given"):
         one.require_checkable(0.0)
 
 
@@ -112,13 +112,13 @@ def test_a_guarantee_names_links_rows_and_several_sums():
 
 def test_what_a_specification_refuses():
     parts = {"schema": COLUMNS, "clients": 10, "budget": Budget(1.0, 1e-6)}
-    with rejects("budget", expected="a Budget"):
+    with pytest.raises(InputError, match=r"budget: 1\.0 given, a Budget expected"):
         ReleaseSpec(**{**parts, "budget": 1.0})
-    with rejects("contribution"):
+    with pytest.raises(InputError, match="contribution: 'sum' given"):
         ReleaseSpec(**parts, contribution="sum")
-    with rejects("nonsense"):
+    with pytest.raises(InputError, match="nonsense: given, one of "):
         ReleaseSpec.of(COLUMNS, 10, 1.0, 1e-6, nonsense=1)
-    with rejects("calibration", expected="'joint'"):  # of a noise from outside
+    with pytest.raises(InputError, match="calibration: 'paper' given, 'joint' expected"):  # of a noise from outside
         Accountant.as_in_paper(None, None, None, 1.0, 1e-6, None)
 
     class Plain(msgspec.Struct):
@@ -161,9 +161,9 @@ def test_no_epsilon_is_infinite(monkeypatch):
 def test_a_budget_of_zcdp_is_not_overdrawn():
     budget = ZCDPBudget(1.0)
     budget.spend(0.75, "a mean")
-    with rejects("rho", given="-1 given for a mean, a number >= 0 expected"):
+    with pytest.raises(InputError, match="rho: -1 given for a mean"):
         budget.spend(-1.0, "a mean")
-    with rejects("rho", GuaranteeError):
+    with pytest.raises(GuaranteeError, match=r"at most 0\.25 expected"):
         budget.spend(0.5, "a covariance")
     assert budget.spent == 0.75
 
