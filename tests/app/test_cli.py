@@ -96,7 +96,7 @@ def test_fit_with_proofs_says_what_they_came_to_and_cost(data, tmp_path, capsys)
     ("options", "reason"),
     [
         ([], "noise that a client adds cannot be proved"),
-        (["--noise-by", "servers", "--sharing", "shamir"], "servers deal noise to Shamir shares in a collection only"),
+        (["--noise-by", "servers", "--sharing", "shamir"], "noise to Shamir shares in a collection with proofs only"),
         (["--noise-by", "servers", "--ring", "ring64"], "'mersenne61' expected with proofs"),
     ],
 )
