@@ -116,7 +116,7 @@ def released(tmp_path_factory):
     for name, sharing in (("collected", "additive"), ("shared", "shamir")):
         certified = certify(tmp_path_factory.mktemp(name), 3, [], sharing=sharing)
         shutil.copy(certified.path, folder / name)
-        shutil.copy(certified.deployment.task_file, folder / "collection")
+        shutil.copy(certified.trial.task_file, folder / "collection")
     (folder / "rows.csv").write_text("x0,x1,group\n0.1,0.2,north\n")
     return folder
 

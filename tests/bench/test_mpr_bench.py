@@ -187,7 +187,7 @@ def test_figure_3_a_needs_no_data_folder(tmp_path, monkeypatch, capsys):
     told = capsys.readouterr()
     assert "## (a) synthetic, n = 10,000" in told.out
     assert "## (b)" not in told.out
-    assert "Panel (b), Insurance, is missing: DPMPC_DATA is not set" in told.out
+    assert "Panel (b), Insurance, is missing: DPMPC_DATA: nothing given" in told.out
     assert "Panel (b), Insurance, is missing" in told.err
     assert (tmp_path / "mpr_figure3.png").read_bytes().startswith(b"\x89PNG")
 
