@@ -1,21 +1,18 @@
 """The world of mixing: owners of different columns of the same people, who repeat a release until all have it."""
 
-import hashlib
 import ssl
 
 import numpy as np
 
-from dpmpc.base.storage.kept import KEPT_FILE
 from dpmpc.owners.columns import design
 from dpmpc.owners.columns.mixed_release import MixedRelease
 from dpmpc.owners.columns.mixing_parties import RELEASE_FILE, PartySource, public_arguments
-from dpmpc.parties.network.frames import Kind
 from dpmpc.parties.network.settings import write_source
 from dpmpc.protocols import random_mixing
-from simulator import release
 from simulator.disk import files_of
 from simulator.loop import START, set_clock
-from simulator.servers import Owner
+from simulator.owners import OwnersWorld
+from support.kept_files import kept_on_disk
 from support.talk import identities
 
 COLUMNS, SUBJECTS = (["x"], ["y", "z"], ["w"]), 8
@@ -45,28 +42,14 @@ class Base:
             self.certificates.append(ssl.PEM_cert_to_DER_cert((there / "party.crt").read_text()))
 
 
-class World(release.World):
-    """One simulation of owners, of whom none lies."""
-
-    member = Owner
+class World(OwnersWorld):
+    """Owners of different columns."""
 
     def is_done(self, owner):
         return owner.alive and (owner.path / RELEASE_FILE).exists()
 
-    def check_frame(self, owner, frame):
-        """Check that an owner shows one release ever, and none before all have committed to theirs."""
-        owner.frames += 1
-        if owner.frames == owner.crash_at_frame:
-            self._kill_in_time(owner)
-        elif frame.kind is Kind.SHARE:
-            sent = hashlib.sha256(np.ascontiguousarray(frame.words)).hexdigest()
-            if self._shown.setdefault(owner.number, sent) != sent:
-                self.problem("an owner shows two releases", f"owner {owner.number}")
-            if not (owner.path / KEPT_FILE).exists():
-                self.problem("a release leaves that its owner has not kept", f"owner {owner.number}")
-
     def check(self):
-        """Check that all owners have the same file, which is what each has shown."""
+        """Check that all owners have the same file, which holds what each has kept and shown."""
         files = [(owner.path / RELEASE_FILE) for owner in self.servers.values()]
         if len({file.read_bytes() for file in files}) != 1:
             self.problem("release files differ", f"{len(files)} owners")
@@ -74,5 +57,6 @@ class World(release.World):
         for number, names in enumerate(COLUMNS):
             own = np.ascontiguousarray(sums[:, first : first + len(names)])
             first += len(names)
-            if hashlib.sha256(own.view(np.uint64)).hexdigest() != self._shown.get(number):
-                self.problem("an owner's part is not what it has shown", f"owner {number}")
+            if kept_on_disk(self.servers[number].path)["release"] != own.tobytes():
+                self.problem("an owner's part is not what it has kept", f"owner {number}")
+            self._check_answers(self.servers[number], "an owner shows two releases")

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextvars
-import hashlib
 import queue
 import ssl
 import threading
@@ -22,6 +21,7 @@ from simulator import release
 from simulator.disk import files_of
 from simulator.loop import START, set_clock
 from simulator.servers import Owner
+from support.kept_files import kept_on_disk
 from support.talk import identities
 
 ROWS = (70, 120, 90)
@@ -111,23 +111,26 @@ class Base:
             self.certificates.append(ssl.PEM_cert_to_DER_cert((there / "party.crt").read_text()))
 
 
-class World(release.World):
+class OwnersWorld(release.World):
     """One simulation of owners, of whom none lies."""
 
     member = Owner
 
+    def _check_sent(self, owner, frame):
+        """Check that what an owner shows of its rows is on its disk."""
+        if frame.kind is not Kind.SHARE:
+            return
+        self._note_answer(owner, frame)
+        words = np.ascontiguousarray(frame.words).tobytes()
+        if not any(words in kept for kept in kept_on_disk(owner.path).values()):
+            self.problem("words leave that their owner has not kept", f"owner {owner.number}")
+
+
+class World(OwnersWorld):
+    """Owners of many rows."""
+
     def is_done(self, owner):
         return owner.alive and len(load_releases(owner.path)) == SUMS
-
-    def check_frame(self, owner, frame):
-        """Note the shares that an owner sends, which are on its disk and in its ledger."""
-        owner.frames += 1
-        if owner.frames == owner.crash_at_frame:
-            self._kill_in_time(owner)
-        elif frame.kind is Kind.SHARE:
-            self._answers[owner.number][-1].add(hashlib.sha256(np.ascontiguousarray(frame.words)).digest())
-            if not (owner.path / LEDGER_FILE).exists():
-                self.problem("shares leave that are in no ledger", f"owner {owner.number}")
 
     def check(self):
         """Check that all have the same sums of these rows, which each has sent once and entered in its ledger once."""
@@ -138,10 +141,7 @@ class World(release.World):
             entries = BudgetLedger.load(owner.path / LEDGER_FILE).entries
             if len(entries) != SUMS:
                 self.problem("a sum is in a ledger twice, or not", f"owner {owner.number}: {len(entries)} entries")
-            runs = self._answers[owner.number]
-            whole = max(runs, key=len)
-            if any(not sent <= whole for sent in runs):
-                self.problem("an owner sends two answers", f"owner {owner.number}")
+            self._check_answers(owner, "an owner sends two answers")
         first = load_releases(owners[0].path)[0]
         exact = first.task.statistic.encode(SCHEMA.normalise(self.base.rows), first.task.encoding).sum(axis=0)
         if abs(first.sums[0] - exact).max() > release.NOISE * first.task.noise.sigma * np.sqrt(len(ROWS)):

@@ -3,14 +3,18 @@
 import os
 import sys
 
+import numpy as np
+
 from dpmpc.base.errors import PartyImpersonated
 from dpmpc.base.storage import database, files
+from dpmpc.base.storage.kept import as_bytes
 from dpmpc.collect.intake.doors import Outbox
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.openings import SALT_BYTES, Openings
 from dpmpc.collect.store.query_points import PointKeeper, PointStanding
 from dpmpc.collect.store.tombstones import Tombstones
 from dpmpc.collect.terms.series import Recorded
+from dpmpc.owners.columns import release_record
 from dpmpc.owners.columns.release_record import ReleaseRecord
 from dpmpc.owners.rows import rounds_record
 from dpmpc.owners.rows.rounds_record import RoundsRecord
@@ -103,20 +107,33 @@ def withdrawals_are_taken_after_the_announcement():
     Tombstones.announce = lambda self: None
 
 
+def _made_anew(record, ask, keep, replace):
+    """Have an owner draw again in each run, and keep and send that in place of what it had kept."""
+    kept, first = getattr(record, ask), getattr(record, keep)
+
+    def again(self, place, *given):
+        own = given[-1]
+        if kept(self, place, own.shape) is None:
+            return first(self, place, *given)
+        replace(self, place, own)
+        return own
+
+    setattr(record, ask, lambda self, place, shape: None)
+    setattr(record, keep, again)
+
+
 def a_mixed_release_is_made_anew():
-    """An owner draws noise again in each run, and shows that in place of what it has kept."""
-    kept, keep = ReleaseRecord.own_release, ReleaseRecord.keep
-    ReleaseRecord.own_release = lambda self, toss, shape: None
-    ReleaseRecord.keep = lambda self, toss, own: keep(self, toss, own) if kept(self, toss, own.shape) is None else own
+    def replace(record, toss, own):
+        record._kept.put({release_record._RELEASE: as_bytes(own.view(np.uint64))})
+
+    _made_anew(ReleaseRecord, "own_release", "keep", replace)
 
 
 def a_round_is_answered_anew():
-    """An owner draws noise and shares again in each run, and sends these in place of what it has kept."""
-    kept, keep = RoundsRecord.shares, RoundsRecord.keep_shares
-    RoundsRecord.shares = lambda self, number, shape: None
-    RoundsRecord.keep_shares = lambda self, number, task, own: (
-        keep(self, number, task, own) if kept(self, number, own.shape) is None else own
-    )
+    def replace(record, number, own):
+        record._kept.put({rounds_record._shares(number): as_bytes(own)})
+
+    _made_anew(RoundsRecord, "shares", "keep_shares", replace)
 
 
 def a_round_is_entered_anew():

@@ -34,13 +34,12 @@ from dpmpc.release.client import Client
 from simulator.disk import files_of
 from simulator.loop import NODE, SHIM, START, SimulatedLoop, Stuck, set_clock
 from simulator.net import Net
-from simulator.servers import Server
+from simulator.servers import FIRST_PORT, Server
 from support.hostile.provers import DEEDS
 from support.report_words import words_of
 from support.shamir_collections import kept_names
 
 REPORTS, MINIMUM = 24, 8
-FIRST_PORT = 4000  # of the servers, which nobody opens
 NOISE = 12.0  # standard deviations of the noise, which sums never miss by
 SEGMENT_BYTES = 1 << 13
 FAULTS_SECONDS = 60.0  # of faults
@@ -402,11 +401,18 @@ class World:
         server.frames += 1
         if server.frames == server.crash_at_frame:
             self._kill_in_time(server)
-            return
+        else:
+            self._check_sent(server, frame)
+
+    def _check_sent(self, server, frame):
+        """Check a frame that leaves, by its kind."""
         if frame.kind is Kind.SHARE:
             self._check_share(server, frame)
         elif frame.kind in (Kind.PROOF, Kind.CHECK):
-            self._answers[server.number][-1].add(hashlib.sha256(np.ascontiguousarray(frame.words)).digest())
+            self._note_answer(server, frame)
+
+    def _note_answer(self, server, frame):
+        self._answers[server.number][-1].add(hashlib.sha256(np.ascontiguousarray(frame.words)).digest())
 
     def _check_share(self, server, frame):
         """Check that one release is bound on the disk whenever a share leaves, which is always the same."""
@@ -455,12 +461,16 @@ class World:
 
     def _check_repetitions(self, server):
         """Check that a server said the same of the reports in all runs, and has forgotten its share of dealt noise."""
+        self._check_answers(server, "a server answers for reports in two ways")
+        if noise := [name for name in kept_names(server.folder.ledger) if name.startswith("noise of ")]:
+            self.problem("dealt noise outlasts its release", f"server {server.number}: {noise}")
+
+    def _check_answers(self, server, what):
+        """Check that a server has answered the same in all runs, as far as each came."""
         runs = self._answers[server.number]
         whole = max(runs, key=len)
         if any(not said <= whole for said in runs):
-            self.problem("a server answers for reports in two ways", f"server {server.number}")
-        if noise := [name for name in kept_names(server.folder.ledger) if name.startswith("noise of ")]:
-            self.problem("dealt noise outlasts its release", f"server {server.number}: {noise}")
+            self.problem(what, f"server {server.number}")
 
     def _check_batch(self, batch):
         """Check that all reports are in the batch."""

@@ -17,6 +17,7 @@ from simulator.disk import Disk
 from simulator.loop import RUN, Ordered
 from simulator.net import Node
 
+FIRST_PORT = 4000  # of the parties, which nobody opens
 RELEASE = "release"  # the service of a server during a release
 
 backend.default_options = functools.cache(backend.default_options)  # which parses them anew for each party
@@ -147,7 +148,7 @@ class Owner(Server):
         world, base = self.world, self.world.base
         world.begin_run(self)
         name, parties = base.program.__name__, len(base.images)
-        addresses = [("127.0.0.1", 4000 + number) for number in range(parties)]  # which nobody opens
+        addresses = [("127.0.0.1", FIRST_PORT + number) for number in range(parties)]
         task = digest_of(name, base.arguments)
         settings = PartySettings(self.number, parties, addresses, name, base.arguments, task)
         runtime = SimulatedRuntime(settings, self, world.net, lambda frame: world.check_frame(self, frame))
