@@ -168,7 +168,7 @@ def _verdict(fault: Fault, tests: Sequence[str], report: Connection) -> None:
             failed = first_failure(folder, tests)
             outcome, by = (NOTICED if failed else UNNOTICED), failed or ""
         except (RuntimeError, ValueError) as error:
-            outcome, by = UNCLEAR, str(error)
+            outcome, by = UNCLEAR, str(error).replace(f"{folder}/", "")
         os.chdir("/")
     report.send(Verdict(outcome, by, time.perf_counter() - began))
     report.close()
