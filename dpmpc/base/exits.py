@@ -25,11 +25,11 @@ def exit_status(job: Callable[[], None], options: Mapping[str, str] | None = Non
         job()
         sys.stdout.flush()
     except DpmpcError as error:
-        text = str(error)
-        if error.argument is not None and options and error.argument in options:
-            text = error.text(options[error.argument])
-        if options:  # what a message advises, in the words of the command
-            text = re.sub(r"\b(\w+)=True\b", lambda advice: options.get(advice[1], advice[0]), text)
+        known = options or {}
+        option = known.get(error.argument or "")
+        text = str(error) if option is None else error.text(option)
+        # What a message advises, in the words of the command.
+        text = re.sub(r"\b(\w+)=True\b", lambda advice: known.get(advice[1], advice[0]), text)
         print(f"dpmpc: {type(error).__name__}: {harmless(text)}", file=sys.stderr)
         return error.exit_status
     except BrokenPipeError:  # the reader of the output has closed it

@@ -177,6 +177,7 @@ def _schema(options: argparse.Namespace) -> Any:
     """Return the columns with their bounds, the target of a regression last."""
     from dpmpc.data import Schema
     from dpmpc.data.table import position_of
+    from dpmpc.models.common.releases import weights_in_rounds
 
     if options.describe:
         for name in ("target", "model", "rounds", "predict_only"):
@@ -192,13 +193,7 @@ def _schema(options: argparse.Namespace) -> Any:
     if options.describe:
         return schema
     if schema.weighted:
-        raise InputError(
-            "bounds",
-            "with weights or rows of zeros",
-            "neither",
-            'if_missing = "indicator" keeps rows that lack a feature',
-            condition="of a model in rounds",
-        )
+        raise weights_in_rounds()
     position_of(options.target, schema.names, "target")
     return schema.select([*(name for name in schema.names if name != options.target), options.target])
 

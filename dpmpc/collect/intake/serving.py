@@ -197,13 +197,13 @@ def serve(
     with folder.open_spool(collection, server, writer=True, workers=workers):
         pass  # what is wrong with the database is an error of this process, before any worker is there
     listening = asyncio.run(places.open())
-
-    def work_with_others(worker: int) -> None:
-        share_figures(Path(figures), worker)
-        work(worker, listening, lambda port: None)
-
     try:
         with tempfile.TemporaryDirectory(prefix="dpmpc-figures-") as figures:
+
+            def work_with_others(worker: int) -> None:
+                share_figures(Path(figures), worker)
+                work(worker, listening, lambda port: None)
+
             supervise(work_with_others, workers, lambda: on_listening(listening.port))
     finally:
         listening.end()

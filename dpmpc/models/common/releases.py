@@ -50,10 +50,13 @@ def why_one_release(spec: ReleaseSpec) -> InputError | None:
             return InputError(argument, repr(given), repr(expected), condition=_IN_ROUNDS)
     if spec.by is not None:
         return InputError("by", repr(spec.by), "none", "groups share one release", condition=_IN_ROUNDS)
-    if spec.schema.weighted:
-        indicator = 'if_missing = "indicator" keeps rows that lack a feature'
-        return InputError("bounds", "with weights or rows of zeros", "neither", indicator, condition=_IN_ROUNDS)
-    return None
+    return weights_in_rounds() if spec.schema.weighted else None
+
+
+def weights_in_rounds() -> InputError:
+    """Return the error of rows with weights, or that contribute zeros, in a model in rounds."""
+    indicator = 'if_missing = "indicator" keeps rows that lack a feature'
+    return InputError("bounds", "with weights or rows of zeros", "neither", indicator, condition=_IN_ROUNDS)
 
 
 class Releases:
