@@ -17,21 +17,21 @@ TESTS = Path(__file__).parent
 #: A world and a seed that find each fault, and what they find; others follow where code has changed what a seed does.
 FINDS = {
     "databases_are_not_synced": ("release", 0, "no release"),
-    "files_are_not_synced": ("release", 12, "release files differ"),
-    "each_run_has_a_salt_of_its_own": ("release", 13, "an honest server is accused: InconsistentShares"),
+    "files_are_not_synced": ("release", 11, "release files differ"),
+    "each_run_has_a_salt_of_its_own": ("release", 8, "an honest server is accused: InconsistentShares"),
     "a_share_leaves_before_it_is_bound": ("release", 0, "a share leaves, and one release is not bound"),
-    "a_second_call_is_an_impersonation": ("release", 159, "an honest server is accused: PartyImpersonated"),
-    "a_query_point_is_not_kept": ("proved", 12, "a server answers at two points"),
-    "the_point_in_the_ledger_is_not_read": ("proved", 78, "no release"),
+    "a_second_call_is_an_impersonation": ("release", 22, "an honest server is accused: PartyImpersonated"),
+    "a_query_point_is_not_kept": ("proved", 36, "a server answers at two points"),
+    "the_point_in_the_ledger_is_not_read": ("proved", 36, "no release"),
     "a_dealing_seed_is_not_kept": ("dealing", 4, "a server answers at two points"),
     "dealt_noise_is_not_forgotten": ("shamir", 0, "dealt noise outlasts its release"),
-    "a_withdrawal_that_comes_first_is_forgotten": ("doors", 0, "withdrawn reports are released"),
+    "a_withdrawal_that_comes_first_is_forgotten": ("doors", 1, "withdrawn reports are released"),
     "a_withdrawal_ends_with_its_report": ("doors", 25, "a withdrawal is lost"),
     "withdrawals_are_taken_after_the_announcement": ("doors", 3, "withdrawn reports are released"),
     "a_mixed_release_is_made_anew": ("mixing", 33, "an honest server is accused: BatchMismatch"),
     "a_round_is_answered_anew": ("owners", 2, "an owner sends two answers"),
     "a_round_is_entered_anew": ("owners", 2, "no release"),
-    "a_sealed_epoch_counts_as_begun": ("series", 31, "no release"),
+    "a_sealed_epoch_counts_as_begun": ("series", 12, "no release"),
 }
 SEEDS = 100  # within which a fault has to be found
 

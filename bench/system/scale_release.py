@@ -42,16 +42,13 @@ SECONDS = 3600.0
 
 # What is measured: the step, and the functions that it consists of, as MODULE:NAME.
 STEPS = {
-    "read the index": (
-        "dpmpc.collect.store.spool_index:SpoolIndex.rows",
-        "dpmpc.collect.store.sqlite_store:SqliteStore.share",
+    "read ids": (
+        "dpmpc.collect.store.blocks:BlockTables.entries",
+        "dpmpc.collect.store.report_store:ReportStore.share",
     ),
-    "read the segments": ("dpmpc.collect.store.segments:Segments.read",),
-    "compare checksums": (
-        "dpmpc.collect.store.sqlite_store:checksums",
-        "dpmpc.collect.store.segments:checksums",
-    ),
-    "find intact reports, the rest": ("dpmpc.collect.store.sqlite_store:SqliteStore.intact",),
+    "read words": ("dpmpc.collect.store.blocks:BlockTables.read",),
+    "compare checksums": ("dpmpc.collect.store.blocks:checksums",),
+    "find intact reports, the rest": ("dpmpc.collect.store.report_store:ReportStore.intact",),
     "read and write the ledger": tuple(
         f"dpmpc.collect.store.ledger:ReleaseLedger.{name}"
         for name in ("begun", "require_unreleased", "seal", "batch", "begin_opening", "finish", "scrub", "find")

@@ -20,7 +20,7 @@ import numpy as np
 
 from bench.harness import machine, markdown, write
 from dpmpc.collect.store.report_store import ReportStore
-from dpmpc.collect.store.sqlite_store import SqliteStore
+from dpmpc.collect.store.sqlite_database import SqliteDatabase
 
 SECONDS, SHORT_SECONDS = 4.0, 0.5
 SHAPE = (1, 14)  # 112 bytes
@@ -72,7 +72,7 @@ def measure(place: str, workers: int, group: int, seconds: float) -> dict[str, A
 
 def _add(place: str, number: int, workers: int, group: int, seconds: float, gate: Any, told: Any) -> None:
     words = np.zeros((1, *SHAPE), np.uint64)
-    with tempfile.TemporaryDirectory() as ledger, _opened(place, Path(ledger), number, workers) as store:
+    with tempfile.TemporaryDirectory() as ledger, _opened(place, Path(ledger), workers) as store:
         gate.wait()
         count, start, cpu = 0, time.perf_counter(), time.process_time()
         while time.perf_counter() < start + seconds:
@@ -81,12 +81,12 @@ def _add(place: str, number: int, workers: int, group: int, seconds: float, gate
         told.put((count, time.perf_counter() - start, time.process_time() - cpu))
 
 
-def _opened(place: str, ledger: Path, number: int, workers: int) -> ReportStore:
+def _opened(place: str, ledger: Path, workers: int) -> ReportStore:
     if not place.startswith("postgres"):
-        return SqliteStore(place, _DIGEST, 0, SHAPE, ledger=ledger)
-    from dpmpc.collect.store.postgres_store import PostgresStore  # needs an extra of the package
+        return ReportStore(SqliteDatabase(Path(place), create=True), _DIGEST, 0, SHAPE, ledger=ledger)
+    from dpmpc.collect.store.postgres_database import PostgresDatabase  # needs an extra of the package
 
-    return PostgresStore(place, _DIGEST, 0, SHAPE, ledger=ledger, worker=number, workers=workers)
+    return ReportStore(PostgresDatabase(place, create=True), _DIGEST, 0, SHAPE, ledger=ledger, workers=workers)
 
 
 def render(content: dict[str, Any]) -> str:

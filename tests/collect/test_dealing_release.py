@@ -7,13 +7,12 @@ import sqlite3
 import numpy as np
 import pytest
 
-from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.server_folder import ServerFolder
 from dpmpc.collect.terms.verifying import verify
 from dpmpc.collect.upload.reports import ReportFormat
 from support.hostile.dealers import deal_badly
-from support.release_processes import COUNT, MINIMUM, Trial, assert_refused, assert_released, flip, run, states
+from support.release_processes import COUNT, MINIMUM, Trial, assert_refused, assert_released, damage, flip, run, states
 
 SHAMIR = {"sharing": "shamir"}
 
@@ -212,13 +211,9 @@ def test_only_shamir_shares_have_their_dealing_checked(tmp_path):
 # Damage on the disk
 
 
-def segment(trial, server):
-    return next((trial.folder(server) / "spool").glob("segment-*.npy"))
-
-
 def test_a_damaged_record_is_left_out_and_counted(tmp_path):
     trial = Trial.filled(tmp_path / "trial")
-    flip(segment(trial, 2), 128 + 8 * np.prod(trial.collection.record_shape) * 40 + 3)
+    damage(trial.folder(2), trial.ids[40])
     ended = run(trial)
     assert {one.status for one in ended.values()} == {0}, ended[0].told
     verified = assert_released(trial, indices=[index for index in range(COUNT) if index != 40])
@@ -228,8 +223,7 @@ def test_a_damaged_record_is_left_out_and_counted(tmp_path):
 
 def test_a_record_that_is_damaged_during_the_run_binds_no_ledger(tmp_path):
     trial = Trial.filled(tmp_path / "trial")
-    place = 128 + KEY_BYTES * 40 + 3  # server 1 keeps keys
-    deed = ("flip_before", "server", "transformed_share", str(segment(trial, 1)), place)
+    deed = ("damage_before", "server", "transformed_share", trial.folder(1), trial.ids[40].hex())
     ended = run(trial, deeds={1: deed})
     assert_refused(trial, ended, "SpoolError")
     assert "not as they were added" in ended[1].told

@@ -16,7 +16,8 @@ from dpmpc.base.errors import AlreadyReleased, InputError, SpoolError
 from dpmpc.collect.store import ledger_tables
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.openings import Openings
-from dpmpc.collect.store.sqlite_store import SqliteStore
+from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.sqlite_database import SqliteDatabase
 from support import collection_processes
 from support.collection_processes import SHAPE, batch, digest, open_spool, upload_of
 from support.processes import CONTEXT, begin
@@ -176,11 +177,20 @@ def test_a_copied_spool_does_not_help(tmp_path):
     with open_spool(tmp_path / "spool", writer=False) as store, ReleaseLedger(tmp_path / "ledger") as ledger:
         release(ledger, "a", store.ids())
     # Nor does another collection with the same reports in it.
-    with SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE, ledger=tmp_path / "book") as other:
+    with ReportStore(
+        SqliteDatabase(tmp_path / "other", create=True), bytes(32), 1, SHAPE, ledger=tmp_path / "book"
+    ) as other:
         other.add(*upload_of(ids[:1]))
     with (
         open_spool(tmp_path / "copy", writer=False) as copy,
-        SqliteStore(tmp_path / "other", bytes(32), 1, SHAPE, ledger=tmp_path / "book", writer=False) as other,
+        ReportStore(
+            SqliteDatabase(tmp_path / "other", create=False),
+            bytes(32),
+            1,
+            SHAPE,
+            ledger=tmp_path / "book",
+            writer=False,
+        ) as other,
         ReleaseLedger(tmp_path / "ledger") as ledger,
     ):
         for again, shared in [(copy.ids()[1:], 39), (other.ids(), 1)]:

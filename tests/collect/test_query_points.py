@@ -12,8 +12,8 @@ import pytest
 from dpmpc.base.errors import GuaranteeError, SpoolError
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.query_points import PointKeeper, PointStanding, point_to_go_on_with
-from dpmpc.collect.store.report_store import SealedPoint
-from dpmpc.collect.store.sqlite_store import SqliteStore
+from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.sqlite_database import SqliteDatabase
 from support.rejections import rejects
 
 DIGEST = bytes(range(32))
@@ -32,9 +32,10 @@ class Disk:
     """What lies on the disks of one server: the ledger's row of the collection, and the spool's."""
 
     ledger_closed: bool = False
+    ledger_sealed: bytes | None = None
     ledger_point: bytes | None = None
     spool_closed: bool = False
-    spool_point: SealedPoint | None = None
+    spool_point: bytes | None = None
     past: frozenset = frozenset()
     sent: frozenset = frozenset()
     closed_for: frozenset = frozenset()  # points tossed while this server was closed
@@ -45,7 +46,7 @@ class Disk:
 
     @property
     def ledger(self):
-        return (self.ledger_closed, self.ledger_point)
+        return (self.ledger_closed, self.ledger_sealed, self.ledger_point)
 
 
 class Stores:
@@ -77,18 +78,17 @@ class Stores:
     def point(self):
         return self.disk.spool_point
 
-    def keep_point(self, point, *, used):
-        known = self.disk.spool_point
-        if known is not None and known.used and (known.toss != point or not used):
+    def use_point(self, point):
+        if self.disk.spool_point not in (None, point):
             raise GuaranteeError("spool")
         if not self.disk.spool_closed:
             raise GuaranteeError("open")
-        if known != SealedPoint(point, used):
-            self._write(spool_point=SealedPoint(point, used))
+        if self.disk.spool_point is None:
+            self._write(spool_point=point)
 
     def forbid_points(self, mark):
-        if self.disk.spool_point != SealedPoint(mark, True):
-            self._write(spool_point=SealedPoint(mark, True))
+        if self.disk.spool_point != mark:
+            self._write(spool_point=mark)
 
     class Ledger:
         folder = "another folder"
@@ -102,6 +102,15 @@ class Stores:
         def close_collection(self, collection):
             if not self.stores.disk.ledger_closed:
                 self.stores._write(ledger_closed=True)
+
+        def seal_point(self, collection, point):
+            if not self.stores.disk.ledger_closed or self.stores.disk.ledger_point not in (None, point):
+                raise GuaranteeError("ledger")
+            if self.stores.disk.ledger_sealed != point:
+                self.stores._write(ledger_sealed=point)
+
+        def sealed_point(self, collection):
+            return self.stores.disk.ledger_sealed
 
         def use_point(self, collection, point):
             if not self.stores.disk.ledger_closed:
@@ -182,9 +191,8 @@ def runs(disks, most_points, elsewhere=frozenset()):
 
 def points_of(disk):
     """All points that a server has heard of."""
-    past = {content[1] for _, content in disk.past}
-    names = {one.toss if isinstance(one, SealedPoint) else one for one in {disk.ledger_point, disk.spool_point, *past}}
-    return (names | disk.sent | disk.closed_for) - {None}
+    past = {point for _, content in disk.past for point in content[1:]}
+    return (past | {*disk.ledger[1:], disk.spool_point} | disk.sent | disk.closed_for) - {None}
 
 
 def stages(opened, points, *, fresh):
@@ -203,8 +211,12 @@ def stages(opened, points, *, fresh):
 def restored(disks):
     """All states after one store of one server was put back to an earlier state and the server was started."""
     for number, disk in enumerate(disks):
-        for kind, content in disk.past | {("spool", (False, None)), ("ledger", (False, None))}:
-            names = ("ledger_closed", "ledger_point") if kind == "ledger" else ("spool_closed", "spool_point")
+        for kind, content in disk.past | {("spool", (False, None)), ("ledger", (False, None, None))}:
+            names = (
+                ("ledger_closed", "ledger_sealed", "ledger_point")
+                if kind == "ledger"
+                else ("spool_closed", "spool_point")
+            )
             old = dataclasses.replace(disk, **dict(zip(names, content, strict=True)))
             stores = Stores(old)
             stores.keeper.heal()  # all that a start does
@@ -309,7 +321,9 @@ class Server:
     root: object
 
     def open(self):
-        spool = SqliteStore(self.root / "spool", DIGEST, 0, (1, 3), ledger=self.root / "ledger")
+        spool = ReportStore(
+            SqliteDatabase(self.root / "spool", create=True), DIGEST, 0, (1, 3), ledger=self.root / "ledger"
+        )
         return spool, ReleaseLedger(self.root / "ledger")
 
     def act(self, deed):
@@ -365,8 +379,21 @@ def test_one_store_that_is_put_back_learns_point_and_closing_from_the_other(serv
     assert server.act(lambda keeper: keeper.standing()) == PointStanding(toss(1).hex(), used=True)
     spool, ledger = server.open()
     with spool, ledger:
-        assert spool.point() == SealedPoint(toss(1), True)
+        assert spool.point() == toss(1)
         assert ledger.point(DIGEST) == toss(1)
+
+
+def test_a_spool_that_is_put_back_forgets_no_sealed_point(server, tmp_path):
+    """The others may have used it, and go on with nobody who has not sealed it."""
+    server.act(lambda keeper: keeper.standing())
+    shutil.copytree(tmp_path / "spool", tmp_path / "old")
+    server.act(close_and_seal(1))
+    shutil.rmtree(tmp_path / "spool")
+    (tmp_path / "old").rename(tmp_path / "spool")
+    assert server.act(lambda keeper: keeper.standing()) == PointStanding(toss(1).hex())
+    server.act(lambda keeper: keeper.heal())
+    server.act(lambda keeper: keeper.use(toss(1)))
+    assert server.act(lambda keeper: keeper.standing()) == PointStanding(toss(1).hex(), used=True)
 
 
 def test_stores_that_name_different_used_points_refuse_for_good(server, tmp_path):
@@ -405,7 +432,8 @@ def test_a_point_that_changed_on_the_disk_is_refused(server):
     server.act(close_and_seal(1))
     spool, ledger = server.open()
     with spool, ledger:
-        spool._database.execute("UPDATE kept SET value = ? WHERE name = 'query point'", (toss(1) + b"\1",))
+        used = f'{{"closed": "", "query point": "{toss(1).hex()}"}}'
+        spool._database._connection.execute("UPDATE description SET facts = ?", (used,))
         with pytest.raises(SpoolError):
             spool.point()
     server = Server(server.root.parent / (server.root.name + "-2"))

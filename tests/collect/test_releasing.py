@@ -12,8 +12,9 @@ from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.collect.opening.agreement import batch_digest
 from dpmpc.collect.opening.releasing import ReleasingServer, WithoutMask
 from dpmpc.collect.store.ledger import ReleaseLedger, State
+from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.server_folder import ServerFolder
-from dpmpc.collect.store.sqlite_store import SqliteStore
+from dpmpc.collect.store.sqlite_database import SqliteDatabase
 from dpmpc.collect.terms.certificate import manifest_of
 from dpmpc.collect.upload.reports import ReportFormat
 from dpmpc.linear.encoding.ring import Mersenne61
@@ -21,7 +22,7 @@ from dpmpc.linear.sharing.batch import ArrayShare
 from dpmpc.linear.sharing.check_values import draw_coefficients
 from dpmpc.release.server import transform
 from support.rejections import rejects
-from support.release_processes import COUNT, MINIMUM, Trial, flip
+from support.release_processes import COUNT, MINIMUM, Trial, damage
 from support.report_words import words_of
 
 SEED = bytes(range(32))
@@ -83,7 +84,7 @@ def test_reports_of_an_earlier_release_and_damaged_ones_are_left_out_and_counted
     np.testing.assert_array_equal(server.available().ids, everything)
     server.ledger.seal(b"\1" * 32, "{}", everything[5:7])  # only sealed: it may be replaced
     open_elsewhere(server, everything[:3])
-    flip(next((trial.folder(0) / "spool").glob("segment*")), 128 + KEY_BYTES + 1)
+    damage(trial.folder(0), trial.ids[1])
     available = server.available()
     damaged = sum(row.tobytes() == trial.ids[1] for row in everything[:3])
     assert available.left_out == {"released before": 3 - damaged, "damaged": 1}
@@ -152,14 +153,14 @@ def test_a_spool_of_shares_is_refused_where_keys_are_kept_and_left_as_it_is(tmp_
     assert (collection.record_shape == ReportFormat(collection, 0).stored_shape) == (copies == "one")
     words = words_of(ReportFormat(collection, 0), b"".join(trial.records[0]))
     kept = collection.digest, 0, collection.record_shape, collection.plan.encoding.ring
-    with SqliteStore(folder.spool, *kept, ledger=folder.ledger) as old:
+    with ReportStore(SqliteDatabase(folder.spool, create=True), *kept, ledger=folder.ledger) as old:
         old.add(trial.ids, words)
     before = {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"}
     for writer in (True, False):
         with pytest.raises(SpoolError):
             folder.open_spool(collection, 0, writer=writer)
     assert {path.name: path.read_bytes() for path in folder.spool.iterdir() if path.suffix == ".npy"} == before
-    with SqliteStore(folder.spool, *kept, ledger=folder.ledger) as old:
+    with ReportStore(SqliteDatabase(folder.spool, create=True), *kept, ledger=folder.ledger) as old:
         assert [one.tobytes() for one in old.ids()] == sorted(trial.ids)
 
 

@@ -12,14 +12,14 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
 from dpmpc.base.errors import CollectionClosed, InputError, ReportConflict, SpoolError, Withdrawn
-from dpmpc.collect.store import sqlite_store
+from dpmpc.collect.store import blocks
 from dpmpc.collect.store.report_store import Tally
 from dpmpc.collect.terms.withdrawal_verdict import Fate
 from support import collection_processes
-from support.collection_processes import SEGMENT_ROWS, SHAPE, as_array, cut, holds, open_spool, reports, upload_of
+from support.collection_processes import SHAPE, as_array, cut, holds, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
 from support.rejections import rejects
-from support.report_stores import STORES, crash, place_of, wipe
+from support.report_stores import STORES, place_of, wipe
 from support.state_machines import run_in
 
 KILLS = 8
@@ -27,8 +27,10 @@ MORE_KILLS = pytest.param(25, marks=pytest.mark.long("25 kills, not 8"))
 
 
 @pytest.fixture(autouse=True)
-def small_segments(monkeypatch):
-    monkeypatch.setattr(sqlite_store, "_SEGMENT_BYTES", SEGMENT_ROWS * 48)
+def small_blocks(monkeypatch):
+    """Have blocks of 10 reports, pages of two blocks, and spans of some 50 reports."""
+    for name, value in {"_BLOCK_BYTES": 10 * 48, "_PAGE_BYTES": 20 * 48, "_SPAN_REPORTS": 50}.items():
+        monkeypatch.setattr(blocks, name, value)
 
 
 @pytest.fixture(params=STORES)
@@ -36,7 +38,7 @@ def place(request, tmp_path):
     return place_of(request, tmp_path)
 
 
-@pytest.mark.parametrize("count", [0, 1, SEGMENT_ROWS, 3 * SEGMENT_ROWS + 7])
+@pytest.mark.parametrize("count", [0, 1, 50, 157])
 def test_what_was_added_is_there_after_reopening(place, count):
     ids = reports(count)
     with open_spool(place) as store:
@@ -234,7 +236,7 @@ def test_kill_at_any_time(place, kills):
 
 
 def test_a_report_that_is_withdrawn_is_gone_and_never_comes_back(place):
-    ids = reports(SEGMENT_ROWS + 20)
+    ids = reports(70)
     gone, left = ids[::7], [report for report in ids if report not in ids[::7]]
     with open_spool(place) as store:
         store.add(*upload_of(ids))
@@ -264,7 +266,7 @@ def test_a_report_that_comes_after_its_withdrawal_is_refused_while_the_allowance
     with open_spool(place, most_stored=200) as store:
         assert store.withdraw([*ids, ids[0]]) == [Fate.NEVER] * 201
         assert store.withdraw(ids[:3]) == [Fate.NEVER] * 3  # it never came, however often that is said
-        assert (store.tally(), store.room(1)) == (Tally(0, 0), 200)
+        assert (store.tally(), store.room()) == (Tally(0, 0), 200)
     with open_spool(place, most_stored=200) as store:
         for report in ids[:2]:
             with pytest.raises(Withdrawn):
@@ -282,12 +284,12 @@ def test_a_tombstone_takes_the_room_of_a_report(place):
     ids = reports(2)
     with open_spool(place, most_stored=100) as store:
         store.add(*upload_of(ids))
-        assert store.room(1) == 98
+        assert store.room() == 98
         store.withdraw(ids[1:])
         assert store.tally() == Tally(1, 1)
-        assert store.room(1) == 98
+        assert store.room() == 98
         store.add(*upload_of(reports(98, seed=2)))
-        assert store.room(1) == 0
+        assert store.room() == 0
 
 
 def test_what_another_process_withdraws_is_refused_by_the_one_that_writes(place):
@@ -326,15 +328,6 @@ def test_ids_of_another_length_are_not_withdrawn(place):
         with rejects("ids", given="15 bytes given as number 1, 16 expected"):
             store.withdraw([bytes(16), bytes(15)])
         assert store.tally() == (0, 0)
-
-
-def test_facts_are_kept(place):
-    with open_spool(place) as store:
-        assert store.fact("name") is None
-        store.keep_fact("name", b"one")
-        store.keep_fact("name", b"two")
-    with open_spool(place, writer=False) as store:
-        assert store.fact("name") == b"two"
 
 
 def test_a_count_is_the_same_for_all_who_ask_within_an_hour(place):
@@ -422,8 +415,6 @@ class StoreMachine(RuleBasedStateMachine):
         before = self.store
         if orderly:
             before.close()
-        else:
-            crash(before)
         self.store = open_spool(self.folder)
         before.close()
 

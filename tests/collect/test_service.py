@@ -32,8 +32,8 @@ from dpmpc.base.errors import (
 from dpmpc.collect.intake.admission import ADDRESSES, Admission, Buckets, Limits, Refusal, network_of
 from dpmpc.collect.intake.group_commit import GroupCommit, NoRoom
 from dpmpc.collect.intake.service import LEAST_FREE_BYTES
+from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.server_folder import open_spool
-from dpmpc.collect.store.sqlite_store import SqliteStore
 from dpmpc.collect.terms.endpoints import OWN_UPLOADS
 from dpmpc.collect.upload import uploader
 from dpmpc.collect.upload.pending import Pending
@@ -513,7 +513,7 @@ def test_a_full_queue_and_a_full_disk_say_come_back(running, collection, tmp_pat
     def full(self, uploads):
         raise SpoolError("no space left in /somewhere")
 
-    monkeypatch.setattr(SqliteStore, "add_all", full)
+    monkeypatch.setattr(ReportStore, "add_all", full)
     found, stored = answers(running, [post(collection, reports(collection)[0])], tmp_path=tmp_path)
     assert (found[0][0], found[0][2]["Retry-After"], stored) == (503, "30", 0)
     assert b"somewhere" not in found[0][1]
@@ -531,14 +531,14 @@ def test_health_knows_a_full_disk(running, collection, tmp_path, monkeypatch):
 
 
 def test_health_knows_that_storing_failed_and_that_it_works_again(running, collection, tmp_path, monkeypatch):
-    real, failing = SqliteStore.add_all, [True, False]
+    real, failing = ReportStore.add_all, [True, False]
 
     def add_all(self, uploads):
         if failing.pop(0):
             raise SpoolError("no space left in /somewhere")
         return real(self, uploads)
 
-    monkeypatch.setattr(SqliteStore, "add_all", add_all)
+    monkeypatch.setattr(ReportStore, "add_all", add_all)
     upload, health = post(collection, reports(collection)[0]), ("GET", "/healthz", {})
     found, _ = answers(running, [health, upload, health, upload, health], tmp_path=tmp_path)
     assert [status for status, _, _ in found] == [200, 503, 503, 200, 200]
@@ -577,7 +577,7 @@ def test_an_unexpected_error_reaches_whoever_waits(running, collection, tmp_path
     def broken(self, uploads):
         raise RuntimeError("unforeseen")
 
-    monkeypatch.setattr(SqliteStore, "add_all", broken)
+    monkeypatch.setattr(ReportStore, "add_all", broken)
     found, _ = answers(running, [post(collection, reports(collection)[0])] * 2, tmp_path=tmp_path)
     assert [status for status, _, _ in found] == [500, 500]
     assert b"unforeseen" not in found[0][1]

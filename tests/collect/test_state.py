@@ -186,7 +186,7 @@ def test_the_time_of_closing_is_the_first_one_and_survives_a_restart(server):
     spool.close_for_good()
     first = spool.closing
     assert abs(datetime.datetime.fromisoformat(first.since) - datetime.datetime.now(datetime.UTC)) < HOUR
-    other._kept.put({"failed": b"PartyLost"})
+    other.note_run("PartyLost")
     spool.close_for_good()
     with folder.open_spool(collection, 0, writer=False) as again:
         assert again.closing == Closing(first.since, "PartyLost")

@@ -124,7 +124,7 @@ def test_after_a_release_a_store_that_was_put_back_asks_the_ledger(place):
 def withdraw_and_die(place, step):
     """Die at the end of a step of a withdrawal."""
     with open_spool(place) as store:
-        holder = store._tombstones if step == "bury" else store
+        holder = store._tombstones if step == "bury" else store._blocks
         original = getattr(holder, step)
 
         def deadly(*given):
@@ -135,7 +135,7 @@ def withdraw_and_die(place, step):
         store.withdraw(IDS[:3])
 
 
-@pytest.mark.parametrize(("step", "gone"), [("_checksums", []), ("bury", IDS[:3]), ("_overwrite", IDS[:3])])
+@pytest.mark.parametrize(("step", "gone"), [("find", []), ("bury", IDS[:3]), ("erase", IDS[:3])])
 def test_a_kill_between_two_steps_of_a_withdrawal_leaves_the_safe_state(place, step, gone):
     """Either nothing has happened, or the report is out for good, also where its words are still there."""
     stored(place)

@@ -69,6 +69,8 @@ class Disk:
         self.path, self._rng = path, rng
         self.count = 0  # operations so far
         self.crash_at = None  # before this one the server crashes
+        self.crash_after_sync = None  # or before the first one that follows so many syncs
+        self.syncs = 0
         self.on_crash = None
         self.frozen = self.full = False
         self.broken = 0.0  # chance of an input/output error
@@ -99,7 +101,10 @@ class Disk:
         if self.frozen:
             return errno.EIO
         self.count += 1
-        if self.crash_at is not None and self.count >= self.crash_at and operation != CREATE:
+        due = self.crash_at is not None and self.count >= self.crash_at
+        due |= self.crash_after_sync is not None and self.syncs >= self.crash_after_sync
+        self.syncs += operation == SYNC
+        if due and operation != CREATE:
             self.frozen = True
             self.on_crash()
             return errno.EIO

@@ -141,6 +141,7 @@ class World(release.World):
     """One simulation of doors, clients and the release; see `release.World`."""
 
     faults_seconds = 200.0
+    stores_are_put_back = False  # which would lose what was acknowledged since
     operations = (120, 900)
 
     def __init__(self, *given, **more):

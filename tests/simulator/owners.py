@@ -115,6 +115,7 @@ class OwnersWorld(release.World):
     """One simulation of owners, of whom none lies."""
 
     member = Owner
+    stores_are_put_back = False  # an owner has none
 
     def _check_sent(self, owner, frame):
         """Check that what an owner shows of its rows is on its disk."""

@@ -21,7 +21,6 @@ from dpmpc.base.errors import DpmpcError
 from dpmpc.base.randomness import Stream
 from dpmpc.collect.opening import proof_checks
 from dpmpc.collect.opening.releasing import ReleasingServer
-from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.terms.certificate import FALSE_PROOF
 from dpmpc.collect.terms.series import Series
@@ -41,8 +40,8 @@ from support.shamir_collections import kept_names
 
 REPORTS, MINIMUM = 24, 8
 NOISE = 12.0  # standard deviations of the noise, which sums never miss by
-SEGMENT_BYTES = 1 << 13
 FAULTS_SECONDS = 60.0  # of faults
+PUT_BACK_CHANCE = 0.2  # that the store of a server that has crashed is restored from a copy
 LATE_CHANCE = 0.5  # that a server loses power once all have the release
 LIMIT_SECONDS = 2400.0  # after the last fault, within which all servers have the release
 ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatch", "InconsistentShares")
@@ -128,8 +127,7 @@ def make_ready():
 
 
 def make_quick():
-    """Have segments of spools be short, and servers share the task of a collection, a pure function that takes long."""
-    sqlite_store._SEGMENT_BYTES = SEGMENT_BYTES
+    """Have servers share the task of a collection, a pure function that takes long."""
     compute, known = Collection.task, {}
 
     def task(self, clients, toss, **more):
@@ -174,6 +172,7 @@ class World:
 
     member = Server
     faults_seconds = FAULTS_SECONDS
+    stores_are_put_back = True
     operations = (120, 300)  # of its disk, before one of which a server crashes
 
     def __init__(self, base, root, seed, on_log=lambda line: None):
@@ -274,7 +273,11 @@ class World:
             server.loses_power = rng.random() < 0.5
             kind = rng.random()
             if kind < 0.3:
-                server.disk.crash_at = int(rng.uniform(1, rng.choice(self.operations)))
+                crash_at = int(rng.uniform(1, rng.choice(self.operations)))
+                if kind < 0.1:  # between two commits, however few operations the second one takes
+                    server.disk.crash_after_sync = crash_at // 4
+                else:
+                    server.disk.crash_at = crash_at
             elif kind < 0.6:
                 server.crash_at_frame = int(rng.uniform(1, self.base.frames))
             elif kind < 0.75:
@@ -349,6 +352,10 @@ class World:
                 self.loop.call_later(self.net.delay(), end.other.lose, ConnectionResetError(104, "reset"))
             end.vanish()
         self._ended.append(server)
+        if self.stores_are_put_back and self.rng.random() < PUT_BACK_CHANCE:
+            self.log(f"the store of server {server.number} is put back to what it was in the beginning")
+            image = {name: content for name, content in image.items() if not name.startswith("spool/")}
+            image |= {name: one for name, one in self.base.images[server.number].items() if name.startswith("spool/")}
         later = self.rng.expovariate(1 / 15)
         self.loop.call_later(later, self._boot, server.number, image, server.life + 1, server)
 
@@ -379,7 +386,8 @@ class World:
         net.blocked.clear()
         net.slow, net.breaking = 1.0, 0.0
         for server in self.servers.values():
-            server.disk.full, server.disk.broken, server.disk.crash_at = False, 0.0, None
+            server.disk.full, server.disk.broken = False, 0.0
+            server.disk.crash_at = server.disk.crash_after_sync = None
         self.log("all faults have ended")
 
     # What has to hold

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from dpmpc.base.errors import AlreadyReleased, SpoolError
-from dpmpc.collect.store import sqlite_store
 from dpmpc.collect.store.ledger import ReleaseLedger
-from dpmpc.collect.store.sqlite_store import SqliteStore
+from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.sqlite_database import SqliteDatabase
 
 DIGEST = bytes(range(32))
 SHAPE = (2, 3)
-SEGMENT_ROWS = 50
 
 
 def words_of(report):
@@ -39,13 +38,14 @@ def ledger_of(place):
 
 
 def open_spool(place, **options):
-    """Open a store of either kind, by its folder or its address."""
+    """Open a store in either database, by its folder or its address."""
     own = {"digest": DIGEST, "server": 1, "shape": SHAPE, "ledger": ledger_of(place), **options}
+    create = own.get("writer", True)
     if str(place).startswith("/"):  # a folder, for processes of tests as text
-        return SqliteStore(place, **own)
-    from dpmpc.collect.store.postgres_store import PostgresStore  # needs an extra of the package
+        return ReportStore(SqliteDatabase(Path(place), create=create), **own)
+    from dpmpc.collect.store.postgres_database import PostgresDatabase  # needs an extra of the package
 
-    return PostgresStore(place, **own)
+    return ReportStore(PostgresDatabase(place, create=create), **own)
 
 
 def reports(count, seed=1):
@@ -75,7 +75,6 @@ def holds(store, ids):
 
 def add_reports(folder, seed, announced):
     """Announce each upload's ids before `add`, then say how many of them are stored for good."""
-    sqlite_store._SEGMENT_BYTES = SEGMENT_ROWS * 48
     draw = random.Random(seed)
     acknowledged = []
     with open_spool(folder) as store:
@@ -92,7 +91,7 @@ def add_reports(folder, seed, announced):
 def add_as_worker(place, worker, workers, seed, announced):
     """Announce each upload's ids before `add`, and afterwards that they are stored, until the database is gone."""
     draw = random.Random(f"{worker} {seed} {time.monotonic()}")
-    with open_spool(place, worker=worker, workers=workers) as store, contextlib.suppress(SpoolError):
+    with open_spool(place, workers=workers) as store, contextlib.suppress(SpoolError):
         while True:
             ids = [draw.randbytes(16) for _ in range(draw.randrange(1, 50))]
             announced.send_bytes(b"".join(ids))

@@ -1,5 +1,6 @@
 """The servers of a collection as processes of this machine, some of which do what they should not."""
 
+import contextlib
 import dataclasses
 import datetime
 import hashlib
@@ -7,6 +8,7 @@ import os
 import resource
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -328,15 +330,28 @@ def tell_what_is_sent(kind):
     PartyRuntime.frame = telling
 
 
-def flip_before(holder, step, path, offset):
-    """Flip one bit of a file just before a step."""
+def damage_before(holder, step, folder, report):
+    """Flip one bit of the words of a report just before a step."""
     original = getattr(HOLDERS[holder], step)
 
     def damaged(*arguments):
-        flip(path, offset)
+        damage(folder, bytes.fromhex(report))
         return original(*arguments)
 
     setattr(HOLDERS[holder], step, damaged)
+
+
+def damage(folder, report):
+    """Flip one bit of the words of a report in the store of a server's folder."""
+    with contextlib.closing(sqlite3.connect(folder / "spool" / "spool.sqlite")) as database, database:
+        ((number, ids, words),) = [
+            row
+            for row in database.execute("SELECT ids.number, ids, words FROM ids JOIN words USING (number)")
+            if report in row[1]
+        ]
+        changed = bytearray(words)
+        changed[len(words) // len(ids) * ids.index(report) + 3] ^= 0x20
+        database.execute("UPDATE words SET words = ? WHERE number = ?", (bytes(changed), number))
 
 
 def flip(path, offset):

@@ -14,7 +14,7 @@ import pytest
 from support.collection_processes import ledger_of
 
 STORES = ["sqlite", "postgres"]
-_TABLES = ("standing", "reports", "workers")
+_TABLES = ("description", "ids", "words")
 NOBODY = 65534
 START_SECONDS = 120
 
@@ -50,6 +50,17 @@ class Cluster:
     def stop(self, mode="immediate"):
         """Stop it; "immediate" is a crash."""
         self._run("pg_ctl", "-w", "-t", str(START_SECONDS), "-m", mode, "stop")
+
+    @contextlib.contextmanager
+    def follower(self, slot):
+        """Follow the log through a slot, as a copy of the database does."""
+        import psycopg  # an extra of the package
+
+        connection = psycopg.pq.PGconn.connect(f"{self.address('postgres')}&replication=true".encode())
+        ((end,),) = self.execute("SELECT pg_current_wal_lsn()::text")
+        connection.send_query(f"START_REPLICATION SLOT {slot} PHYSICAL {end}".encode())
+        yield
+        connection.finish()
 
     def close(self):
         """Stop it and remove all that it kept."""
@@ -128,11 +139,3 @@ def _run(place, *statements):
     with psycopg.connect(place, autocommit=True) as connection:
         for statement in statements:
             connection.execute(statement)
-
-
-def crash(store):
-    """Let go of a store as a crash does: SQLite's log is not written back before the next process reads it."""
-    if hasattr(store, "_unlock"):
-        store._unlock()
-    else:
-        store._disconnect()

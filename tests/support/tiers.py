@@ -27,7 +27,7 @@ TRUE_RUNS = {
     # a proxy
     "collect/test_proxies.py::test_dpmpc_submit_sends_through_the_proxy",
     # PostgreSQL
-    "collect/test_postgres_store.py::test_a_withdrawal_at_another_worker_than_the_upload_takes_the_report_back",
+    "collect/test_postgres_database.py::test_a_withdrawal_at_another_worker_than_the_upload_takes_the_report_back",
     # checks of how shares were dealt
     "collect/test_dealing_release.py::test_a_server_that_lies_in_all_check_values_is_not_listened_to",
     # proofs

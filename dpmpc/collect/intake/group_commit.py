@@ -31,7 +31,8 @@ from typing import NamedTuple
 
 from dpmpc.base.errors import ReportRejected, SpoolError
 from dpmpc.collect.intake.admission import ADDRESSES
-from dpmpc.collect.store.report_store import Added, ReportStore, Upload
+from dpmpc.collect.store.blocks import Upload
+from dpmpc.collect.store.report_store import Added, ReportStore
 from dpmpc.collect.upload.reports import ReportFormat
 
 GROUP_BYTES = 1 << 26
@@ -71,7 +72,7 @@ class GroupCommit:
         self._storing = threading.Lock()  # held while a group is stored and counted
         self._stored_of: collections.OrderedDict[str, int] = collections.OrderedDict()  # by what stands for an address
         self._stored_through: collections.Counter[int | None] = collections.Counter()  # by door
-        free = max(0, spool.room(0))  # of what came before a restart the door is not known
+        free = max(0, spool.room())  # of what came before a restart the door is not known
         self._entrance_room = min(form.collection.entrance_room // spool.workers, free // form.collection.entrances)
         self.failing = False  # whether the last group found the disk full or failing
         self._row_bytes = 8 * math.prod(form.stored_shape)
@@ -166,7 +167,7 @@ class GroupCommit:
 
     def _without_room(self, uploads: dict[int, Upload], senders: dict[int, Sender]) -> dict[int, NoRoom]:
         """Return which uploads bring more new reports than their senders may store; a repeated report is not new."""
-        total = self._spool.room(sum(len(ids) for ids, _ in uploads.values()))
+        total = self._spool.room()
         left = {
             door: self._entrance_room - self._stored_through[door]
             for door in {sender.door for sender in senders.values()}

@@ -182,7 +182,7 @@ def serve(
 
     def work(worker: int, listeners: _Listeners | None, tell: Callable[[int], None]) -> None:
         with (
-            folder.open_spool(collection, server, writer=True, worker=worker, workers=workers) as spool,
+            folder.open_spool(collection, server, writer=True, workers=workers) as spool,
             folder.open_ledger() as ledger,
         ):
             of_several = f", worker {worker} of {workers}" if workers > 1 else ""

@@ -49,7 +49,7 @@ from dpmpc.base.errors import AlreadyReleased, GuaranteeError, InputError, Spool
 from dpmpc.base.storage.database import Store, connect, private_folder, transaction, typed_errors
 from dpmpc.base.storage.kept import Kept
 from dpmpc.collect.store.ledger_tables import ADVICE, LEDGER_FILE, LedgerTables, ReleaseRow
-from dpmpc.collect.store.spool_index import INDEX_FILE
+from dpmpc.collect.store.sqlite_database import SPOOL_FILE
 from dpmpc.collect.terms.series import Recorded, begun_epochs, require_epoch
 from dpmpc.collect.upload.report_ids import ID_TYPE, as_bytes, found_in, sorted_ids
 from dpmpc.linear.encoding.ring import elements
@@ -82,7 +82,7 @@ class ReleaseLedger(Store):
         self._turns = threading.Lock()
         with typed_errors(self.folder):
             private_folder(self.folder)
-            if (self.folder / INDEX_FILE).exists():
+            if (self.folder / SPOOL_FILE).exists():
                 raise SpoolError("folder", f"{self.folder} holds a spool, a place of its own expected for the ledger")
             self._database = connect(self.folder / LEDGER_FILE, create=True, journal="DELETE")
             try:
@@ -164,18 +164,26 @@ class ReleaseLedger(Store):
         with self._turns, typed_errors(self.folder), transaction(self._database):
             return self._kept.get(_point(collection)) is not None
 
+    def seal_point(self, collection: bytes, point: bytes) -> None:
+        """Record the query point that was tossed for a collection that is closed, in place of one not used."""
+        self._keep_point(collection, point, f"sealed {_point(collection)}")
+
     def use_point(self, collection: bytes, point: bytes) -> None:
         """Record for good the query point of a collection that is closed."""
+        self._keep_point(collection, point, _point(collection))
+
+    def _keep_point(self, collection: bytes, point: bytes, name: str) -> None:
+        """Keep a query point under a name, unless another one is used."""
         require_bytes("point", point, 32)
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            kept = self._kept.get(_point(collection))
-            if kept is None:
+            used = self._kept.get(_point(collection))
+            if used is None:
                 raise GuaranteeError(
                     "point", f"given for {collection.hex()}, a collection that is closed here expected"
                 )
-            if kept not in (b"", point):
-                raise GuaranteeError("point", f"{point.hex()} given, {kept.hex()} expected, for good")
-            self._kept.put({_point(collection): point})
+            if used not in (b"", point):
+                raise GuaranteeError("point", f"{point.hex()} given, {used.hex()} expected, for good")
+            self._kept.put({name: point})
 
     def forbid_points(self, collection: bytes, mark: bytes) -> None:
         """Record a mark in place of the point of a collection that is closed, whatever was recorded before."""
@@ -186,6 +194,11 @@ class ReleaseLedger(Store):
         """Return what `use_point` has recorded for a collection, or None."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             return self._kept.get(_point(collection)) or None
+
+    def sealed_point(self, collection: bytes) -> bytes | None:
+        """Return what `seal_point` has recorded last for a collection, or None."""
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            return self._kept.get(f"sealed {_point(collection)}")
 
     def find(self, manifest_digest: bytes) -> LedgerEntry | None:
         """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""

@@ -9,9 +9,9 @@ state      durable                     what this server may do
 =========  ==========================  =============================================================
 open       nothing                     take reports
 closed     in spool and ledger         take part in tosses; nothing is stored any more, for good
-sealed X   X in the spool              toss anew, which replaces X, or go on with X if others used it
-used X     X in the ledger, then as    send messages at X, once all say that they have marked X as
-           used in the spool           used; take no other point, for good
+sealed X   X in the ledger             toss anew, which replaces X, or go on with X if others used it
+used X     X as used in the ledger,    send messages at X, once all say that they have marked X as
+           then in the spool           used; take no other point, for good
 refused    no point, in both, once     nothing more: one of them was put back to another's past
            they named different ones
 =========  ==========================  =============================================================
@@ -78,22 +78,22 @@ class PointKeeper:
 
     def standing(self) -> PointStanding:
         """Return how far this server is, after it has written a mark that one of its stores lacks."""
-        kept, sealed = self._ledger.point(self._collection), self._spool.point()
-        if sealed is not None and sealed.used and kept not in (None, sealed.toss):
+        kept, other = self._ledger.point(self._collection), self._spool.point()
+        if kept is not None and other not in (None, kept):
             self._forbid()
             raise GuaranteeError(
                 "query point",
-                f"{sealed.toss.hex()} is used according to this server's spool, and {kept.hex()} according "
+                f"{other.hex()} is used according to this server's spool, and {kept.hex()} according "
                 f"to its ledger, the same one expected: {_LOST}",
             )
-        if NO_POINT in (kept, None if sealed is None else sealed.toss):
+        if NO_POINT in (kept, other):
             self._forbid()
             raise GuaranteeError(
                 "query point", f"this server's spool and its ledger once named different ones as used: {_LOST}"
             )
-        used = kept or (sealed.toss if sealed is not None and sealed.used else None)
+        used = kept or other
         if used is None:
-            return PointStanding("" if sealed is None else sealed.toss.hex())
+            return PointStanding((self._ledger.sealed_point(self._collection) or b"").hex())
         self.close()
         self._mark(used)
         return PointStanding(used.hex(), used=True)
@@ -107,7 +107,7 @@ class PointKeeper:
         if not (self._spool.closed and self._ledger.closed(self._collection)):
             raise GuaranteeError("query point", "tossed before this server had closed, a closed collection expected")
         if not standing.used:
-            self._spool.keep_point(toss, used=False)
+            self._ledger.seal_point(self._collection, toss)
 
     def use(self, toss: bytes) -> None:
         """Mark a sealed point as used, in the ledger first."""
@@ -128,7 +128,7 @@ class PointKeeper:
 
     def _mark(self, toss: bytes) -> None:
         self._ledger.use_point(self._collection, toss)
-        self._spool.keep_point(toss, used=True)
+        self._spool.use_point(toss)
 
 
 def point_to_go_on_with(standings: dict[int, PointStanding]) -> bytes | None:

@@ -1,16 +1,20 @@
-"""Say what a server's store of reports does, whatever database is below.
+"""Keep the reports of one collection at one server, in an SQLite file of its folder or in a PostgreSQL database.
 
-`ReportStore` is all that admission, group commit, release and status know. There are two: `sqlite_store` (the default:
-files in the server's folder, one process that writes) and `postgres_store` (several worker processes).
+What a commit brings is stored as *blocks*: ids and checksums in one table, words in another. An id belongs to a *bin*
+by its first bits, and so does the block that holds it, so that a release reads one bin after another, in ascending
+order of the ids, and holds no more than that in memory. The databases are `dpmpc.collect.store.sqlite_database` and
+`dpmpc.collect.store.postgres_database`; this module makes the same statements on both.
 
-Promised by every store:
+Promised, with either database:
 
-- What `add` returned for is there after a crash of the process or the system and after a loss of power, exactly once,
-  with the words that were given. What it raised for is not there, or not yet: nothing of such a call is ever there in
-  part. If the system fails to say whether a commit took place, a report may turn out to be stored that was not
-  acknowledged; sending it again is always safe.
-- The same id with the same words is stored once. With other words it is refused, and nothing of its upload is stored.
-- Once `withdraw` has told of an id that it is withdrawn its words are gone, and a *tombstone* is in the ledger
+- What `add` returned for is there after a crash of the process or the system and after a loss of power, with the words
+  that were given. What it raised for is not there, or not yet: nothing of such a call is ever there in part. If the
+  system fails to report whether a commit took place, a report may turn out to be stored that was not acknowledged;
+  sending it again is always safe.
+- A report counts once, with the words that were stored first, however often its id comes: `ids`, `intact` and `share`
+  read the first copy. Of the reports that a process has stored last it remembers the ids, 65,536 to 131,072 of them;
+  these are not stored a second time, and other words for one of them are a `ReportConflict`.
+- Once `withdraw` has told of an id that it is withdrawn its words are overwritten, and a *tombstone* is in the ledger
   (`dpmpc.collect.store.tombstones`): no `add`, in whatever process, stores a report with this id again, and no release
   gathers it, even if this store is put back to an older state. The same holds of a report that comes after its
   withdrawal, for as many of these as a hundredth of `most_stored`.
@@ -20,45 +24,36 @@ Promised by every store:
   those that are damaged or lost; a row of `share` that was damaged since is a `SpoolError`. A full disk is one too, and
   the store stays usable.
 
-Not promised: that nobody who may write to the store changed it. Checksums find a failing disk, not a forger.
+Not promised: that nobody who may write to the store changed it. Checksums find a failing disk, not a forger. Nor that
+`len` is the number of different reports: an id that was forgotten and came again is counted twice until the release.
 """
 
 from __future__ import annotations
 
-import abc
-import contextlib
 import datetime
-import itertools
-import math
-import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bytes, require_whole
 from dpmpc.base.arrays import Bytes, Words
-from dpmpc.base.digests import sha256_of_rows
-from dpmpc.base.errors import GuaranteeError, InputError, ReportConflict, Withdrawn
+from dpmpc.base.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.base.storage.database import Store
-from dpmpc.collect.store.tombstones import Tombstones
+from dpmpc.collect.store.blocks import MOST_REPORTS, BlockTables, Incoming, RecentReports, StoredShare, Upload
+from dpmpc.collect.store.store_description import DescriptionTable, ReportDatabase, StoreDescription
+from dpmpc.collect.store.tombstones import Tombstones, TombstoneSum
 from dpmpc.collect.terms.withdrawal_verdict import Fate
-from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, split
+from dpmpc.collect.upload.report_ids import ID_BYTES, as_bytes, as_strings, found_in, sorted_ids, split
 from dpmpc.linear.encoding.ring import Ring, ring_named
 from dpmpc.linear.sharing.batch import Share
 
-CHECKSUM_BYTES = 8
 CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
-KEYS = "keys"  # in place of the name of a ring: a key and two words of a share may look alike
-MOST_REPORTS = 1 << 48
 AHEAD_PART = 100  # of `most_stored`, one such part may be tombstones of reports that have not come
-TOMBSTONE = b""  # in place of a checksum
-_CLOSED, _COUNTED, _FAILED = "closed", "counted", "failed"
-_POINT = "query point"
-
-Upload = tuple[Sequence[bytes], Words]
+KEYS = "keys"  # in place of the name of a ring: a key and two words of a share may look alike
+_CLOSED, _COUNTED, _FAILED, _POINT = "closed", "counted", "failed", "query point"
+_ERASED = "erased"  # number and hashes of the tombstones whose reports have no words any more
 
 
 class Added(NamedTuple):
@@ -83,13 +78,6 @@ class Closing(NamedTuple):
     failed: str  # the type of the error that ended the run; empty if none did
 
 
-class SealedPoint(NamedTuple):
-    """The query point of a collection with proofs, and whether it is used: see `dpmpc.collect.store.query_points`."""
-
-    toss: bytes
-    used: bool
-
-
 class Tally(NamedTuple):
     """How many reports were added, by what became of them; those that were withdrawn give no room back."""
 
@@ -100,15 +88,33 @@ class Tally(NamedTuple):
 class ReportStore(Store):
     """The reports of one collection at one server.
 
-    `shape` and `ring` are those of a report's words; with `keys` these are keys, which are expanded in the release. The
-    store is of one collection (`digest`) and server, and refuses to be opened for others. A store that was opened with
-    ``writer=False`` adds nothing; all else may be called by any process. `ledger` is the folder of the server's ledger.
+    Parameters
+    ----------
+    database : ReportDatabase
+        Where they are; the store closes it.
+    digest : bytes
+        Of the collection, 32 bytes. A store is of one collection and server, and refuses to be opened for others.
+    server : int
+        Number of the server.
+    shape : tuple of two int
+        Of a report's words, uint64: copies and width.
+    ring : Ring or str
+        Of the words.
+    ledger : Path
+        Folder of the server's ledger.
+    keys : bool
+        Whether the words of a report are a key, which is expanded in the release.
+    writer : bool
+        False for a process that adds nothing: it makes no store where there is none.
+    most_stored : int
+        How many reports are stored at most.
+    workers : int
+        How many processes of the server add reports.
     """
-
-    workers = 1  # processes that may add at once
 
     def __init__(
         self,
+        database: ReportDatabase,
         digest: bytes,
         server: int,
         shape: tuple[int, int],
@@ -118,114 +124,232 @@ class ReportStore(Store):
         keys: bool = False,
         writer: bool = True,
         most_stored: int = MOST_REPORTS,
+        workers: int = 1,
     ):
-        require_bytes("digest", digest, 32)
-        require_whole("most_stored", most_stored, 1)
-        if len(shape) != 2 or min(shape) < 1:
-            raise InputError("shape", f"{shape} given, copies and width expected, at least 1 each")
-        self.shape, self.ring = (shape[0], shape[1]), ring_named(ring)
-        self._most_stored, self._writer = most_stored, writer
-        copies, width = self.shape
-        content = KEYS if keys else self.ring.name
-        self._own: dict[str, Any] = {
-            "digest": digest.hex(),
-            "server": server,
-            "copies": copies,
-            "width": width,
-            "ring": content,
-        }
-        self._turns = threading.RLock()
-        self._tombstones = Tombstones(ledger, digest)
+        self._database = database
+        try:
+            require_bytes("digest", digest, 32)
+            self._most_stored = require_whole("most_stored", most_stored, 1, MOST_REPORTS)
+            self.workers = require_whole("workers", workers, 1)
+            if len(shape) != 2 or min(shape) < 1:
+                raise InputError("shape", f"{shape} given, copies and width expected, at least 1 each")
+            self.shape, self.ring, self._writer = (shape[0], shape[1]), ring_named(ring), writer
+            own = (digest.hex(), server, *self.shape, KEYS if keys else self.ring.name)
+            self._table = DescriptionTable(database, StoreDescription.of(own, most_stored), make=writer)
+            self._blocks = BlockTables(database, self.shape, self._table.bins)
+            self._recent: RecentReports | None = None  # read when the first upload comes
+            self._tombstones = Tombstones(ledger, digest)
+            try:
+                self._begin()
+            except BaseException:
+                self._tombstones.close()
+                raise
+        except BaseException:
+            database.close()
+            raise
+
+    def _begin(self) -> None:
+        """Compare the store with the ledger, and erase what a crash, or a store that was put back, has left."""
+        with self._database.turn():
+            erased = TombstoneSum.from_bytes(self._table.read().fact(_ERASED))
+        self._tombstones.require_at_least(erased.number, self._database.place)
+        if self._writer and self._tombstones.sum() != erased:
+            with self._database.turn(alone=True, erases=True):
+                places = self._blocks.find(split(self._tombstones.ids(came=True)))
+                self._erase(self._table.read()._replace(withdrawn=0), places)
 
     def add(self, ids: Sequence[bytes], words: Words) -> Added:
-        """Store an upload durably before returning."""
+        """Store an upload durably before returning.
+
+        Parameters
+        ----------
+        ids : sequence of bytes
+            Of its reports, 16 bytes each.
+        words : ndarray of uint64
+            Shape (n, copies, width).
+
+        Returns
+        -------
+        Added
+
+        Raises
+        ------
+        ReportConflict
+            An id was stored lately with other words, or its report was withdrawn; nothing is stored.
+        CollectionClosed
+            `close_for_good` was called.
+        SpoolError
+            The disk or the database fails, or there is no room.
+        """
         (outcome,) = self.add_all([(ids, words)])
         if isinstance(outcome, ReportConflict):
             raise outcome
         return outcome
 
-    @abc.abstractmethod
     def add_all(self, uploads: Sequence[Upload]) -> list[Added | ReportConflict]:
         """Store several uploads in one transaction: `add` for each, except that a conflict is returned, not raised.
 
         An upload with a conflict, or with the id of a report that was withdrawn, is left out as a whole. The others are
         stored.
         """
+        incoming = self._incoming(uploads)
+        try:
+            with self._database.turn(alone=True):
+                described = self._table.read()
+                if described.closed:
+                    raise CollectionClosed(CLOSED_EARLY)
+                if self._recent is None:
+                    self._recent = self._blocks.recent(described.added)
+                outcomes, rows = incoming.settle(self._recent, self._tombstones.among(incoming.ids))
+                if described.added + len(rows) > self._most_stored:
+                    raise SpoolError(
+                        "reports", f"{len(rows)} new ones", f"at most {self._most_stored - described.added}"
+                    )
+                if len(rows):
+                    checksum = self._blocks.insert(incoming, rows, described.added)
+                    added = described.added + len(rows)
+                    self._table.write(described._replace(added=added, checksum=described.checksum + checksum))
+                    self._recent.add(incoming, rows)
+        except BaseException:
+            self._recent = None  # whatever became of the commit
+            raise
+        return [one if isinstance(one, ReportConflict) else Added(*one) for one in outcomes]
+
+    def _incoming(self, uploads: Sequence[Upload]) -> Incoming:
+        """Return uploads as they are stored, or refuse them."""
+        if not self._writer:
+            raise InputError("writer", "False", "True", condition="for adding to a store")
+        for ids, words in uploads:
+            if words.shape != (len(ids), *self.shape):
+                raise InputError("words", f"shape {words.shape}", f"{(len(ids), *self.shape)}")
+            require_ids(ids)
+            self.ring.require_canonical(words, "words")
+        return Incoming(uploads, self.shape)
 
     def withdraw(self, ids: Sequence[bytes]) -> list[Fate]:
-        """Put tombstones for reports durably, then overwrite their words; return what became of each.
+        """Put tombstones for reports durably, and overwrite their words; return what became of each.
 
         Once the reports are announced for a release nothing is changed any more: what was withdrawn before is, and all
         else is too late.
         """
         require_ids(ids)
-        with self._turns:
-            fates = self._tombstones.bury(ids, self._checksums(ids), self._most_stored // AHEAD_PART)
-            if new := [report for report, fate in zip(ids, fates, strict=True) if fate is Fate.NOW]:
-                self._overwrite(new)
+        with self._database.turn(alone=True, erases=True):
+            places = self._blocks.find(ids)
+            fates = self._tombstones.bury(ids, places, self._most_stored // AHEAD_PART)
+            new = {report for report, fate in zip(ids, fates, strict=True) if fate is Fate.NOW}
+            if new:
+                self._erase(self._table.read(), {report: places.get(report, []) for report in new})
         return fates
 
-    @abc.abstractmethod
-    def room(self, new: int) -> int:
-        """Return how many reports this process may add now; more may be found when `new` ask for more."""
+    def _erase(self, described: StoreDescription, places: Mapping[bytes, Collection[tuple[int, int]]]) -> None:
+        """Overwrite the words of reports that have tombstones, wherever they are."""
+        found = sorted(place for copies in places.values() for place in copies)
+        self._blocks.erase(found)
+        erased = self._tombstones.sum().to_bytes()
+        self._table.write(described._replace(withdrawn=described.withdrawn + len(found)).with_fact(_ERASED, erased))
 
-    @abc.abstractmethod
+    def room(self) -> int:
+        """Return how many more reports may be added."""
+        with self._database.turn():
+            return self._most_stored - self._table.read().added
+
     def count_stored(self, ids: Sequence[bytes]) -> int:
-        """Count for which of these ids a report, or its tombstone, is here already."""
+        """Count which of these ids are of reports that were stored lately, or were withdrawn."""
+        with self._database.turn():
+            if self._recent is None:
+                self._recent = self._blocks.recent(self._table.read().added)
+            withdrawn = self._tombstones.among(ids)
+            return sum(report in withdrawn or self._recent.get(report) is not None for report in ids)
 
-    @abc.abstractmethod
     def tally(self) -> Tally:
         """Count what was added and withdrawn by all processes."""
+        with self._database.turn():
+            described = self._table.read()
+        return Tally(described.added - described.withdrawn, described.withdrawn)
 
     def __len__(self) -> int:
         """Count the reports that were added and not withdrawn."""
         return self.tally().reports
 
-    @abc.abstractmethod
     def ids(self) -> Bytes:
         """Return the ids of all reports in ascending order, (n, 16)."""
+        with self._database.turn():
+            spans = self._blocks.spans(self._table.read().added)
+            ids = np.concatenate([np.empty(0, "S16"), *(self._blocks.entries(span).first_ids() for span in spans)])
+        return as_bytes(ids[~found_in(self._tombstones.ids(), ids)])
 
-    @abc.abstractmethod
     def intact(self) -> Intact:
         """Read the whole store and find the reports that are as they were added."""
+        tombstones = self._tombstones.ids()
+        good: list[Bytes] = []
+        entries = damaged = withdrawn = checksum = 0
+        with self._database.turn():
+            described = self._table.read()
+            for span in self._blocks.spans(described.added):
+                found = self._blocks.entries(span)
+                ids = found.first_ids()
+                gone = found_in(tombstones, ids)
+                fits = self._blocks.compare(found, ids) & ~gone
+                good.append(as_bytes(ids[fits]))
+                entries, checksum = entries + len(found), checksum + found.total()
+                withdrawn, damaged = withdrawn + int(gone.sum()), damaged + int((~fits & ~gone).sum())
+        lost = described.added - entries
+        if lost < 0 or (lost == damaged == 0 and not described.fits(checksum)):
+            raise SpoolError(
+                self._database.place,
+                f"the store is damaged: its {entries} reports are not the {described.added} that were added; "
+                f"{self._database.dialect.advice}",
+            )
+        return Intact(np.concatenate([np.empty((0, ID_BYTES), np.uint8), *good]), lost + damaged, withdrawn)
 
-    @abc.abstractmethod
     def share(self, ids: Bytes) -> Share:
         """Return this server's share of a batch: one report's words a row, in the order of the ids."""
+        batch = sorted_ids(ids)
+        missing = int((~found_in(as_strings(self.ids()), batch)).sum())
+        if missing:
+            raise InputError("ids", f"{missing} of {len(batch)} are not in the store {self._database.place}")
+        with self._database.turn():
+            spans = list(self._blocks.spans(self._table.read().added))
+        return StoredShare(self._blocks, self.ring, batch, spans)
 
     @property
     def closed(self) -> bool:
         """Whether `close_for_good` was called, here or elsewhere."""
-        with self._turn(alone=False):
-            return self._is_closed()
+        with self._database.turn():
+            return bool(self._table.read().closed)
 
     def close_for_good(self) -> None:
         """Refuse all further reports, for good, in all processes."""
         now = datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds")
-        with self._turn(alone=True):
-            self._refuse_reports()
-            if self._get(_CLOSED) is None:
-                self._put(_CLOSED, now.encode())
+        with self._database.turn(alone=True):
+            described = self._table.read()
+            if not described.closed:
+                self._table.write(described._replace(closed=1).with_fact(_CLOSED, now.encode()))
 
     @property
     def closing(self) -> Closing | None:
         """When it was closed for good, and how a release has gone since; None while it takes reports."""
-        with self._turn(alone=False):
-            if not self._is_closed():
-                return None
-            return Closing(*((self._get(name) or b"").decode() for name in (_CLOSED, _FAILED)))
+        with self._database.turn():
+            described = self._table.read()
+        if not described.closed:
+            return None
+        return Closing(*((described.fact(name) or b"").decode() for name in (_CLOSED, _FAILED)))
 
     def note_run(self, failed: str = "") -> None:
         """Record the type of the error that ended a run of the release, or that a new one has begun."""
-        with self._turn(alone=True):
-            if failed:
-                self._put(_FAILED, failed.encode())
-            elif self._get(_FAILED) is not None:
-                self._forget(_FAILED)
+        with self._database.turn(alone=True):
+            described = self._table.read()
+            if failed.encode() != (described.fact(_FAILED) or b""):
+                self._table.write(described.with_fact(_FAILED, failed.encode() or None))
 
-    @abc.abstractmethod
     def usable(self, least_free: int) -> bool:
-        """Say whether uploads could be stored now; on a disk of this machine, with so many bytes free."""
+        """Return whether uploads could be stored now; on a disk of this machine, with so many bytes free."""
+        try:
+            with self._database.turn():
+                self._table.read()
+                return self._database.usable(least_free)
+        except SpoolError:
+            return False
 
     @property
     def announced(self) -> bool:
@@ -240,122 +364,44 @@ class ReportStore(Store):
         """Take withdrawals again, unless a release has come so far that its batch is fixed."""
         self._tombstones.take_back_announcement()
 
-    def fact(self, name: str) -> bytes | None:
-        """Return what was kept about the collection as a whole under this name, or None."""
-        with self._turn(alone=False):
-            return self._get(name)
-
-    def keep_fact(self, name: str, value: bytes) -> None:
-        """Keep something about the collection as a whole durably, in place of what is there."""
-        with self._turn(alone=True):
-            self._put(name, value)
-
     def count_at(self, hour: str) -> int:
         """Count the reports once for an hour: all processes that ask give the number that the first one found."""
-        count = len(self)
-        with self._turn(alone=True):
-            kept = (self._get(_COUNTED) or b"").decode().split()
+        with self._database.turn(alone=True):
+            described = self._table.read()
+            kept = (described.fact(_COUNTED) or b"").decode().split()
             if kept[:1] == [hour]:
                 return int(kept[1])
-            self._put(_COUNTED, f"{hour} {count}".encode())
+            count = described.added - described.withdrawn
+            self._table.write(described.with_fact(_COUNTED, f"{hour} {count}".encode()))
         return count
 
-    def point(self) -> SealedPoint | None:
-        """Return the query point that `keep_point` has recorded, or None."""
-        kept = self.fact(_POINT)
-        return None if kept is None else _point(kept)
+    def point(self) -> bytes | None:
+        """Return the query point that `use_point` has recorded, or None."""
+        with self._database.turn():
+            return self._table.read().fact(_POINT)
 
-    def keep_point(self, toss: bytes, *, used: bool) -> None:
-        """Record the query point durably, in place of the one there; `dpmpc.collect.store.query_points` says when."""
-        with self._turn(alone=True):
-            kept = self._get(_POINT)
-            known = None if kept is None else _point(kept)
-            if known is not None and known.used and (known.toss != toss or not used):
-                raise GuaranteeError(
-                    "toss", f"{toss.hex()} given, {known.toss.hex()} expected, which is used, for good"
-                )
-            if not self._is_closed():
+    def use_point(self, toss: bytes) -> None:
+        """Record the query point of a collection with proofs for good; see `dpmpc.collect.store.query_points`."""
+        with self._database.turn(alone=True):
+            described = self._table.read()
+            known = described.fact(_POINT)
+            if known not in (None, toss):
+                raise GuaranteeError("toss", toss.hex(), known.hex(), "it is used, for good")
+            if not described.closed:
                 raise GuaranteeError(
                     "toss", "given for a spool that takes reports, one that is closed for good expected"
                 )
-            self._put(_POINT, toss + bytes([used]))
+            self._table.write(described.with_fact(_POINT, toss))
 
     def forbid_points(self, mark: bytes) -> None:
-        """Record a mark as the used point, whatever was recorded before."""
-        self.keep_fact(_POINT, mark + bytes([True]))
+        """Record a mark as the query point, whatever was recorded before."""
+        with self._database.turn(alone=True):
+            self._table.write(self._table.read().with_fact(_POINT, mark))
 
-    @abc.abstractmethod
-    def _checksums(self, ids: Sequence[bytes]) -> dict[bytes, bytes]:
-        """Return the checksums of those of some reports that were ever added, by an index."""
-
-    @abc.abstractmethod
-    def _overwrite(self, ids: Sequence[bytes]) -> None:
-        """Overwrite the words of reports that have tombstones, durably; it may be repeated."""
-
-    @abc.abstractmethod
-    def _turn(self, *, alone: bool) -> contextlib.AbstractContextManager[object]:
-        """Do what follows as one transaction; `alone` means that no other call, in whatever process, passes it."""
-
-    @abc.abstractmethod
-    def _is_closed(self) -> bool:
-        """Return, within a turn as the next ones, whether no more reports are stored."""
-
-    @abc.abstractmethod
-    def _refuse_reports(self) -> None:
-        """Store no more reports from now on."""
-
-    @abc.abstractmethod
-    def _get(self, name: str) -> bytes | None:
-        """Return a fact."""
-
-    @abc.abstractmethod
-    def _put(self, name: str, value: bytes) -> None:
-        """Replace a fact."""
-
-    @abc.abstractmethod
-    def _forget(self, name: str) -> None:
-        """Remove a fact."""
-
-    def _incoming(self, uploads: Sequence[Upload]) -> Incoming:
-        """Return uploads as they are stored, or refuse them."""
-        if not self._writer:
-            raise InputError("writer", "False", "True", condition="for adding to a store")
-        for ids, words in uploads:
-            if words.shape != (len(ids), *self.shape):
-                raise InputError("words", f"shape {words.shape}", f"{(len(ids), *self.shape)}")
-            require_ids(ids)
-            self.ring.require_canonical(words, "words")
-        return Incoming(uploads, self.shape)
-
-
-class Incoming:
-    """The reports of several uploads, one after another."""
-
-    def __init__(self, uploads: Sequence[Upload], shape: tuple[int, int]):
-        self.ids = [report for ids, _ in uploads for report in ids]
-        self.words = np.concatenate([np.empty((0, *shape), np.uint64), *(words for _, words in uploads)])
-        self._sums = split(checksums(np.frombuffer(b"".join(self.ids), ID_TYPE), self.words))
-        self._sizes = [len(ids) for ids, _ in uploads]
-
-    def settle(
-        self, stored: Mapping[bytes, bytes]
-    ) -> tuple[list[Added | ReportConflict], dict[bytes, tuple[bytes, int]]]:
-        """Return the outcome of each upload, and checksum and row of the words of what is new.
-
-        `stored` has the checksums, or tombstones, of those of the ids that are known.
-        """
-        outcomes: list[Added | ReportConflict] = []
-        new: dict[bytes, tuple[bytes, int]] = {}
-        rows = zip(self.ids, self._sums, range(len(self.ids)), strict=True)
-        for size in self._sizes:
-            try:
-                fresh = _fresh(list(itertools.islice(rows, size)), stored, new)
-            except ReportConflict as conflict:
-                outcomes.append(conflict)
-            else:
-                new |= fresh
-                outcomes.append(Added(len(fresh), size - len(fresh)))
-        return outcomes, new
+    def close(self) -> None:
+        """Close the files, or the connection."""
+        self._tombstones.close()
+        self._database.close()
 
 
 def require_ids(ids: Sequence[bytes]) -> None:
@@ -363,35 +409,3 @@ def require_ids(ids: Sequence[bytes]) -> None:
     for index, report in enumerate(ids):
         if len(report) != ID_BYTES:
             raise InputError("ids", f"{len(report)} bytes given as number {index}, {ID_BYTES} expected")
-
-
-def checksums(ids: NDArray[np.bytes_], block: Words) -> NDArray[np.bytes_]:
-    """Return the checksum of each report, over its id and its words."""
-    names = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES)
-    words = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), block.itemsize * math.prod(block.shape[1:]))
-    digests = sha256_of_rows(b"", np.concatenate([names, words], axis=1))[:, :CHECKSUM_BYTES]
-    return np.ascontiguousarray(digests).view(f"S{CHECKSUM_BYTES}")[:, 0]
-
-
-def _fresh(
-    rows: Sequence[tuple[bytes, bytes, int]], stored: Mapping[bytes, bytes], new: Mapping[bytes, tuple[bytes, int]]
-) -> dict[bytes, tuple[bytes, int]]:
-    """Return checksum and row of those reports of an upload that are neither stored nor among the new ones."""
-    fresh = {report: (checksum, row) for report, checksum, row in rows}
-    if len(fresh) == len(rows) and fresh.keys().isdisjoint(stored) and fresh.keys().isdisjoint(new):
-        return fresh
-    fresh = {}
-    for report, checksum, row in rows:
-        earlier = fresh.get(report) or new.get(report)
-        known = stored.get(report) if earlier is None else earlier[0]
-        if known is None:
-            fresh[report] = checksum, row
-        elif known == TOMBSTONE:
-            raise Withdrawn("ids", f"{report.hex()} given, which was withdrawn; another one expected")
-        elif known != checksum:
-            raise ReportConflict("ids", f"{report.hex()} given for other words than before, the same words expected")
-    return fresh
-
-
-def _point(kept: bytes) -> SealedPoint:
-    return SealedPoint(kept[:-1], kept[-1:] != b"\0")

@@ -33,8 +33,7 @@ from dpmpc.base.untrusted import ReadError, printable, read_bytes
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.openings import Openings
 from dpmpc.collect.store.report_store import ReportStore
-from dpmpc.collect.store.spool_index import INDEX_FILE
-from dpmpc.collect.store.sqlite_store import SqliteStore
+from dpmpc.collect.store.sqlite_database import SPOOL_FILE, SqliteDatabase
 from dpmpc.collect.store.state import state_of
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.terms.verifying import verify
@@ -58,7 +57,10 @@ def refused_file(folder: Path, collection: Collection) -> Path:
 
 def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> ReportStore:
     """Open the spool of a collection and a server, which keeps payloads as they were sent; the ledger is beside it."""
-    return SqliteStore(folder, **_description(collection, server), ledger=folder.parent / LEDGER, writer=writer)
+    ledger = folder.parent / LEDGER
+    return ReportStore(
+        SqliteDatabase(folder, create=writer), **_description(collection, server), ledger=ledger, writer=writer
+    )
 
 
 def _description(collection: Collection, server: int) -> dict[str, Any]:
@@ -147,7 +149,7 @@ class ServerFolder:
             )
         (number,) = numbers
         closing = None
-        if self.store is not None or (self.spool / INDEX_FILE).exists():  # a release may have closed it before its time
+        if self.store is not None or (self.spool / SPOOL_FILE).exists():  # a release may have closed it before its time
             with self.open_spool(collection, number, writer=False) as spool:
                 closing = spool.closing
         if state_of(collection, datetime.datetime.now(datetime.UTC), closing).state not in ("not open yet", "open"):
@@ -241,12 +243,12 @@ class ServerFolder:
 
     def use_store(self, address: str) -> None:
         """Have the database of an address take the shares, for good: every command finds it in this folder."""
-        from dpmpc.collect.store.postgres_store import require_address  # needs an extra of the package
+        from dpmpc.collect.store.postgres_database import require_address  # needs an extra of the package
 
         require_address(address)
         if self.store not in (None, address):
             raise InputError("store", f"{address} given, {self.store} expected, as {self.path / STORE_FILE} says")
-        if (self.spool / INDEX_FILE).exists():
+        if (self.spool / SPOOL_FILE).exists():
             raise InputError(
                 "store",
                 f"{address} given for a folder whose reports are in {self.spool}, none expected: finish "
@@ -256,19 +258,13 @@ class ServerFolder:
         if self.store is None:
             write_private(self.path / STORE_FILE, f"{address}\n".encode())
 
-    def open_spool(
-        self, collection: Collection, server: int, *, writer: bool, worker: int = 0, workers: int = 1
-    ) -> ReportStore:
+    def open_spool(self, collection: Collection, server: int, *, writer: bool, workers: int = 1) -> ReportStore:
         """Open the shares, which must be of this collection and server."""
         if self.store is None:
             return open_spool(self.spool, collection, server, writer=writer)
-        from dpmpc.collect.store.postgres_store import PostgresStore  # needs an extra of the package
+        from dpmpc.collect.store.postgres_database import PostgresDatabase  # needs an extra of the package
 
-        return PostgresStore(
-            self.store,
-            **_description(collection, server),
-            ledger=self.ledger,
-            writer=writer,
-            worker=worker,
-            workers=workers,
+        database = PostgresDatabase(self.store, create=writer)
+        return ReportStore(
+            database, **_description(collection, server), ledger=self.ledger, writer=writer, workers=workers
         )

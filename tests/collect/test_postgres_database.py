@@ -1,4 +1,4 @@
-"""`PostgresStore`: several workers, killed at any time, on a database that must keep its word."""
+"""A store of reports in PostgreSQL: several workers, killed at any time, on a database that must keep its word."""
 
 import contextlib
 import importlib
@@ -10,16 +10,18 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import CollectionClosed, ReportConflict, SpoolError, Withdrawn
+from dpmpc.base.errors import CollectionClosed, SpoolError, Withdrawn
+from dpmpc.collect.store.blocks import checksums
+from dpmpc.collect.store.store_description import _TABLES
 from support import collection_processes
-from support.collection_processes import DIGEST, SHAPE, as_array, cut, holds, ledger_of, open_spool, reports, upload_of
+from support.collection_processes import as_array, cut, holds, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
 from support.rejections import rejects
 from support.report_stores import cluster_or_skip
 from support.waiting import wait_for
 
 pytest.importorskip("psycopg", reason="psycopg is not installed: pip install '.[postgres]'")
-postgres_store = importlib.import_module("dpmpc.collect.store.postgres_store")
+postgres_database = importlib.import_module("dpmpc.collect.store.postgres_database")
 WORKERS = 4
 
 
@@ -100,7 +102,7 @@ def test_nothing_is_stored_after_freezing(postgres, times):
     """Four write all the time; once `close_for_good` has returned no report comes, whatever was on its way."""
     for turn in range(times):
         place = postgres.database()
-        stores = [open_spool(place, worker=number, workers=WORKERS) for number in range(WORKERS)]
+        stores = [open_spool(place, workers=WORKERS) for number in range(WORKERS)]
         done = [[] for _ in stores]
 
         def write(number, stores=stores, done=done):
@@ -127,18 +129,17 @@ def test_nothing_is_stored_after_freezing(postgres, times):
             store.close()
 
 
-def test_an_id_at_two_workers_at_once_is_stored_once(place):
-    """Groups in opposite orders: none waits for the other for good, and other words are a conflict."""
+def test_an_id_at_two_workers_at_once_counts_once(place):
+    """Groups in opposite orders: none waits for the other for good; the words that came first count."""
     ids = reports(600)
-    with open_spool(place, workers=2) as one, open_spool(place, worker=1, workers=2) as other:
-        words = upload_of(ids[::-1])[1]
-        words[:100] += np.uint64(1)  # of the last hundred ids
-        outcomes = []
+    with open_spool(place, workers=2) as one, open_spool(place, workers=2) as other:
+        words = upload_of(ids[::-1])[1] + np.uint64(1)
         gate = threading.Barrier(2)
 
         def send(store, uploads):
             gate.wait()
-            outcomes.append(store.add_all(uploads))
+            for first in range(0, 600, 50):
+                store.add_all(uploads[first : first + 50])
 
         uploads = [([report], block[None]) for report, block in zip(ids[::-1], words, strict=True)]
         threads = [
@@ -149,18 +150,19 @@ def test_an_id_at_two_workers_at_once_is_stored_once(place):
             thread.start()
         for thread in threads:
             thread.join()
-        flat = [outcome for each in outcomes for outcome in each]
-        assert sum(isinstance(outcome, ReportConflict) for outcome in flat) == 100
-        assert sum(outcome.stored for outcome in flat if not isinstance(outcome, ReportConflict)) == 600
-        assert len(one) == len(one.ids()) == 600
+        assert one.ids().tobytes() == as_array(ids).tobytes()
         assert one.intact().damaged == 0
+        rows = other.share(as_array(ids)).rows(0, 600)
+        differences = rows - upload_of(sorted(ids))[1]
+        assert set(np.unique(differences.reshape(600, -1), axis=0)[:, 0].tolist()) <= {0, 1}
+        assert np.array_equal(rows, one.share(as_array(ids)).rows(0, 600))
 
 
 def test_a_withdrawal_at_another_worker_than_the_upload_takes_the_report_back(place):
     """Whichever comes first: a report that is there is erased, and one that comes later is refused or left out."""
     ids, fates = reports(200), []
 
-    with open_spool(place, workers=2) as one, open_spool(place, worker=1, workers=2) as other:
+    with open_spool(place, workers=2) as one, open_spool(place, workers=2) as other:
         threads = [
             threading.Thread(target=lambda: [one.add_all([upload_of([report])]) for report in ids]),
             threading.Thread(target=lambda: fates.extend(other.withdraw([report])[0] for report in ids)),
@@ -178,43 +180,48 @@ def test_a_withdrawal_at_another_worker_than_the_upload_takes_the_report_back(pl
             one.add(*upload_of(ids[:1]))
 
 
+def change_row(store, table, column, change):
+    """Change a value of the only row of a table by hand."""
+    ((value,),) = store._database._connection.execute(f"SELECT {column} FROM dpmpc.{table}").fetchall()
+    store._database._connection.execute(f"UPDATE dpmpc.{table} SET {column} = %b", (change(bytes(value)),))
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("table", "column", "change", "damaged"),
     [
-        "UPDATE dpmpc.reports SET words = set_byte(words, 7, get_byte(words, 7) # 1) WHERE id = %b",
-        "UPDATE dpmpc.reports SET checksum = set_byte(checksum, 0, get_byte(checksum, 0) # 16) WHERE id = %b",
-        "UPDATE dpmpc.reports SET id = set_byte(id, 15, get_byte(id, 15) # 1) WHERE id = %b",
-        "UPDATE dpmpc.reports SET words = NULL WHERE id = %b",
-        "UPDATE dpmpc.reports SET words = substr(words, 2) WHERE id = %b",
-        "DELETE FROM dpmpc.reports WHERE id = %b",
+        ("words", "words", lambda words: words[:440] + bytes([words[440] ^ 1]) + words[441:], 1),
+        ("words", "words", lambda words: words[:-1], 1),
+        ("ids", "checksums", lambda sums: sums[:72] + bytes([sums[72] ^ 16]) + sums[73:], 1),
+        ("ids", "ids", lambda ids: ids[:159] + bytes([ids[159] ^ 1]) + ids[160:], 1),
+        ("ids", "ids", lambda ids: ids[:-1], 30),
+        ("words", "words", lambda words: b"", 27),
     ],
 )
-def test_a_report_that_changed_in_the_database_is_left_out_and_counted(place, change):
-    ids = reports(30)
-    with open_spool(place) as store:
+def test_a_report_that_changed_in_the_database_is_left_out_and_counted(place, table, column, change, damaged):
+    ids = sorted(reports(30))
+    with open_spool(place, most_stored=1000) as store:
         store.add(*upload_of(ids))
         store.withdraw(ids[:3])
         share = store.share(as_array(ids[3:]))
-        store._connection.execute(change, (ids[9],))
-        found, damaged, _ = store.intact()
-        assert {row.tobytes() for row in found} == {*ids[3:9], *ids[10:]}
-        assert damaged == 1
+        change_row(store, table, column, change)
+        found = store.intact()
+        assert found.damaged == damaged
+        assert {row.tobytes() for row in found.ids} <= {*ids[3:]}
+        assert len(found.ids) + found.damaged + found.withdrawn == 30
         with pytest.raises(SpoolError):
             share.rows(0, 27)
 
 
 def test_a_report_in_the_place_of_another_is_noticed(place):
     """Each report is right by itself, and so is their number: only the sum of the checksums tells."""
-    ids = reports(5)
+    ids = reports(1)
     other = b"\x07" * 16
     with open_spool(place) as store:
         store.add(*upload_of(ids))
         words = upload_of([other])[1]
-        checksum = postgres_store.checksums(np.array([other], "S16"), words).tobytes()
-        store._connection.execute(
-            "UPDATE dpmpc.reports SET id = %b, words = %b, checksum = %b WHERE id = %b",
-            (other, words.tobytes(), checksum, ids[0]),
-        )
+        change_row(store, "ids", "ids", lambda held: other)
+        change_row(store, "words", "words", lambda held: words.tobytes())
+        change_row(store, "ids", "checksums", lambda held: checksums(np.array([other], "S16"), words).tobytes())
         with pytest.raises(SpoolError):
             store.intact()
 
@@ -224,7 +231,7 @@ def test_a_description_that_changed_is_refused(place, change):
     with open_spool(place) as store:
         store.close_for_good()
         store.announce()
-        store._connection.execute(f"UPDATE dpmpc.standing SET {change}")
+        store._database._connection.execute(f"UPDATE dpmpc.description SET {change}")
         with pytest.raises(SpoolError):
             store.add(*upload_of(reports(1)))
     with pytest.raises(SpoolError):
@@ -271,17 +278,16 @@ def test_a_database_of_no_encoding_is_as_good_as_others(postgres):
     postgres.execute("CREATE DATABASE ascii ENCODING 'SQL_ASCII' TEMPLATE template0 LC_COLLATE 'C' LC_CTYPE 'C'")
     with open_spool(postgres.address("ascii")) as store:
         store.add(*upload_of(reports(3)))
-        store.keep_fact("name", b"value")
-        assert store.fact("name") == b"value"
+        assert store.count_at("2027-02-01T13:00+00:00") == 3
         assert holds(store, reports(3))
 
 
 @pytest.mark.parametrize(
     "change",
     [
-        "ALTER TABLE dpmpc.reports SET UNLOGGED",
-        "GRANT SELECT ON dpmpc.reports TO PUBLIC",
-        "CREATE ROLE stranger; ALTER TABLE dpmpc.reports OWNER TO stranger",
+        "ALTER TABLE dpmpc.words SET UNLOGGED",
+        "GRANT SELECT ON dpmpc.ids TO PUBLIC",
+        "CREATE ROLE stranger; ALTER TABLE dpmpc.words OWNER TO stranger",
     ],
 )
 def test_tables_that_a_crash_empties_or_that_are_not_the_servers_alone_are_refused(postgres, place, change):
@@ -293,12 +299,17 @@ def test_tables_that_a_crash_empties_or_that_are_not_the_servers_alone_are_refus
             open_spool(place, writer=writer)
 
 
-def test_tables_that_another_role_has_made_before_are_refused(postgres, place):
-    """Whoever made them reads and changes them, whatever the server writes there."""
-    statements = ["CREATE ROLE earlier", *postgres_store._TABLES]
-    statements += [f"ALTER TABLE dpmpc.{name} OWNER TO earlier" for name in ("standing", "reports", "workers")]
-    for statement in statements:
-        postgres.execute(statement, place)
+@pytest.mark.parametrize("owned", ["tables", "schema"])
+def test_what_another_role_has_made_before_is_refused(postgres, place, owned):
+    """It reads and changes what the server writes there."""
+    role = f"earlier_{owned}"
+    statements = [f"CREATE ROLE {role}", "CREATE SCHEMA dpmpc", "SET search_path = dpmpc"]
+    statements += [table.format(number="bigint", bytes="bytea") for table in _TABLES]
+    statements += [
+        f"ALTER TABLE {name} OWNER TO {role}" for name in ("description", "ids", "words") if owned == "tables"
+    ]
+    statements += [f"ALTER SCHEMA dpmpc OWNER TO {role}"] if owned == "schema" else []
+    postgres.execute("; ".join(statements), place)
     with rejects("store", SpoolError):
         open_spool(place)
 
@@ -306,9 +317,9 @@ def test_tables_that_another_role_has_made_before_are_refused(postgres, place):
 def test_a_worker_that_begins_anew_waits_for_nobody_who_reads(place, monkeypatch):
     """A back-up, or the release, reads the table for a long time; the other workers would wait behind this one."""
     psycopg = importlib.import_module("psycopg")
-    monkeypatch.setattr(postgres_store, "PATIENCE_SECONDS", 2)
-    with open_spool(place, worker=1, workers=2) as other, psycopg.connect(place) as reader:
-        reader.execute("SELECT count(*) FROM dpmpc.reports")  # in a transaction that goes on
+    monkeypatch.setattr(postgres_database, "PATIENCE_SECONDS", 2)
+    with open_spool(place, workers=2) as other, psycopg.connect(place) as reader:
+        reader.execute("SELECT count(*) FROM dpmpc.words")  # in a transaction that goes on
         with open_spool(place, workers=2) as again:
             again.add(*upload_of(reports(3)))
         assert other.tally().reports == 3
@@ -342,52 +353,54 @@ def test_addresses_that_are_none(address, argument):
     ],
 )
 def test_what_is_on_this_machine(host, address, near):
-    assert postgres_store._is_near(host, address) is near
+    assert postgres_database._is_near(host, address) is near
 
 
 def test_a_database_without_reports_or_that_is_not_there_is_refused(postgres):
-    with rejects("store", SpoolError):
-        open_spool(postgres.database(), writer=False)
+    with rejects(place := postgres.database(), SpoolError, given="no reports of dpmpc in it"):
+        open_spool(place, writer=False)
     with pytest.raises(SpoolError):
         open_spool(postgres.address("elsewhere"))
 
 
-def test_a_worker_number_has_one_process(place, monkeypatch):
-    monkeypatch.setattr(postgres_store, "_GONE_SECONDS", 0.1)
-    with open_spool(place, workers=2) as first:
-        with rejects("store", SpoolError):
-            open_spool(place, workers=2)
-        open_spool(place, worker=1, workers=2).close()
-        assert len(first) == 0
+def test_workers_store_no_more_than_there_is_room_for(place):
+    with open_spool(place, workers=2, most_stored=100) as one, open_spool(place, workers=2, most_stored=100) as other:
+        one.add(*upload_of(reports(60)))
+        assert other.room() == 40
+        other.add(*upload_of(reports(30, seed=2)))
+        with rejects("reports", SpoolError, given="11 new ones", expected="at most 10"):
+            one.add(*upload_of(reports(11, seed=3)))
+        one.add(*upload_of(reports(10, seed=3)))
+        assert (one.room(), len(other)) == (0, 100)
+
+
+def test_a_copy_that_no_commit_waits_for_is_refused(crashing):
+    """What follows the database through a slot may be put in its place one day."""
+    place = crashing.database()
     open_spool(place).close()
-    with rejects("worker", given="2"):
-        open_spool(place, worker=2, workers=2)
-
-
-def test_workers_lease_no_more_room_than_there_is(place):
-    """Room that one has leased and not used is free again once it is gone."""
-    with open_spool(place, workers=2, most_stored=100) as one:
-        with open_spool(place, worker=1, workers=2, most_stored=100) as other:
-            assert one.room(20) >= 20
-            assert other.room(70) >= 70
-            assert one.room(40) < 40
-            assert one._execute("SELECT sum(leased)::bigint FROM dpmpc.workers")[0][0] <= 100
-            other.add(*upload_of(reports(5)))
-            assert one.room(40) < 40
-        with open_spool(place, worker=1, workers=2, most_stored=100) as other:
-            assert one.room(40) >= 40
-            one.add(*upload_of(reports(40, seed=2)))
-            assert other.room(56) < 56
-            assert other.room(50) >= 50
+    crashing.stop("fast")
+    crashing.start(wal_level="replica", max_wal_senders=4)
+    crashing.execute("SELECT pg_create_physical_replication_slot('copy')")
+    with crashing.follower("copy"):
+        wait_for(lambda: crashing.execute("SELECT active FROM pg_replication_slots") == [(True,)], "the copy")
+        with rejects("store", SpoolError):
+            open_spool(place)
+        crashing.execute("ALTER SYSTEM SET synchronous_standby_names = 'copy'")
+        crashing.execute("SELECT pg_reload_conf()")
+        wait_for(lambda: crashing.execute("SHOW synchronous_standby_names") == [("copy",)], "the setting")
+        open_spool(place).close()  # which writes nothing, as the copy would not confirm it
+    crashing.execute("ALTER SYSTEM RESET synchronous_standby_names")
+    crashing.stop("fast")
+    crashing.start()
 
 
 def test_a_connection_that_broke_is_made_anew(place):
     ids = reports(4)
     with open_spool(place) as store:
         store.add(*upload_of(ids[:2]))
-        ((process,),) = store._connection.execute("SELECT pg_backend_pid()").fetchall()
+        ((process,),) = store._database._connection.execute("SELECT pg_backend_pid()").fetchall()
         with open_spool(place, writer=False) as other:
-            other._connection.execute("SELECT pg_terminate_backend(%b)", (process,))
+            other._database._connection.execute("SELECT pg_terminate_backend(%b)", (process,))
         with pytest.raises(SpoolError):
             store.add(*upload_of(ids[2:]))
         assert store.usable(0)
@@ -396,6 +409,15 @@ def test_a_connection_that_broke_is_made_anew(place):
 
 
 def test_keys_and_words_are_different_stores(place):
-    postgres_store.PostgresStore(place, DIGEST, 1, SHAPE, ledger=ledger_of(place), keys=True).close()
+    open_spool(place, keys=True).close()
     with rejects("ring", SpoolError, expected="keys"):
         open_spool(place)
+
+
+def test_a_store_of_another_version_is_refused_by_name(postgres, place):
+    """As versions before 0.11 made it: a table of reports, and a description in one row."""
+    postgres.execute("CREATE SCHEMA dpmpc; CREATE TABLE dpmpc.standing (one boolean, version integer)", place)
+    postgres.execute("INSERT INTO dpmpc.standing VALUES (true, 3)", place)
+    for writer in (True, False):
+        with rejects(place, SpoolError, given="a store of version: an earlier one", expected="6, that of this program"):
+            open_spool(place, writer=writer)
