@@ -590,7 +590,8 @@ def test_a_group_is_stored_at_once_and_a_conflict_fails_alone(collection, tmp_pa
         with open_spool(tmp_path / "spool", collection, 0, writer=True) as spool:
             commits = GroupCommit(ReportFormat(collection, 0), spool, lambda requests, seconds: groups.append(requests))
             own, bad = records(collection)[0], records(collection)[0][3]
-            bodies = [*own, bad, b"?", own[0]]
+            cut = [own[5][:20], own[5][20:]]  # one record, in two bodies
+            bodies = [*own, bad, b"?", b"", *cut, own[0]]
             outcomes = await asyncio.gather(*map(commits.commit, bodies), return_exceptions=True)
             await commits.close()
             with rejects("commit", SpoolError, given="the server is stopping, nothing was stored"):
@@ -599,9 +600,9 @@ def test_a_group_is_stored_at_once_and_a_conflict_fails_alone(collection, tmp_pa
 
     outcomes, stored = asyncio.run(run())
     kinds = [type(outcome) for outcome in outcomes[40:]]
-    assert kinds[:2] == [ReportConflict, ReportRejected]
+    assert kinds[:5] == [ReportConflict, *[ReportRejected] * 4]
     assert (outcomes[-1].stored, outcomes[-1].duplicates, stored) == (0, 1, 40)
-    assert sum(groups) == 43
+    assert sum(groups) == 46
     assert len(groups) < 10
 
 

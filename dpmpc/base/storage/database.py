@@ -39,7 +39,7 @@ _PATIENCE_S = 60.0  # for another process's transaction, the longest of which wr
 _DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _CACHE_KIB = 32 << 10
-_LOG_PAGES = 8192  # of 4 KiB: pages that many commits touch are written back once
+_LOG_BYTES = 32 << 20  # pages that many commits touch are written back once
 
 
 class Store(abc.ABC):
@@ -66,8 +66,15 @@ def private_folder(folder: Path) -> None:
     require_private("folder", folder, SpoolError)
 
 
-def connect(path: Path, *, create: bool, journal: Journal = "WAL", patience: float = _PATIENCE_S) -> sqlite3.Connection:
-    """Open a database in a private folder; create a missing one (mode 0600) or refuse it.
+def connect(
+    path: Path,
+    *,
+    create: bool,
+    journal: Journal = "WAL",
+    patience: float = _PATIENCE_S,
+    page_bytes: int = 4096,
+) -> sqlite3.Connection:
+    """Open a database in a private folder; create a missing one (mode 0600), with pages of a size, or refuse it.
 
     Threads may take turns on the connection, and it waits `patience` seconds for another process's transaction.
     """
@@ -80,12 +87,13 @@ def connect(path: Path, *, create: bool, journal: Journal = "WAL", patience: flo
         raise SpoolError("folder", f"no {path.name} in {path.parent}")
     connection = sqlite3.connect(path, timeout=patience, isolation_level=None, check_same_thread=False)
     try:
+        connection.execute(f"PRAGMA page_size = {page_bytes}")  # of a file that is empty
         (mode,) = connection.execute(f"PRAGMA journal_mode = {journal}").fetchone()
         if mode.upper() != journal:
             raise SpoolError(path, f"journal mode {mode} in use by another process, {journal} expected")
         connection.execute("PRAGMA synchronous = EXTRA")  # FULL, and the folder once a rollback journal is deleted
         connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")
-        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_BYTES // page_bytes}")
     except BaseException:
         connection.close()
         raise

@@ -19,10 +19,12 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from dpmpc.base.errors import SpoolError
 from dpmpc.base.storage.database import connect, private_folder, transaction, typed_errors
 from dpmpc.collect.store.store_description import SqlDialect, UnreadableRows
 
 SPOOL_FILE = "spool.sqlite"
+_PAGE_BYTES = 1 << 13  # blocks are larger than what most databases hold in a row
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR)
 
 
@@ -43,15 +45,18 @@ class SqliteDatabase:
         with typed_errors(folder):
             if create:
                 private_folder(folder)
-            self._connection = connect(folder / SPOOL_FILE, create=create)
+            self._connection = connect(folder / SPOOL_FILE, create=create, page_bytes=_PAGE_BYTES)
             self._connection.execute("PRAGMA secure_delete = ON")
 
     @contextlib.contextmanager
     def turn(self, *, alone: bool = False, erases: bool = False) -> Iterator[None]:
         """Do as `ReportDatabase.turn` says."""
         with self._turns, typed_errors(self._folder):
-            with transaction(self._connection) if alone else self._reading():
-                yield
+            try:
+                with transaction(self._connection) if alone else self._reading():
+                    yield
+            except UnreadableRows as error:  # of what a store cannot do without
+                raise SpoolError(self.place, error.given) from error
             if erases:
                 self._connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
 

@@ -19,7 +19,7 @@ from dpmpc.base.storage.database import CHAIN_START, link
 
 _VERSION = 6
 _SUMS = 1 << 64
-_BIN_REPORTS = 1 << 18  # of `most_stored` in one bin: a twelfth of them, or fewer, are in a batch of three servers
+_BIN_BYTES = 1 << 28  # of words in a bin, if `most_stored` reports come; a batch of three servers is a twelfth of these
 _MOST_BINS = 1 << 14
 _READ = (
     "SELECT version, digest, server, copies, width, ring, bins, closed, added, withdrawn, checksum, facts, seal "
@@ -98,7 +98,8 @@ class StoreDescription(NamedTuple):
     @classmethod
     def of(cls, own: tuple[str, int, int, int, str], most_stored: int) -> StoreDescription:
         """Return the description of a new store, for so many reports."""
-        bins = 1 << max(0, (-(-most_stored // _BIN_REPORTS) - 1).bit_length())
+        size = 8 * own[2] * own[3] * most_stored
+        bins = 1 << max(0, (-(-size // _BIN_BYTES) - 1).bit_length())
         return cls(_VERSION, *own, min(bins, _MOST_BINS), closed=0, added=0, withdrawn=0, checksum=0, facts="{}")
 
     def fact(self, name: str) -> bytes | None:
