@@ -61,7 +61,10 @@ STEPS = {
     "derive keys": ("dpmpc.collect.upload.reports:derive_share_keys",),
     "expand keys": ("dpmpc.collect.upload.reports:expand_many", "dpmpc.linear.proving.prove:expand_many"),
     "sketch": ("dpmpc.linear.sketching.public_matrix:PublicMatrix.apply",),
-    "proofs: hash shares and lists": ("dpmpc.collect.opening.proof_checks:Verifier.seeds",),
+    "proofs: hash shares and lists": (
+        "dpmpc.linear.proving.query:ProofServer.seeds",
+        "dpmpc.linear.proving.query:ProofServer.own_parts_match",
+    ),
     "proofs: joint randomness": ("dpmpc.collect.opening.proof_checks:joint_randomness",),
     "proofs: messages": ("dpmpc.linear.proving.query:ProofServer.query",),
     "proofs: verdicts": ("dpmpc.collect.opening.proof_checks:decide",),

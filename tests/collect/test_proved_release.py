@@ -51,7 +51,7 @@ from support.proved_collections import (
     without_noise,
 )
 from support.rejections import blames, rejects
-from support.release_processes import COUNT, MINIMUM, Trial, copied_or_linked, run
+from support.release_processes import COUNT, MINIMUM, Trial, copied_or_linked, damage, run
 from support.sealed_doors import path_of, sealed_for
 from support.services import asking, service_in
 
@@ -191,6 +191,29 @@ def test_liars_of_all_kinds_at_once(trial):
     released(trial, rows, results, {DIFFERENT_LISTS: 1, FALSE_PROOF: len(LATER) - 1})
 
 
+def test_seven_pieces_give_what_one_gives(trial, tmp_path, monkeypatch):
+    for deed in LATER:
+        join(trial, DEEDS[deed](trial.collection, os.urandom(16)))
+    shutil.copytree(trial.root, tmp_path / "again", copy_function=shutil.copy2)
+    again = dataclasses.replace(trial, root=tmp_path / "again")
+    refused = {DIFFERENT_LISTS: 1, FALSE_PROOF: len(LATER) - 1}
+    one = released(trial, rows_of_clients(), converse(trial), refused)
+    monkeypatch.setattr(proof_checks, "PIECE", -(-(COUNT + len(LATER)) // 7))
+    seven = released(again, rows_of_clients(), converse(again), refused)
+    assert seven.certificate.statement.manifest.batch == one.certificate.statement.manifest.batch
+    assert seven.release.sums.tobytes() == one.release.sums.tobytes()
+    assert refused_at(again) == refused_at(trial)
+
+
+@pytest.mark.parametrize(("server", "byte"), [(0, 3), (0, 20), (0, 111), (2, 3), (2, 40), (2, 90), (2, -1)])
+def test_a_report_that_is_damaged_on_a_disk_is_refused_by_its_server(trial, server, byte):
+    """Wherever its bit flips, also in the entry of another server, which no hash of its own share covers."""
+    size = 8 * ReportFormat(trial.collection, server).stored_shape[1]
+    damage(trial.folder(server), trial.ids[5], byte % size)
+    rows = np.delete(rows_of_clients(), 5, axis=0)
+    released(trial, rows, converse(trial), {wrong_hash(server): 1})
+
+
 def test_without_proofs_one_such_client_spoils_the_release(tmp_path):
     """The cliff: what the proofs are for."""
     trial = Trial.filled(tmp_path / "trial", **{**PROVED, "proved": False})
@@ -320,15 +343,15 @@ def test_a_lying_server_drops_a_report_and_all_count_it(trial):
 
 def test_a_server_that_finds_another_hash_is_named_with_the_report_that_it_drops(trial, monkeypatch):
     """Its spool was changed by somebody who could write checksums as well, or it lies: the others cannot know."""
-    original = proof_checks.Verifier.seeds
+    original = proof_checks.Verifier.scan
 
-    def claiming(self):
-        seeds, fitting = original(self)
-        assert fitting.all()
-        fitting[3] = self._own.server != 2
-        return seeds, fitting
+    def claiming(self, ids, point):
+        found = original(self, ids, point)
+        assert found.fitting.all()
+        found.fitting[3] = self._own.server != 2
+        return found
 
-    monkeypatch.setattr(proof_checks.Verifier, "seeds", claiming)
+    monkeypatch.setattr(proof_checks.Verifier, "scan", claiming)
     results = converse(trial)
     dropped = sorted(range(COUNT), key=lambda index: trial.ids[index])[3]
     verified = released(trial, np.delete(rows_of_clients(), dropped, axis=0), results, {wrong_hash(2): 1})

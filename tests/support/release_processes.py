@@ -341,8 +341,8 @@ def damage_before(holder, step, folder, report):
     setattr(HOLDERS[holder], step, damaged)
 
 
-def damage(folder, report):
-    """Flip one bit of the words of a report in the store of a server's folder."""
+def damage(folder, report, byte=3):
+    """Flip one bit of a byte of the words of a report in the store of a server's folder."""
     with contextlib.closing(sqlite3.connect(folder / "spool" / "spool.sqlite")) as database, database:
         ((number, ids, words),) = [
             row
@@ -350,7 +350,7 @@ def damage(folder, report):
             if report in row[1]
         ]
         changed = bytearray(words)
-        changed[len(words) // len(ids) * ids.index(report) + 3] ^= 0x20
+        changed[len(words) * ids.index(report) // len(ids) + byte] ^= 0x20
         database.execute("UPDATE words SET words = ? WHERE number = ?", (bytes(changed), number))
 
 

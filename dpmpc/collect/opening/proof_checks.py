@@ -3,12 +3,14 @@
 1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collect.store.query_points`). If nobody
    has used one they toss; each seals the toss; all confirm it. Each marks it as used; **all confirm again; only then
    does anybody send.** If one is used, all present must have sealed it, and they go on with it.
-2. *Hashes.* Each hashes its own shares once more, and names the reports whose list has another hash: none, unless what
-   it keeps has changed since it arrived. These are left out, under the name of the server that says so.
+2. *Hashes.* Each reads its own shares, hashes them once more, and names the reports whose list has another hash: none,
+   unless what it keeps has changed since it arrived. These are left out, under the name of the server that says so. In
+   the same pass over its shares it computes the messages of step 4.
 3. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
    do they send the seeds, 32 bytes for each report, those that have this hash. A report whose seeds differ is left out.
 4. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, in the order of the batch.
-5. *Verdicts.* Each decides alone. Each announces the hash of its messages; then they confirm the ids that are accepted.
+5. *Verdicts.* Each decides alone. Each announces the hash of its messages. Steps 2 to 5 are taken for one piece of the
+   batch after another, so that memory does not grow with it. In the end they confirm the ids that are accepted.
    With Shamir shares the same messages show reports that were dealt on no polynomial: those are *inconsistent*, and the
    server whose message is off is counted, if there is one without whom the others agree.
 
@@ -26,6 +28,7 @@ that it works with, since it could always shift the sums; or that it drops no re
 from __future__ import annotations
 
 import asyncio
+import collections
 import dataclasses
 import hashlib
 from collections.abc import Iterator
@@ -47,8 +50,6 @@ from dpmpc.linear.proving import ProofServer, QueryPoint, decide, joint_randomne
 from dpmpc.linear.proving.circuit import FIELD
 from dpmpc.linear.proving.decide import Verdicts
 from dpmpc.linear.proving.joint import PART_BYTES
-from dpmpc.linear.proving.prove import ProvedShares
-from dpmpc.linear.sharing.batch import Share
 from dpmpc.parties.network.announcing import announce
 from dpmpc.parties.network.conversation import WORDS_IN_A_FRAME, Heard, confirm, exchange, in_frames, together, toss
 from dpmpc.parties.network.frames import Kind, malformed_frame
@@ -56,6 +57,7 @@ from dpmpc.parties.network.party import Party
 from dpmpc.privacy.task import Task
 from dpmpc.release.proved_reports import circuit_of, scheme_of, shares_of
 
+PIECE = 1 << 17  # reports in a piece; all servers have the same
 _BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
 
 
@@ -85,19 +87,19 @@ class Checked:
         return {cause: len(ids) for cause, ids in self.refused.items() if len(ids)}
 
 
-class _Block(NamedTuple):
-    """Some of the reports: their rows in the batch, and what this server says of them."""
+class Scan(NamedTuple):
+    """What a server computes from its own shares of some reports, in one pass."""
 
-    rows: slice
-    joint: Words
-    messages: Words
+    seeds: Bytes  # (n, 32): of the joint randomness
+    fitting: NDArray[np.bool_]  # (n,): whether its share is as it was stored, and has the hash that its list holds
+    messages: Words  # (n, c + 1): at the query point
 
 
 class Reports(Protocol):
-    """Where a server keeps its reports: a spool, or the file of a run."""
+    """Where a server keeps its reports: a store, or the file of a run."""
 
-    def share(self, ids: Bytes) -> Share:
-        """Return the rows (n, 1, words) of these reports, in their order."""
+    def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:
+        """Yield the words (n, 1, words) of reports in the order of their ids, and which are as they were stored."""
 
 
 class Verifier:
@@ -111,29 +113,35 @@ class Verifier:
         width = max(self.circuit.words, self.circuit.joint_words)
         self._step = max(1, min(_BLOCK_BYTES // (8 * width), WORDS_IN_A_FRAME // (self.circuit.wires + 1)))
 
+    def pieces(self) -> Iterator[Bytes]:
+        """Cut the batch into pieces, the same at all servers; what is in memory is of one piece."""
+        for first in range(0, max(1, len(self.ids)), PIECE):
+            yield self.ids[first : first + PIECE]
+
     def blocks(self, count: int) -> Iterator[slice]:
         """Cut this many reports into blocks."""
         for first in range(0, count, self._step):
             yield slice(first, min(first + self._step, count))
 
-    def _shares(self, ids: Bytes) -> Iterator[tuple[slice, ProvedShares]]:
-        share = self._reports.share(ids)
-        for rows in self.blocks(len(ids)):
-            kept = share.rows(rows.start, rows.stop - rows.start)
-            yield rows, shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), kept)
+    def scan(self, ids: Bytes, point: QueryPoint) -> Scan:
+        """Read the reports of a piece once; return seeds and messages, some of which are not sent."""
+        seeds, fitting = np.empty((len(ids), PART_BYTES), np.uint8), np.empty(len(ids), np.bool_)
+        messages = np.empty((len(ids), self.circuit.wires + 1), np.uint64)
+        first = 0
+        for words, intact in self._reports.read(ids):
+            for block in self.blocks(len(words)):
+                rows = slice(first + block.start, first + block.stop)
+                shares = shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), words[block])
+                seeds[rows] = self._own.seeds(shares)
+                fitting[rows] = intact[block] & self._own.own_parts_match(shares)
+                joint = joint_randomness(self.circuit, seeds[rows])
+                messages[rows] = self._own.query(point, joint, shares.records(self.circuit))
+            first += len(words)
+        return Scan(seeds, fitting, messages)
 
-    def seeds(self) -> tuple[Bytes, NDArray[np.bool_]]:
-        """Return the seeds (n, 32) of the joint randomness, and whether this server's own hash fits (n,)."""
-        seeds, fitting = np.empty((len(self.ids), PART_BYTES), np.uint8), np.empty(len(self.ids), np.bool_)
-        for rows, shares in self._shares(self.ids):
-            seeds[rows], fitting[rows] = self._own.seeds(shares), self._own.own_parts_match(shares)
-        return seeds, fitting
-
-    def answers(self, ids: Bytes, seeds: Bytes, point: QueryPoint) -> Iterator[_Block]:
-        """Yield the messages of reports, block by block."""
-        for rows, shares in self._shares(ids):
-            joint = joint_randomness(self.circuit, np.ascontiguousarray(seeds[rows]))
-            yield _Block(rows, joint, self._own.query(point, joint, shares.records(self.circuit)))
+    def verdicts(self, seeds: Bytes, point: QueryPoint, messages: dict[int, Words]) -> Verdicts:
+        """Decide on some reports by the messages of all servers."""
+        return decide(self.circuit, self.scheme, point, joint_randomness(self.circuit, seeds), messages)
 
 
 async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Accepted:
@@ -155,24 +163,35 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Acc
 async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Checked:
     """Find out (steps 2 to 5) which reports of a batch are well formed, at the point that all have marked as used."""
     point = QueryPoint.of_toss(verifier.circuit, tossed)
-    seeds, fitting = await together(party, verifier.seeds)
+    found = [await check_piece(party, verifier, ids, point) for ids in verifier.pieces()]
+    causes = dict.fromkeys(cause for piece in found for cause in piece.refused)
+    refused = {cause: np.concatenate([piece.refused[cause] for piece in found]) for cause in causes}
+    accepted = np.concatenate([piece.accepted for piece in found])
+    await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
+    odd = collections.Counter[int]()
+    for piece in found:
+        odd.update(piece.odd)
+    return Checked(accepted, refused, dict(sorted(odd.items())))
+
+
+async def check_piece(party: Party, verifier: Verifier, ids: Bytes, point: QueryPoint) -> Checked:
+    """Take steps 2 to 5 for a piece of a batch."""
+    scan = await together(party, lambda: verifier.scan(ids, point))
     refused = {}
-    left = np.ones(len(verifier.ids), np.bool_)
-    for server, misfits in (await exchange_misfits(party, ~fitting)).items():
-        refused[wrong_hash(server)] = verifier.ids[misfits & left]
+    left = np.ones(len(ids), np.bool_)
+    for server, misfits in (await exchange_misfits(party, ~scan.fitting)).items():
+        refused[wrong_hash(server)] = ids[misfits & left]
         left &= ~misfits
-    ids, seeds = np.ascontiguousarray(verifier.ids[left]), np.ascontiguousarray(seeds[left])
+    ids, seeds, messages = ids[left], np.ascontiguousarray(scan.seeds[left]), scan.messages[left]
     alike = await compare_lists(party, seeds)
     refused[DIFFERENT_LISTS] = ids[~alike]
-    ids, seeds = np.ascontiguousarray(ids[alike]), np.ascontiguousarray(seeds[alike])
+    ids, seeds, messages = ids[alike], np.ascontiguousarray(seeds[alike]), messages[alike]
     await confirm(party, batch_digest(ids), "batch: the reports whose lists agree")
-    verdicts = await exchange_messages(party, verifier, ids, seeds, point)
+    verdicts = await exchange_messages(party, verifier, seeds, messages, point)
     refused[FALSE_PROOF] = ids[~verdicts.accepted & ~verdicts.inconsistent]
     refused[INCONSISTENT] = ids[verdicts.inconsistent]
-    accepted = np.ascontiguousarray(ids[verdicts.accepted])
-    await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
     odd = {number: int(off.sum()) for number, off in verdicts.odd.items() if off.any()}
-    return Checked(accepted, refused, odd)
+    return Checked(ids[verdicts.accepted], refused, odd)
 
 
 async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
@@ -241,19 +260,20 @@ async def compare_lists(party: Party, seeds: Bytes) -> NDArray[np.bool_]:
     return alike
 
 
-async def exchange_messages(party: Party, verifier: Verifier, ids: Bytes, seeds: Bytes, point: QueryPoint) -> Verdicts:
-    """Send (steps 4 and 5) and receive all messages, and return the verdicts."""
-    accepted, inconsistent = np.zeros(len(ids), np.bool_), np.zeros(len(ids), np.bool_)
-    odd = {number: np.zeros(len(ids), np.bool_) for number in party.present}
-    heard, answers = Heard(party), verifier.answers(ids, seeds, point)
-    for _ in verifier.blocks(len(ids)):
-        block = await together(party, lambda: next(answers))
-        messages = await exchange_elements(party, Kind.PROOF, block.messages, heard)
-        verdicts = await asyncio.to_thread(decide, verifier.circuit, verifier.scheme, point, block.joint, messages)
-        accepted[block.rows] = verdicts.accepted
-        inconsistent[block.rows] = verdicts.inconsistent
+async def exchange_messages(
+    party: Party, verifier: Verifier, seeds: Bytes, messages: Words, point: QueryPoint
+) -> Verdicts:
+    """Send (steps 4 and 5) and receive the messages of a piece, and return the verdicts."""
+    accepted, inconsistent = np.zeros(len(seeds), np.bool_), np.zeros(len(seeds), np.bool_)
+    odd = {number: np.zeros(len(seeds), np.bool_) for number in party.present}
+    heard = Heard(party)
+    for rows in verifier.blocks(len(seeds)):
+        told = await exchange_elements(party, Kind.PROOF, np.ascontiguousarray(messages[rows]), heard)
+        verdicts = await asyncio.to_thread(verifier.verdicts, seeds[rows], point, told)
+        accepted[rows] = verdicts.accepted
+        inconsistent[rows] = verdicts.inconsistent
         for number, off in verdicts.odd.items():
-            odd[number][block.rows] = off
+            odd[number][rows] = off
     await heard.compare("messages about proofs")
     return Verdicts(accepted, inconsistent, odd)
 

@@ -18,6 +18,8 @@ the process that plays all the clients leaves out or makes up.
 from __future__ import annotations
 
 import dataclasses
+import math
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -42,6 +44,7 @@ from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.proved_reports import row_words
 
 _POINT = "query point"
+_READ_BYTES = 1 << 24  # of words at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -75,6 +78,14 @@ class RunReports:
     def share(self, ids: Bytes) -> Share:
         """Return the rows of some of these reports, in the order that they are in here."""
         return _SomeRows(self._share, self._order[np.searchsorted(self._sorted, as_strings(ids))])
+
+    def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:
+        """Yield the words of some of these reports, some at a time, and that they are as they were written."""
+        share = self.share(ids)
+        step = max(1, _READ_BYTES // (8 * math.prod(share.shape[1:])))
+        for first in range(0, len(ids), step):
+            words = share.rows(first, min(step, len(ids) - first))
+            yield words, np.ones(len(words), np.bool_)
 
 
 class _SomeRows(Share):

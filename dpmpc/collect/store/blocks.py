@@ -147,10 +147,11 @@ class Entries(NamedTuple):
 
 
 class BlockTables:
-    """The tables of ids and words, on a connection to their database; every call but `read` is within a turn."""
+    """The tables of ids and words, on a connection to their database; calls but `read` are within a turn."""
 
     def __init__(self, database: ReportDatabase, shape: tuple[int, int], bins: int):
         self._database, self.shape, self._bins = database, shape, bins
+        self.place = database.place
         self._row_bytes = 8 * math.prod(shape)
 
     def insert(self, incoming: Incoming, rows: Integers, before: int) -> int:
@@ -216,19 +217,18 @@ class BlockTables:
         """Return of which ids, ascending, the words of the first copy are as they were added."""
         return self._words(entries.firsts(ids)[0])[1]
 
-    def read(self, span: Span, ids: NDArray[np.bytes_]) -> Words:
-        """Return the words of reports of a span, in the order of their ids; refuse words that are damaged."""
+    def read(self, span: Span, ids: NDArray[np.bytes_]) -> tuple[Words, NDArray[np.bool_]]:
+        """Return the words of reports of a span, in the order of their ids, and which are as they were added.
+
+        All others are zero.
+        """
         with self._database.turn():
             firsts, there = self.entries(span).firsts(ids)
+            if not len(firsts):
+                return np.zeros((len(ids), *self.shape), np.uint64), there
             words, fits = self._words(firsts)
-        damaged = int((~there).sum()) if not there.all() else int((~fits).sum())
-        if damaged:
-            raise SpoolError(
-                self._database.place,
-                f"{damaged} reports of the batch are not as they were added; the next run finds and leaves "
-                "out those that are damaged, unless other servers have begun to open this batch",
-            )
-        return words
+        words[~(fits & there)] = 0
+        return words, fits & there
 
     def _words(self, entries: Entries) -> tuple[Words, NDArray[np.bool_]]:
         """Return the words of some entries, and which of them are as they were added."""
@@ -325,7 +325,13 @@ class StoredShare(Share):
 
     def _load(self, span: int) -> None:
         self._first, self._block = int(self._ends[span - 1]) if span else 0, self._block[:0].copy()
-        self._block = self._blocks.read(self._spans[span], self._ids[self._first : int(self._ends[span])])
+        self._block, fits = self._blocks.read(self._spans[span], self._ids[self._first : int(self._ends[span])])
+        if not fits.all():
+            raise SpoolError(
+                self._blocks.place,
+                f"{int((~fits).sum())} reports of the batch are not as they were added; the next run finds and leaves "
+                "out those that are damaged, unless other servers have begun to open this batch",
+            )
 
 
 def checksums(ids: NDArray[np.bytes_], block: Words) -> NDArray[np.uint64]:

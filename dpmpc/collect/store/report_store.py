@@ -31,11 +31,12 @@ Not promised: that nobody who may write to the store changed it. Checksums find 
 from __future__ import annotations
 
 import datetime
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bytes, require_whole
 from dpmpc.base.arrays import Bytes, Words
@@ -278,8 +279,11 @@ class ReportStore(Store):
             ids = np.concatenate([np.empty(0, "S16"), *(self._blocks.entries(span).first_ids() for span in spans)])
         return as_bytes(ids[~found_in(self._tombstones.ids(), ids)])
 
-    def intact(self) -> Intact:
-        """Read the whole store and find the reports that are as they were added."""
+    def intact(self, *, words: bool = True) -> Intact:
+        """Read the whole store and find the reports that are as they were added.
+
+        Without `words` these are not read, and reports whose words alone have changed count as intact.
+        """
         tombstones = self._tombstones.ids()
         good: list[Bytes] = []
         entries = damaged = withdrawn = checksum = 0
@@ -289,7 +293,7 @@ class ReportStore(Store):
                 found = self._blocks.entries(span)
                 ids = found.first_ids()
                 gone = found_in(tombstones, ids)
-                fits = self._blocks.compare(found, ids) & ~gone
+                fits = (self._blocks.compare(found, ids) if words else True) & ~gone
                 good.append(as_bytes(ids[fits]))
                 entries, checksum = entries + len(found), checksum + found.total()
                 withdrawn, damaged = withdrawn + int(gone.sum()), damaged + int((~fits & ~gone).sum())
@@ -311,6 +315,19 @@ class ReportStore(Store):
         with self._database.turn():
             spans = list(self._blocks.spans(self._table.read().added))
         return StoredShare(self._blocks, self.ring, batch, spans)
+
+    def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:
+        """Yield the words of reports in the order of their ids, some at a time, and which are as they were added.
+
+        All others are zero, as are those that are not here.
+        """
+        batch = sorted_ids(ids)
+        with self._database.turn():
+            spans = list(self._blocks.spans(self._table.read().added))
+        ends = np.searchsorted(self._blocks.lowest_numbers(batch), [end for _, end in spans])
+        for span, first, last in zip(spans, [0, *ends.tolist()], ends.tolist(), strict=False):
+            if first < last:
+                yield self._blocks.read(span, batch[first:last])
 
     @property
     def closed(self) -> bool:

@@ -21,6 +21,7 @@ from dpmpc.collect.opening.proof_checks import Verifier
 from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store.query_points import PointStanding
 from dpmpc.linear.encoding.ring import Mersenne61
+from dpmpc.linear.proving import joint_randomness
 from dpmpc.parties.network.announcing import settle
 from dpmpc.parties.network.frames import ContentType, Kind
 from references import proving as reference
@@ -63,15 +64,15 @@ def with_liar(**options: Any) -> Callable[[Stage], list[Any]]:
 @contextlib.contextmanager
 def other_seeds() -> Iterator[None]:
     """Let the liar hold other seeds, that is other lists, of one report."""
-    original = Verifier.seeds
+    original = Verifier.scan
 
-    def seeds(self):
-        own, fitting = original(self)
+    def scan(self, ids, point):
+        found = original(self, ids, point)
         if self._own.server == LIAR:
-            own[VICTIM] ^= 1
-        return own, fitting
+            found.seeds[VICTIM] ^= 1
+        return found
 
-    with mock.patch.object(Verifier, "seeds", seeds):
+    with mock.patch.object(Verifier, "scan", scan):
         yield
 
 
@@ -181,15 +182,15 @@ def rushing(stage: Stage) -> list[Any]:
     witness[0, stage.circuit.digits + 1] = 10**6
     stage.upload(proved_anyway(stage.collection, os.urandom(16), witness))
     joints: list[np.ndarray] = []
-    original_answers, original_exchange = Verifier.answers, proof_checks.exchange_elements
+    original_scan, original_exchange = Verifier.scan, proof_checks.exchange_elements
     points: list[Any] = []
 
-    def answers(self, ids, seeds, point):
-        for block in original_answers(self, ids, seeds, point):
-            if self._own.server == LIAR:
-                joints.append(block.joint)
-                points.append(point)
-            yield block
+    def scan(self, ids, point):
+        found = original_scan(self, ids, point)
+        if self._own.server == LIAR:
+            joints.append(joint_randomness(self.circuit, found.seeds))
+            points.append(point)
+        return found
 
     async def last_word(party, kind, own, heard):
         if party.pid != LIAR or kind is not Kind.PROOF:
@@ -206,7 +207,7 @@ def rushing(stage: Stage) -> list[Any]:
         return received
 
     with (
-        mock.patch.object(Verifier, "answers", answers),
+        mock.patch.object(Verifier, "scan", scan),
         mock.patch.object(proof_checks, "exchange_elements", last_word),
     ):
         return stage.release()
