@@ -15,6 +15,7 @@ import importlib
 import json
 import operator
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -101,13 +102,14 @@ def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
     for process, (_, errors) in zip(processes, told, strict=True):
         if process.returncode:
             raise RuntimeError(errors)
-    steps = [json.loads(output.splitlines()[-1]) for output, _ in told]
+    found = [json.loads(output.splitlines()[-1]) for output, _ in told]
     chosen = {"keys": 0, "words": len(numbers) - 1}
     return {
         "reports": reports,
         "record_bytes": {name: forms[server].record_bytes for name, server in chosen.items()},
         "spool_bytes": {name: files[server] / reports for name, server in chosen.items()},
-        "seconds": {name: door[server] | steps[server] for name, server in chosen.items()},
+        "seconds": {name: door[server] | found[server]["seconds"] for name, server in chosen.items()},
+        "peak_bytes": {name: found[server]["peak_bytes"] for name, server in chosen.items()},
     }
 
 
@@ -137,6 +139,8 @@ def render(measured: dict[str, dict[str, Any]]) -> list[str]:
     rows.append(["**together**", *(f"**{total:.1f}**" for total in totals)])
     sizes = [f"{measured[kind]['spool_bytes'][name]:.0f}" for kind, name in names]
     rows.append(["bytes of the spool for a report", *sizes])
+    peaks = [f"{measured[kind]['peak_bytes'][name] / 1e6:.0f}" for kind, name in names]
+    rows.append(["peak of the release, MB", *peaks])
     count = ", ".join(f"{kind}: n = {entry['reports']:,}" for kind, entry in measured.items())
     table: str = markdown(
         ["CPU seconds for 10⁶ reports", *(f"{kind}, a server with {name}" for kind, name in names)], rows
@@ -195,7 +199,8 @@ def run_one(arguments: list[str]) -> int:
                 setattr(place, name, clocks.around(step, vars(place)[name]))
     status = main(arguments)
     clocks.switch()
-    print(json.dumps(clocks.seconds))
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
+    print(json.dumps({"seconds": clocks.seconds, "peak_bytes": peak}))
     return status
 
 

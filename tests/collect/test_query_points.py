@@ -118,11 +118,11 @@ class Stores:
             if self.stores.disk.ledger_point not in (None, point):
                 raise GuaranteeError("ledger")
             if self.stores.disk.ledger_point is None:
-                self.stores._write(ledger_point=point)
+                self.stores._write(ledger_sealed=None, ledger_point=point)
 
         def forbid_points(self, collection, mark):
             if self.stores.disk.ledger_point != mark:
-                self.stores._write(ledger_point=mark)
+                self.stores._write(ledger_sealed=None, ledger_point=mark)
 
         def point(self, collection):
             return self.stores.disk.ledger_point

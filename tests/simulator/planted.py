@@ -79,9 +79,6 @@ def a_dealing_seed_is_not_kept():
 
 
 def the_point_in_the_ledger_is_not_read():
-    """Neither the point that is used nor, from then on, the one that was sealed."""
-    point, sealed = ReleaseLedger.point, ReleaseLedger.sealed_point
-    ReleaseLedger.sealed_point = lambda self, collection: None if point(self, collection) else sealed(self, collection)
     ReleaseLedger.point = lambda self, collection: None
 
 

@@ -32,7 +32,7 @@ import collections
 import dataclasses
 import hashlib
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import msgspec
 import numpy as np
@@ -57,8 +57,8 @@ from dpmpc.parties.network.party import Party
 from dpmpc.privacy.task import Task
 from dpmpc.release.proved_reports import circuit_of, scheme_of, shares_of
 
-PIECE = 1 << 17  # reports in a piece; all servers have the same
-_BLOCK_BYTES = 1 << 26  # of the records that are expanded at once
+PIECE = 1 << 15  # reports in a piece; all servers have the same
+_BLOCK_BYTES = 1 << 23  # of the records that are expanded at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -110,18 +110,17 @@ class Verifier:
         self.circuit, self.scheme = circuit_of(plan), scheme_of(plan)
         self._own = ProofServer(self.circuit, self.scheme, digest, number)
         self.ids, self._reports = ids, reports
-        width = max(self.circuit.words, self.circuit.joint_words)
-        self._step = max(1, min(_BLOCK_BYTES // (8 * width), WORDS_IN_A_FRAME // (self.circuit.wires + 1)))
+        self._step = max(1, _BLOCK_BYTES // (8 * max(self.circuit.words, self.circuit.joint_words)))
+        self._frame = max(1, WORDS_IN_A_FRAME // (self.circuit.wires + 1))
 
     def pieces(self) -> Iterator[Bytes]:
         """Cut the batch into pieces, the same at all servers; what is in memory is of one piece."""
         for first in range(0, max(1, len(self.ids)), PIECE):
             yield self.ids[first : first + PIECE]
 
-    def blocks(self, count: int) -> Iterator[slice]:
-        """Cut this many reports into blocks."""
-        for first in range(0, count, self._step):
-            yield slice(first, min(first + self._step, count))
+    def frames(self, count: int) -> Iterator[slice]:
+        """Cut the messages of this many reports into frames."""
+        return _parts(count, self._frame)
 
     def scan(self, ids: Bytes, point: QueryPoint) -> Scan:
         """Read the reports of a piece once; return seeds and messages, some of which are not sent."""
@@ -129,7 +128,7 @@ class Verifier:
         messages = np.empty((len(ids), self.circuit.wires + 1), np.uint64)
         first = 0
         for words, intact in self._reports.read(ids):
-            for block in self.blocks(len(words)):
+            for block in _parts(len(words), self._step):
                 rows = slice(first + block.start, first + block.stop)
                 shares = shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), words[block])
                 seeds[rows] = self._own.seeds(shares)
@@ -182,16 +181,26 @@ async def check_piece(party: Party, verifier: Verifier, ids: Bytes, point: Query
     for server, misfits in (await exchange_misfits(party, ~scan.fitting)).items():
         refused[wrong_hash(server)] = ids[misfits & left]
         left &= ~misfits
-    ids, seeds, messages = ids[left], np.ascontiguousarray(scan.seeds[left]), scan.messages[left]
+    ids, seeds, messages = (_among(rows, left) for rows in (ids, scan.seeds, scan.messages))
     alike = await compare_lists(party, seeds)
     refused[DIFFERENT_LISTS] = ids[~alike]
-    ids, seeds, messages = ids[alike], np.ascontiguousarray(seeds[alike]), messages[alike]
+    ids, seeds, messages = (_among(rows, alike) for rows in (ids, seeds, messages))
     await confirm(party, batch_digest(ids), "batch: the reports whose lists agree")
     verdicts = await exchange_messages(party, verifier, seeds, messages, point)
     refused[FALSE_PROOF] = ids[~verdicts.accepted & ~verdicts.inconsistent]
     refused[INCONSISTENT] = ids[verdicts.inconsistent]
     odd = {number: int(off.sum()) for number, off in verdicts.odd.items() if off.any()}
     return Checked(ids[verdicts.accepted], refused, odd)
+
+
+def _parts(count: int, most: int) -> Iterator[slice]:
+    """Cut so many rows into parts of at most so many."""
+    return (slice(first, min(first + most, count)) for first in range(0, count, most))
+
+
+def _among(rows: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    """Return some rows; no copy of all."""
+    return rows if chosen.all() else rows[chosen]
 
 
 async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
@@ -267,7 +276,7 @@ async def exchange_messages(
     accepted, inconsistent = np.zeros(len(seeds), np.bool_), np.zeros(len(seeds), np.bool_)
     odd = {number: np.zeros(len(seeds), np.bool_) for number in party.present}
     heard = Heard(party)
-    for rows in verifier.blocks(len(seeds)):
+    for rows in verifier.frames(len(seeds)):
         told = await exchange_elements(party, Kind.PROOF, np.ascontiguousarray(messages[rows]), heard)
         verdicts = await asyncio.to_thread(verifier.verdicts, seeds[rows], point, told)
         accepted[rows] = verdicts.accepted

@@ -140,7 +140,7 @@ class ReleasingServer:
         self.spool.announce()
         intact = self.spool.intact(words=not self.collection.proved)
         begun = self.ledger.begun(intact.ids)
-        ids = np.ascontiguousarray(intact.ids[~begun])
+        ids = np.ascontiguousarray(intact.ids[~begun]) if begun.any() else intact.ids
         if len(ids) < self.collection.minimum_batch <= len(intact.ids):
             self.ledger.require_unreleased(intact.ids)
         counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged, WITHDRAWN: intact.withdrawn}

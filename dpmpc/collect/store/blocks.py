@@ -33,6 +33,7 @@ MOST_REPORTS = 1 << 40
 _CHECKSUM_TYPE = "<u8"
 _BLOCK_BYTES = 1 << 20  # of words in one row
 _PAGE_BYTES = 1 << 22  # of words that are read at once
+_HASHED_BYTES = 1 << 20  # at once
 _SPAN_REPORTS = 1 << 14
 _RECENT = 1 << 16  # ids in one generation of `RecentReports`
 
@@ -300,32 +301,33 @@ class StoredShare(Share):
         Of the store.
     ring : Ring
         Of the words.
-    ids : ndarray of bytes
-        Of the batch, ascending; all are in the store.
-    spans : sequence of Span
-        All spans of the store, ascending.
+    count : int
+        How many reports it has.
+    parts : sequence of (Span, ndarray of bytes)
+        Their ids, ascending, by spans.
     """
 
-    def __init__(self, blocks: BlockTables, ring: Ring, ids: NDArray[np.bytes_], spans: Sequence[Span]):
-        self.shape, self.ring = (len(ids), *blocks.shape), ring
-        self._blocks, self._ids, self._spans = blocks, ids, spans
-        lows = blocks.lowest_numbers(ids)
-        self._ends = np.searchsorted(lows, [end for _, end in spans])  # rows before the end of each span
+    def __init__(self, blocks: BlockTables, ring: Ring, count: int, parts: Sequence[tuple[Span, NDArray[np.bytes_]]]):
+        self.shape, self.ring = (count, *blocks.shape), ring
+        self._blocks, self._parts = blocks, parts
+        self._ends = np.cumsum([len(ids) for _, ids in parts])
         self._first, self._block = 0, np.empty((0, *blocks.shape), np.uint64)
 
     def _rows(self, first: int, count: int) -> Words:
-        parts = [self._block[:0]]
+        found = [self._block[:0]]
         while count:
             if not self._first <= first < self._first + len(self._block):
                 self._load(int(np.searchsorted(self._ends, first, "right")))
             part = self._block[first - self._first :][:count]
-            parts.append(part)
+            found.append(part)
             first, count = first + len(part), count - len(part)
-        return parts[1] if len(parts) == 2 else np.concatenate(parts)
+        return found[1] if len(found) == 2 else np.concatenate(found)
 
-    def _load(self, span: int) -> None:
-        self._first, self._block = int(self._ends[span - 1]) if span else 0, self._block[:0].copy()
-        self._block, fits = self._blocks.read(self._spans[span], self._ids[self._first : int(self._ends[span])])
+    def _load(self, part: int) -> None:
+        self._block = self._block[:0].copy()  # its memory goes to the next one
+        span, ids = self._parts[part]
+        self._first = int(self._ends[part]) - len(ids)
+        self._block, fits = self._blocks.read(span, ids)
         if not fits.all():
             raise SpoolError(
                 self._blocks.place,
@@ -338,8 +340,12 @@ def checksums(ids: NDArray[np.bytes_], block: Words) -> NDArray[np.uint64]:
     """Return the checksum of each report, over its id and its words."""
     names = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, ID_BYTES)
     words = np.ascontiguousarray(block).view(np.uint8).reshape(len(block), block.itemsize * math.prod(block.shape[1:]))
-    digests = sha256_of_rows(b"", np.concatenate([names, words], axis=1))[:, :CHECKSUM_BYTES]
-    return np.ascontiguousarray(digests).view(_CHECKSUM_TYPE)[:, 0]
+    found = np.empty(len(block), np.uint64)
+    step = max(1, _HASHED_BYTES // (ID_BYTES + words.shape[1]))
+    for rows in (slice(first, first + step) for first in range(0, len(block), step)):
+        digests = sha256_of_rows(b"", np.concatenate([names[rows], words[rows]], axis=1))[:, :CHECKSUM_BYTES]
+        found[rows] = np.ascontiguousarray(digests).view(_CHECKSUM_TYPE)[:, 0]
+    return found
 
 
 def _runs(values: Integers) -> Iterator[tuple[int, int]]:

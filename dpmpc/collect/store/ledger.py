@@ -54,6 +54,8 @@ from dpmpc.collect.terms.series import Recorded, begun_epochs, require_epoch
 from dpmpc.collect.upload.report_ids import ID_TYPE, as_bytes, found_in, sorted_ids
 from dpmpc.linear.encoding.ring import elements
 
+_SEALED = b"sealed"  # follows a query point that is not used
+
 
 class State(enum.StrEnum):
     """How far a release has come at this server."""
@@ -166,24 +168,24 @@ class ReleaseLedger(Store):
 
     def seal_point(self, collection: bytes, point: bytes) -> None:
         """Record the query point that was tossed for a collection that is closed, in place of one not used."""
-        self._keep_point(collection, point, f"sealed {_point(collection)}")
+        self._keep_point(collection, point, point + _SEALED)
 
     def use_point(self, collection: bytes, point: bytes) -> None:
         """Record for good the query point of a collection that is closed."""
-        self._keep_point(collection, point, _point(collection))
+        self._keep_point(collection, point, point)
 
-    def _keep_point(self, collection: bytes, point: bytes, name: str) -> None:
-        """Keep a query point under a name, unless another one is used."""
+    def _keep_point(self, collection: bytes, point: bytes, value: bytes) -> None:
+        """Keep what stands for a query point, unless another one is used."""
         require_bytes("point", point, 32)
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            used = self._kept.get(_point(collection))
-            if used is None:
+            kept = self._kept.get(_point(collection))
+            if kept is None:
                 raise GuaranteeError(
                     "point", f"given for {collection.hex()}, a collection that is closed here expected"
                 )
-            if used not in (b"", point):
-                raise GuaranteeError("point", f"{point.hex()} given, {used.hex()} expected, for good")
-            self._kept.put({name: point})
+            if kept not in (b"", value) and not kept.endswith(_SEALED, 32):
+                raise GuaranteeError("point", f"{point.hex()} given, {kept.hex()} expected, for good")
+            self._kept.put({_point(collection): value})
 
     def forbid_points(self, collection: bytes, mark: bytes) -> None:
         """Record a mark in place of the point of a collection that is closed, whatever was recorded before."""
@@ -192,13 +194,17 @@ class ReleaseLedger(Store):
 
     def point(self, collection: bytes) -> bytes | None:
         """Return what `use_point` has recorded for a collection, or None."""
-        with self._turns, typed_errors(self.folder), transaction(self._database):
-            return self._kept.get(_point(collection)) or None
+        kept = self._kept_point(collection)
+        return kept if len(kept) == 32 else None
 
     def sealed_point(self, collection: bytes) -> bytes | None:
-        """Return what `seal_point` has recorded last for a collection, or None."""
+        """Return what `seal_point` has recorded for a collection, and `use_point` has not; or None."""
+        kept = self._kept_point(collection)
+        return kept[:32] if len(kept) > 32 else None
+
+    def _kept_point(self, collection: bytes) -> bytes:
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            return self._kept.get(f"sealed {_point(collection)}")
+            return self._kept.get(_point(collection)) or b""
 
     def find(self, manifest_digest: bytes) -> LedgerEntry | None:
         """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""

@@ -42,11 +42,11 @@ from dpmpc.base.arguments import require_bytes, require_whole
 from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.base.storage.database import Store
-from dpmpc.collect.store.blocks import MOST_REPORTS, BlockTables, Incoming, RecentReports, StoredShare, Upload
+from dpmpc.collect.store.blocks import MOST_REPORTS, BlockTables, Incoming, RecentReports, Span, StoredShare, Upload
 from dpmpc.collect.store.store_description import DescriptionTable, ReportDatabase, StoreDescription
 from dpmpc.collect.store.tombstones import Tombstones, TombstoneSum
 from dpmpc.collect.terms.withdrawal_verdict import Fate
-from dpmpc.collect.upload.report_ids import ID_BYTES, as_bytes, as_strings, found_in, sorted_ids, split
+from dpmpc.collect.upload.report_ids import ID_BYTES, as_bytes, found_in, sorted_ids, split
 from dpmpc.linear.encoding.ring import Ring, ring_named
 from dpmpc.linear.sharing.batch import Share
 
@@ -309,25 +309,34 @@ class ReportStore(Store):
     def share(self, ids: Bytes) -> Share:
         """Return this server's share of a batch: one report's words a row, in the order of the ids."""
         batch = sorted_ids(ids)
-        missing = int((~found_in(as_strings(self.ids()), batch)).sum())
-        if missing:
-            raise InputError("ids", f"{missing} of {len(batch)} are not in the store {self._database.place}")
         with self._database.turn():
-            spans = list(self._blocks.spans(self._table.read().added))
-        return StoredShare(self._blocks, self.ring, batch, spans)
+            parts = list(self._parts(batch))
+            missing = [
+                len(part) - int(found_in(self._blocks.entries(span).first_ids(), part).sum()) for span, part in parts
+            ]
+        gone = int(found_in(self._tombstones.ids(), batch).sum())
+        if sum(missing) + gone:
+            raise InputError(
+                "ids", f"{sum(missing) + gone} of {len(batch)} are not in the store {self._database.place}"
+            )
+        return StoredShare(self._blocks, self.ring, len(batch), parts)
+
+    def _parts(self, batch: NDArray[np.bytes_]) -> Iterator[tuple[Span, NDArray[np.bytes_]]]:
+        """Cut ascending ids into those of each span, within a turn."""
+        spans = list(self._blocks.spans(self._table.read().added))
+        ends = np.searchsorted(self._blocks.lowest_numbers(batch), [end for _, end in spans]).tolist()
+        parts = ((span, batch[first:last]) for span, first, last in zip(spans, [0, *ends], ends, strict=False))
+        return (part for part in parts if len(part[1]))
 
     def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:
         """Yield the words of reports in the order of their ids, some at a time, and which are as they were added.
 
         All others are zero, as are those that are not here.
         """
-        batch = sorted_ids(ids)
         with self._database.turn():
-            spans = list(self._blocks.spans(self._table.read().added))
-        ends = np.searchsorted(self._blocks.lowest_numbers(batch), [end for _, end in spans])
-        for span, first, last in zip(spans, [0, *ends.tolist()], ends.tolist(), strict=False):
-            if first < last:
-                yield self._blocks.read(span, batch[first:last])
+            parts = list(self._parts(sorted_ids(ids)))
+        for span, part in parts:
+            yield self._blocks.read(span, part)
 
     @property
     def closed(self) -> bool:

@@ -24,6 +24,7 @@ from dpmpc.base.storage.database import connect, private_folder, transaction, ty
 from dpmpc.collect.store.store_description import SqlDialect, UnreadableRows
 
 SPOOL_FILE = "spool.sqlite"
+_CACHE_KIB = 8 << 10
 _PAGE_BYTES = 1 << 13  # blocks are larger than what most databases hold in a row
 _UNREADABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_IOERR)
 
@@ -47,6 +48,7 @@ class SqliteDatabase:
                 private_folder(folder)
             self._connection = connect(folder / SPOOL_FILE, create=create, page_bytes=_PAGE_BYTES)
             self._connection.execute("PRAGMA secure_delete = ON")
+            self._connection.execute(f"PRAGMA cache_size = -{_CACHE_KIB}")  # words are read once
 
     @contextlib.contextmanager
     def turn(self, *, alone: bool = False, erases: bool = False) -> Iterator[None]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 from typing import Any, NamedTuple, Protocol
 
 from dpmpc.base.errors import SpoolError
@@ -19,7 +20,8 @@ from dpmpc.base.storage.database import CHAIN_START, link
 
 _VERSION = 6
 _SUMS = 1 << 64
-_BIN_BYTES = 1 << 28  # of words in a bin, if `most_stored` reports come; a batch of three servers is a twelfth of these
+# Of a bin, if `most_stored` reports come; a batch of three servers is a twelfth of these.
+_BIN_REPORTS, _BIN_BYTES = 1 << 20, 1 << 29
 _MOST_BINS = 1 << 14
 _READ = (
     "SELECT version, digest, server, copies, width, ring, bins, closed, added, withdrawn, checksum, facts, seal "
@@ -98,8 +100,8 @@ class StoreDescription(NamedTuple):
     @classmethod
     def of(cls, own: tuple[str, int, int, int, str], most_stored: int) -> StoreDescription:
         """Return the description of a new store, for so many reports."""
-        size = 8 * own[2] * own[3] * most_stored
-        bins = 1 << max(0, (-(-size // _BIN_BYTES) - 1).bit_length())
+        parts = max(most_stored / _BIN_REPORTS, 8 * own[2] * own[3] * most_stored / _BIN_BYTES)
+        bins = 1 << max(0, math.ceil(math.log2(parts)))
         return cls(_VERSION, *own, min(bins, _MOST_BINS), closed=0, added=0, withdrawn=0, checksum=0, facts="{}")
 
     def fact(self, name: str) -> bytes | None:
