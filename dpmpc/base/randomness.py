@@ -78,6 +78,7 @@ class Label(bytes, enum.Enum):
     SPOOL = b"dpmpc v2 spool"
     KEPT = b"dpmpc v1 kept"
     QUERY_POINT = b"dpmpc v1 query point"
+    ANSWER = b"dpmpc v1 answer about a proof"
     DEALING_SEED = b"dpmpc v1 dealing check seed"
     DEALING = b"dpmpc v1 dealing check"
     SESSION = b"dpmpc v1 session"

@@ -385,3 +385,19 @@ def test_a_ledger_that_was_emptied_is_not_begun_anew(tmp_path):
     (folder / "ledger.sqlite").write_bytes(b"")
     with rejects("folder", SpoolError):
         ReleaseLedger(folder)
+
+
+def test_a_report_has_one_answer_for_ever(tmp_path):
+    """In whatever parts it is asked for, and by whatever collection."""
+    hashes = np.arange(6, dtype=np.uint64)
+    with ReleaseLedger(tmp_path) as ledger:
+        assert ledger.record_answers(bytes(32), batch(1, 3, 5), hashes[:3]).tolist() == [True] * 3
+        assert ledger.record_answers(bytes(32), batch(3, 4), hashes[3:5]).tolist() == [False, True]
+        assert ledger.record_answers(b"\x01" * 32, batch(3), hashes[5:]).tolist() == [True]
+        assert ledger.record_answers(bytes(32), batch(), hashes[:0]).tolist() == []
+    with ReleaseLedger(tmp_path) as ledger:
+        assert ledger.record_answers(bytes(32), batch(1, 2, 3, 4, 5, 6), hashes).tolist() == [
+            *(True, True, False, False, False, True),
+        ]
+        assert ledger.record_answers(bytes(32), batch(1, 3, 4), hashes[[0, 1, 4]]).tolist() == [True] * 3
+        ledger.scrub()

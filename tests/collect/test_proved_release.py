@@ -214,6 +214,18 @@ def test_a_report_that_is_damaged_on_a_disk_is_refused_by_its_server(trial, serv
     released(trial, rows, converse(trial), {wrong_hash(server): 1})
 
 
+def test_a_report_is_not_answered_again_with_another_list(trial):
+    """An entry of another server changes between two runs, checksum and all: its seed would give a second answer."""
+    report = trial.ids[5]
+    assert run(trial, deeds={1: ("die", "after", "proof_checks", "exchange_elements")})[1].status == -9
+    damage(trial.folder(0), report, 51, forge=True)
+    ended = run(trial)
+    assert {one.status for one in ended.values()} == {0}, ended[0].told
+    manifest = verify(trial.out(0), trial.collection).certificate.statement.manifest
+    assert manifest.refused == {wrong_hash(0): 1}
+    assert refused_at(trial) == [[(report.hex(), wrong_hash(0))]] * 3
+
+
 def test_without_proofs_one_such_client_spoils_the_release(tmp_path):
     """The cliff: what the proofs are for."""
     trial = Trial.filled(tmp_path / "trial", **{**PROVED, "proved": False})

@@ -20,10 +20,12 @@ from bench.system.ports import free_ports
 from dpmpc.app.cli import main as cli
 from dpmpc.base.randomness import Stream
 from dpmpc.collect.opening import agreement, dealing_checks, noise_dealing, proof_checks, release_protocol, releasing
+from dpmpc.collect.store.blocks import checksums
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.openings import Openings
 from dpmpc.collect.store.query_points import PointKeeper
 from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.store.store_description import StoreDescription
 from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection
 from dpmpc.collect.terms.server_entries import ServerEntry
 from dpmpc.collect.terms.task_file import Collection
@@ -341,8 +343,8 @@ def damage_before(holder, step, folder, report):
     setattr(HOLDERS[holder], step, damaged)
 
 
-def damage(folder, report, byte=3):
-    """Flip one bit of a byte of the words of a report in the store of a server's folder."""
+def damage(folder, report, byte=3, *, forge=False):
+    """Flip one bit of a byte of the words of a report in the store of a server's folder; forge all checksums, too."""
     with contextlib.closing(sqlite3.connect(folder / "spool" / "spool.sqlite")) as database, database:
         ((number, ids, words),) = [
             row
@@ -352,6 +354,15 @@ def damage(folder, report, byte=3):
         changed = bytearray(words)
         changed[len(words) * ids.index(report) // len(ids) + byte] ^= 0x20
         database.execute("UPDATE words SET words = ? WHERE number = ?", (bytes(changed), number))
+        if forge:
+            block = np.frombuffer(changed, np.uint64).reshape(len(ids) // 16, -1)
+            sums = checksums(np.frombuffer(ids, "S16"), block).tobytes()
+            database.execute("UPDATE ids SET checksums = ? WHERE number = ?", (sums, number))
+            held = b"".join(sums for (sums,) in database.execute("SELECT checksums FROM ids"))
+            (row,) = database.execute("SELECT * FROM description").fetchall()
+            described = StoreDescription._make(row[:-1])._replace(checksum=int(np.frombuffer(held, np.uint64).sum()))
+            new = str(described.checksum), described.seal
+            database.execute("UPDATE description SET checksum = ?, seal = ?", new)
 
 
 def flip(path, offset):

@@ -31,7 +31,7 @@ import asyncio
 import collections
 import dataclasses
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -105,11 +105,19 @@ class Reports(Protocol):
 class Verifier:
     """What one server computes by itself."""
 
-    def __init__(self, plan: Task, digest: bytes, number: int, reports: Reports, ids: Bytes):
+    def __init__(
+        self,
+        plan: Task,
+        digest: bytes,
+        number: int,
+        reports: Reports,
+        ids: Bytes,
+        record: Callable[[Bytes, Words], NDArray[np.bool_]] = lambda ids, messages: np.ones(len(ids), np.bool_),
+    ):
         self._plan = plan
         self.circuit, self.scheme = circuit_of(plan), scheme_of(plan)
         self._own = ProofServer(self.circuit, self.scheme, digest, number)
-        self.ids, self._reports = ids, reports
+        self.ids, self._reports, self._record = ids, reports, record
         self._step = max(1, _BLOCK_BYTES // (8 * max(self.circuit.words, self.circuit.joint_words)))
         self._frame = max(1, WORDS_IN_A_FRAME // (self.circuit.wires + 1))
 
@@ -123,7 +131,10 @@ class Verifier:
         return _parts(count, self._frame)
 
     def scan(self, ids: Bytes, point: QueryPoint) -> Scan:
-        """Read the reports of a piece once; return seeds and messages, some of which are not sent."""
+        """Read the reports of a piece once; return seeds and messages, some of which are not sent.
+
+        What may be sent is recorded first: a report that was answered differently in an earlier run does not fit.
+        """
         seeds, fitting = np.empty((len(ids), PART_BYTES), np.uint8), np.empty(len(ids), np.bool_)
         messages = np.empty((len(ids), self.circuit.wires + 1), np.uint64)
         first = 0
@@ -136,6 +147,7 @@ class Verifier:
                 joint = joint_randomness(self.circuit, seeds[rows])
                 messages[rows] = self._own.query(point, joint, shares.records(self.circuit))
             first += len(words)
+        fitting[fitting] = self._record(ids[fitting], messages[fitting])
         return Scan(seeds, fitting, messages)
 
     def verdicts(self, seeds: Bytes, point: QueryPoint, messages: dict[int, Words]) -> Verdicts:
@@ -148,7 +160,7 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Acc
     collection = server.collection
     with party.meter.phase("verify"):
         point = await agree_on_point(party, server)
-        verifier = Verifier(collection.plan, collection.digest, server.number, server.spool, ids)
+        verifier = Verifier(collection.plan, collection.digest, server.number, server.spool, ids, server.record_answers)
         found = await check_at_point(party, verifier, point)
     for number, count in found.odd.items():
         server.tell(

@@ -15,9 +15,12 @@ from typing import Annotated
 
 import msgspec
 import numpy as np
+from numpy.typing import NDArray
 
 from dpmpc.base.arrays import Bytes, Words
+from dpmpc.base.digests import sha256_of_rows
 from dpmpc.base.errors import AlreadyReleased, CollectionClosed, InconsistentShares, InputError, TooFewClients
+from dpmpc.base.randomness import Label
 from dpmpc.base.storage.files import write_private
 from dpmpc.collect.opening.agreement import Batch
 from dpmpc.collect.store.ledger import ReleaseLedger, State
@@ -199,6 +202,12 @@ class ReleasingServer:
         if noise is not None:
             known = {entry.manifest_digest for entry in self.ledger.releases()}
             self.openings.forget_noise_but_of(self.collection.digest, known)
+
+    def record_answers(self, ids: Bytes, messages: Words) -> NDArray[np.bool_]:
+        """Record in the ledger what this server is about to answer about proofs; return which answers it may give."""
+        rows = np.concatenate([ids, np.ascontiguousarray(messages).view(np.uint8)], axis=1)
+        hashes = np.ascontiguousarray(sha256_of_rows(Label.ANSWER.value, rows)[:, :8]).view("<u8")[:, 0]
+        return self.ledger.record_answers(self.collection.digest, ids, hashes)
 
     def keep_refused(self, refused: Mapping[str, Bytes]) -> None:
         """Write down, for this server's operator alone, which reports were refused and why; tell how many.

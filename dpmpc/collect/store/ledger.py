@@ -206,6 +206,26 @@ class ReleaseLedger(Store):
         with self._turns, typed_errors(self.folder), transaction(self._database):
             return self._kept.get(_point(collection)) or b""
 
+    def record_answers(self, collection: bytes, ids: Bytes, hashes: NDArray[np.uint64]) -> NDArray[np.bool_]:
+        """Record, before they are sent, 8 bytes of a hash of what this server answers about proved reports.
+
+        Parameters
+        ----------
+        collection : bytes
+            Its digest.
+        ids : ndarray of uint8
+            Of the reports, (n, 16), ascending.
+        hashes : ndarray of uint64
+            Of the answers, (n,).
+
+        Returns
+        -------
+        ndarray of bool
+            Which may be sent, (n,): those of reports that were not answered before, or with the same hash.
+        """
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            return self._tables.record_answers(collection, sorted_ids(ids), hashes)
+
     def find(self, manifest_digest: bytes) -> LedgerEntry | None:
         """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""
         with self._turns, typed_errors(self.folder):

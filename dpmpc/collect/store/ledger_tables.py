@@ -23,7 +23,7 @@ from dpmpc.collect.store.openings import OPENINGS_FILE
 from dpmpc.collect.upload.report_ids import ID_TYPE
 
 LEDGER_FILE = "ledger.sqlite"
-_VERSION = 5
+_VERSION = 6
 _PART_BYTES = 1 << 20  # of the ids of a release in one row
 _TABLES = (
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, digest BLOB, manifest TEXT, state TEXT, since TEXT, "
@@ -31,10 +31,12 @@ _TABLES = (
     "CREATE TABLE batches (number INTEGER PRIMARY KEY, release INTEGER, ids BLOB)",
     "CREATE TABLE head (length INTEGER, head BLOB)",
     "INSERT INTO head VALUES (0, x'')",
+    "CREATE TABLE answers (collection BLOB, first BLOB, last BLOB, ids BLOB, hashes BLOB)",
     "CREATE TABLE tombstones (collection BLOB, id BLOB, came INTEGER, PRIMARY KEY (collection, id)) WITHOUT ROWID",
 )
 _ROWS = "SELECT number, digest, manifest, state, since, ids_digest, shape, sums FROM releases ORDER BY number"
 _LINKS = "SELECT link FROM releases ORDER BY number"
+_ANSWERS = "SELECT ids, hashes FROM answers WHERE collection = ? AND last >= ? AND first <= ?"
 _SET_LINK = "UPDATE releases SET link = ? WHERE number = ?"
 ADVICE = (
     "nothing was sent by this run. Do not repair it and do not restore an older copy, which may have forgotten "
@@ -103,6 +105,34 @@ class LedgerTables:
         if hashlib.sha256(content).digest() != release.ids_digest:
             raise self.damaged(f"the reports of release {release.digest.hex()}")
         return np.frombuffer(content, ID_TYPE)
+
+    def record_answers(
+        self, collection: bytes, ids: NDArray[np.bytes_], hashes: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
+        """Record a hash of what is answered about some reports, whose ids ascend.
+
+        Return for which of them it is the first one, or the same as before; all others keep the one that they have.
+        """
+        allowed, new = np.ones(len(ids), np.bool_), np.ones(len(ids), np.bool_)
+        if not len(ids):
+            return allowed
+        bounds = ids[:1].tobytes(), ids[-1:].tobytes()
+        for known, told in self._database.execute(_ANSWERS, (collection, *bounds)):
+            earlier = np.frombuffer(known, ID_TYPE)
+            places = np.searchsorted(earlier, ids).clip(max=len(earlier) - 1)
+            here = earlier[places] == ids
+            new &= ~here
+            allowed &= ~here | (np.frombuffer(told, "<u8")[places] == hashes)
+        if new.any():
+            row = (
+                collection,
+                ids[new][:1].tobytes(),
+                ids[new][-1:].tobytes(),
+                ids[new].tobytes(),
+                hashes[new].tobytes(),
+            )
+            self._database.execute("INSERT INTO answers VALUES (?, ?, ?, ?, ?)", row)
+        return allowed
 
     def scrub(self) -> None:
         """Read everything; refuse tables in which a bit has changed since they were written."""
