@@ -104,9 +104,9 @@ def outputs(folder):
     return {path.name: said_by(path) for path in folder.iterdir()}
 
 
-def without_memory(text):
-    """Return a text without the memory of processes, whole megabytes that grow with what a test's process has run."""
-    return re.sub(r'(?m)^peak memory, MB.*$|"peak_rss_mb": ?[\d.]+', " ", text)
+def without_machine(text):
+    """Return a text without what depends on the machine: the memory of processes, and the number of pytest's folder."""
+    return re.sub(r'(?m)^peak memory, MB.*$|"peak_rss_mb": ?[\d.]+|/pytest-\d+/', " ", text)
 
 
 def said_by(path):
@@ -165,7 +165,7 @@ def test_a_fit_shows_nothing_of_the_data_itself(case, people, tmp_path, capsys):
     written = outputs(tmp_path / "plain")
     assert {name for name in written if not name.startswith("release")} == set(EXPECTED)
     for where, text in {"standard output": printed, "standard error": told, **written}.items():
-        assert shown(exact, without_memory(text)) == [], where
+        assert shown(exact, without_machine(text)) == [], where
         for word in ('not_private":', "approximation_factor", "trivial_factor", "exact_moment", "best_loss"):
             assert word not in text, where
     if data == "numbers.csv":
@@ -182,7 +182,7 @@ def test_a_fit_shows_nothing_of_the_data_itself(case, people, tmp_path, capsys):
     secret = again.pop("not_private.json")
     comparison = {name: value for name, value in _leaves(json.loads(secret)) if isinstance(value, float) and value}
     for where, text in again.items():
-        assert shown(exact, without_memory(text)) == [], where
+        assert shown(exact, without_machine(text)) == [], where
         assert shown(comparison, text) == [], where
     assert "not private" in printed.lower() or '"not_private"' in printed
     assert shown(comparison if case == "logistic" else exact, secret + printed)  # the search finds what is there
@@ -257,7 +257,7 @@ def test_a_mixed_file_shows_nothing_of_the_columns(people, tmp_path, capsys):
         assert status == 0
         texts[f"read {form}"] = of_page(said)
     for where, text in texts.items():
-        assert shown(exact, without_memory(text)) == [], where
+        assert shown(exact, without_machine(text)) == [], where
 
 
 def test_a_collection_shows_nothing_of_the_reports(tmp_path, capsys):
