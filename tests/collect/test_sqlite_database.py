@@ -7,13 +7,14 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import time
 from unittest.mock import ANY
 
 import numpy as np
 import pytest
 
 from dpmpc.base.errors import ReportConflict, SpoolError, Withdrawn
-from dpmpc.collect.store import blocks
+from dpmpc.collect.store import blocks, sqlite_database
 from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.sqlite_database import SqliteDatabase
 from support.collection_processes import (
@@ -283,3 +284,35 @@ def test_words_of_a_withdrawn_report_are_overwritten_after_a_crash(folder, monke
         assert not any(on_disk(folder, words_of(report)) for report in ids[3:5])
         assert store.withdraw(ids[3:5]) == ["was withdrawn"] * 2
         assert holds(store, ids[:3] + ids[5:])
+
+
+def test_words_that_a_crash_left_in_the_log_go_at_the_next_start(folder, tmp_path, monkeypatch):
+    ids, copy = reports(9), tmp_path / "copy"
+    with open_spool(folder) as store:
+        store.add(*upload_of(ids))
+        with monkeypatch.context() as crashing:
+            crashing.setattr(SqliteDatabase, "empty_log", lambda self: None)
+            store.withdraw(ids[3:4])
+        shutil.copytree(folder, copy)  # what a killed process leaves
+        shutil.copytree(ledger_of(folder), ledger_of(copy))
+    (copy / "spool.sqlite-shm").unlink()
+    assert on_disk(copy, words_of(ids[3]))
+    with open_spool(copy) as store:
+        assert not on_disk(copy, words_of(ids[3]))
+        assert holds(store, ids[:3] + ids[4:])
+
+
+def test_a_long_read_holds_up_no_withdrawal_and_the_next_one_empties_the_log(folder, monkeypatch):
+    monkeypatch.setattr(sqlite_database, "_READERS_MS", 20)
+    ids = reports(9)
+    with open_spool(folder) as store, open_spool(folder, writer=False) as reader:
+        store.add(*upload_of(ids))
+        with reader._database.turn():
+            reader._table.read()
+            start = time.monotonic()
+            assert store.withdraw(ids[3:4]) == ["withdrawn now"]
+            assert time.monotonic() - start < 30  # the patience with a writer is 60 s
+            assert on_disk(folder, words_of(ids[3]))
+        store.withdraw(ids[4:5])
+        assert not any(on_disk(folder, words_of(report)) for report in ids[3:5])
+        assert store._database._connection.execute("PRAGMA busy_timeout").fetchone() == (60_000,)

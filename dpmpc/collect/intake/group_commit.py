@@ -32,8 +32,8 @@ from typing import NamedTuple
 
 from dpmpc.base.errors import ReportRejected, SpoolError
 from dpmpc.collect.intake.admission import ADDRESSES
-from dpmpc.collect.store.blocks import Upload
-from dpmpc.collect.store.report_store import Added, ReportStore
+from dpmpc.collect.store.blocks import Added, Upload
+from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.upload.reports import ReportFormat
 
 GROUP_BYTES = 1 << 26

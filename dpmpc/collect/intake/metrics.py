@@ -22,7 +22,7 @@ from typing import Any
 from dpmpc.base.errors import InputError, SpoolError
 from dpmpc.collect.intake.logs import RateLimitedLogger
 from dpmpc.collect.intake.replies import Reply, reply_to
-from dpmpc.collect.store.report_store import Added
+from dpmpc.collect.store.blocks import Added
 
 try:
     from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest, values

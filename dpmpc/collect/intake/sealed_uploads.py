@@ -18,7 +18,7 @@ from dpmpc.collect.intake.doors import Door
 from dpmpc.collect.intake.group_commit import GroupCommit
 from dpmpc.collect.intake.metrics import Metrics
 from dpmpc.collect.intake.replies import Reply
-from dpmpc.collect.store.report_store import Added
+from dpmpc.collect.store.blocks import Added
 from dpmpc.collect.terms.endpoints import STORED, Status
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.upload.added_keys import KeyList

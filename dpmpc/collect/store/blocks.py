@@ -41,6 +41,13 @@ Upload = tuple[Sequence[bytes], Words]
 Span = tuple[int, int]  # the first number, and the one after the last
 
 
+class Added(NamedTuple):
+    """The outcome of an upload: how many of its reports are new, and how many were stored before."""
+
+    stored: int
+    duplicates: int
+
+
 class Incoming:
     """The reports of several uploads, one after another."""
 
@@ -51,13 +58,11 @@ class Incoming:
         self.checksums = checksums(self.names, self.words)
         self._sizes = [len(ids) for ids, _ in uploads]
 
-    def settle(
-        self, recent: RecentReports, withdrawn: set[bytes]
-    ) -> tuple[list[tuple[int, int] | ReportConflict], Integers]:
-        """Return of each upload how many reports are new and how many known, or a conflict; and the rows of the new."""
+    def settle(self, recent: RecentReports, withdrawn: set[bytes]) -> tuple[list[Added | ReportConflict], Integers]:
+        """Return the outcome of each upload, and the rows of the new reports."""
         if len(set(self.ids)) == len(self.ids) and not withdrawn and not recent.any_of(self.ids):
-            return [(size, 0) for size in self._sizes], np.arange(len(self.ids))
-        outcomes: list[tuple[int, int] | ReportConflict] = []
+            return [Added(size, 0) for size in self._sizes], np.arange(len(self.ids))
+        outcomes: list[Added | ReportConflict] = []
         new: dict[bytes, int] = {}
         first = 0
         for size in self._sizes:
@@ -68,7 +73,7 @@ class Incoming:
                 outcomes.append(conflict)
             else:
                 new |= fresh
-                outcomes.append((len(fresh), size - len(fresh)))
+                outcomes.append(Added(len(fresh), size - len(fresh)))
         return outcomes, np.array(list(new.values()), np.int64)
 
     def _fresh(

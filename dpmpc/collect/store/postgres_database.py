@@ -77,7 +77,7 @@ class PostgresDatabase:
         self._ended = False
 
     @contextlib.contextmanager
-    def turn(self, *, alone: bool = False, erases: bool = False) -> Iterator[None]:
+    def turn(self, *, alone: bool = False) -> Iterator[None]:
         """Do as `ReportDatabase.turn` says, on a connection that is made anew where the last one broke."""
         with self._turns, self._typed_errors():
             if self._ended:
@@ -112,6 +112,9 @@ class PostgresDatabase:
     def tables(self) -> set[str]:
         """Return the names of the tables."""
         return {name for (name,) in self.execute(_TABLES.format(kinds="('r')"))}
+
+    def empty_log(self) -> None:
+        """Do nothing: the log is the database's, and its operator's."""
 
     def usable(self, least_free: int) -> bool:
         """Return whether the settings still keep what is committed; how full its disk is only its operator can see."""

@@ -42,7 +42,16 @@ from dpmpc.base.arguments import require_bytes, require_whole
 from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import CollectionClosed, GuaranteeError, InputError, ReportConflict, SpoolError
 from dpmpc.base.storage.database import Store
-from dpmpc.collect.store.blocks import MOST_REPORTS, BlockTables, Incoming, RecentReports, Span, StoredShare, Upload
+from dpmpc.collect.store.blocks import (
+    MOST_REPORTS,
+    Added,
+    BlockTables,
+    Incoming,
+    RecentReports,
+    Span,
+    StoredShare,
+    Upload,
+)
 from dpmpc.collect.store.store_description import DescriptionTable, ReportDatabase, StoreDescription
 from dpmpc.collect.store.tombstones import Tombstones, TombstoneSum
 from dpmpc.collect.terms.withdrawal_verdict import Fate
@@ -55,13 +64,6 @@ AHEAD_PART = 100  # of `most_stored`, one such part may be tombstones of reports
 KEYS = "keys"  # in place of the name of a ring: a key and two words of a share may look alike
 _CLOSED, _COUNTED, _FAILED, _POINT = "closed", "counted", "failed", "query point"
 _ERASED = "erased"  # number and hashes of the tombstones whose reports have no words any more
-
-
-class Added(NamedTuple):
-    """The outcome of an upload: how many of its reports are new, and how many were stored before."""
-
-    stored: int
-    duplicates: int
 
 
 class Intact(NamedTuple):
@@ -92,15 +94,16 @@ class ReportStore(Store):
     Parameters
     ----------
     database : ReportDatabase
-        Where they are; the store closes it.
+        The database that holds them; the store closes it.
     digest : bytes
-        Of the collection, 32 bytes. A store is of one collection and server, and refuses to be opened for others.
+        Digest of the collection, 32 bytes. A store holds reports of one collection at one server, and is not opened for
+        others.
     server : int
         Number of the server.
     shape : tuple of two int
-        Of a report's words, uint64: copies and width.
+        Copies and width of a report, uint64 words.
     ring : Ring or str
-        Of the words.
+        Ring of the words.
     ledger : Path
         Folder of the server's ledger.
     keys : bool
@@ -154,10 +157,13 @@ class ReportStore(Store):
         with self._database.turn():
             erased = TombstoneSum.from_bytes(self._table.read().fact(_ERASED))
         self._tombstones.require_at_least(erased.number, self._database.place)
-        if self._writer and self._tombstones.sum() != erased:
-            with self._database.turn(alone=True, erases=True):
+        if not self._writer:
+            return
+        if self._tombstones.sum() != erased:
+            with self._database.turn(alone=True):
                 places = self._blocks.find(split(self._tombstones.ids(came=True)))
                 self._erase(self._table.read()._replace(withdrawn=0), places)
+        self._database.empty_log()
 
     def add(self, ids: Sequence[bytes], words: Words) -> Added:
         """Store an upload durably before returning.
@@ -214,7 +220,7 @@ class ReportStore(Store):
         except BaseException:
             self._recent = None  # whatever became of the commit
             raise
-        return [one if isinstance(one, ReportConflict) else Added(*one) for one in outcomes]
+        return outcomes
 
     def _incoming(self, uploads: Sequence[Upload]) -> Incoming:
         """Return uploads as they are stored, or refuse them."""
@@ -234,12 +240,14 @@ class ReportStore(Store):
         else is too late.
         """
         require_ids(ids)
-        with self._database.turn(alone=True, erases=True):
+        with self._database.turn(alone=True):
             places = self._blocks.find(ids)
             fates = self._tombstones.bury(ids, places, self._most_stored // AHEAD_PART)
             new = {report for report, fate in zip(ids, fates, strict=True) if fate is Fate.NOW}
             if new:
                 self._erase(self._table.read(), {report: places.get(report, []) for report in new})
+        if new:
+            self._database.empty_log()
         return fates
 
     def _erase(self, described: StoreDescription, places: Mapping[bytes, Collection[tuple[int, int]]]) -> None:

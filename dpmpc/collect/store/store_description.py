@@ -23,10 +23,6 @@ _SUMS = 1 << 64
 # Of a bin, if `most_stored` reports come; a batch of three servers is a twelfth of these.
 _BIN_REPORTS, _BIN_BYTES = 1 << 20, 1 << 29
 _MOST_BINS = 1 << 14
-_READ = (
-    "SELECT version, digest, server, copies, width, ring, bins, closed, added, withdrawn, checksum, facts, seal "
-    "FROM description"
-)
 _WRITE = "UPDATE description SET closed = ?, added = ?, withdrawn = ?, checksum = ?, facts = ?, seal = ?"
 _INSERT = "INSERT INTO description VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _TABLES = (
@@ -38,8 +34,12 @@ _TABLES = (
 )
 
 
-class UnreadableRows(SpoolError):
-    """Rows that the database cannot read, where others may be readable."""
+class UnreadableRows(Exception):
+    """Rows that the database cannot read, where others may be readable; a turn that it leaves raises its `error`."""
+
+    def __init__(self, error: Exception):
+        super().__init__(error)
+        self.error = error
 
 
 class SqlDialect(NamedTuple):
@@ -58,11 +58,10 @@ class ReportDatabase(Protocol):
     place: str  # for errors
     dialect: SqlDialect
 
-    def turn(self, *, alone: bool = False, erases: bool = False) -> contextlib.AbstractContextManager[None]:
+    def turn(self, *, alone: bool = False) -> contextlib.AbstractContextManager[None]:
         """Do what follows as one transaction, durably; without `alone`, read as of one moment.
 
-        `alone` means that no other turn with it, in whatever process, passes it. Once a turn that `erases` has ended,
-        what it has overwritten is in no log of this process.
+        `alone` means that no other turn with it, in whatever process, passes it.
         """
 
     def execute(self, statement: str, *given: Any) -> list[Any]:
@@ -73,6 +72,9 @@ class ReportDatabase(Protocol):
 
     def tables(self) -> set[str]:
         """Return the names of the tables."""
+
+    def empty_log(self) -> None:
+        """Remove what was overwritten from the log that this process keeps, if it keeps one; not within a turn."""
 
     def usable(self, least_free: int) -> bool:
         """Return whether it would keep what is committed now."""
@@ -152,18 +154,19 @@ class DescriptionTable:
 
     def read(self) -> StoreDescription:
         """Return the description, within a turn; refuse one that has changed."""
-        place = self._database.place
-        versions = self._database.execute("SELECT version FROM description")
-        if versions != [(_VERSION,)] and len(versions) == 1 and isinstance(versions[0][0], int):
-            raise self._another_version(versions[0][0])
-        rows = self._database.execute(_READ)
-        with contextlib.suppress(ValueError, TypeError, IndexError):
-            *fields, seal = rows[0]
-            known = StoreDescription._make(fields)
-            known = known._replace(checksum=int(known.checksum))
-            if len(rows) == 1 and seal == known.seal:
-                return known
-        raise SpoolError(place, f"the store is damaged: its description changed; {self._database.dialect.advice}")
+        rows = self._database.execute("SELECT * FROM description")
+        if len(rows) == 1:
+            version, *_, seal = rows[0]
+            if isinstance(version, int) and version != _VERSION:
+                raise self._another_version(version)
+            with contextlib.suppress(ValueError, TypeError):
+                known = StoreDescription._make(rows[0][:-1])
+                known = known._replace(checksum=int(known.checksum))
+                if seal == known.seal:
+                    return known
+        raise SpoolError(
+            self._database.place, f"the store is damaged: its description changed; {self._database.dialect.advice}"
+        )
 
     def write(self, described: StoreDescription) -> None:
         """Replace the description, within a turn that is alone."""
