@@ -116,7 +116,7 @@ CHANGES = {
     "no server": lambda one: {"server": 3},
     "another suite": lambda one: {"suite": "x25519-mlkem768"},
     "no signature": lambda one: {"signature": ""},
-    "a changed signature": lambda one: {"signature": one["signature"][:-2] + "00"},
+    "a changed signature": lambda one: {"signature": f"{int(one['signature'], 16) ^ 1:0{len(one['signature'])}x}"},
     "no digits": lambda one: {"signature": "zz"},
     "upper case": lambda one: {"public": one["public"].upper()},
     "another field": lambda one: {"until": "tomorrow"},
