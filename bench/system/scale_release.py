@@ -15,7 +15,6 @@ import importlib
 import json
 import operator
 import os
-import resource
 import subprocess
 import sys
 import time
@@ -28,6 +27,7 @@ import numpy as np
 from bench.harness import markdown
 from bench.system.collection_servers import Servers
 from dpmpc.base.randomness import Stream
+from dpmpc.base.system import peak_rss_mb
 from dpmpc.collect.upload.reports import ReportFormat, make_reports
 from dpmpc.release.client import Client
 
@@ -199,8 +199,7 @@ def run_one(arguments: list[str]) -> int:
                 setattr(place, name, clocks.around(step, vars(place)[name]))
     status = main(arguments)
     clocks.switch()
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss << 10
-    print(json.dumps({"seconds": clocks.seconds, "peak_bytes": peak}))
+    print(json.dumps({"seconds": clocks.seconds, "peak_bytes": round(1e6 * peak_rss_mb())}))
     return status
 
 

@@ -334,7 +334,7 @@ def test_the_ledger_is_a_dictionary(folder):
 
 
 def test_a_release_of_more_reports_than_a_row_holds_is_remembered_whole(folder, monkeypatch):
-    monkeypatch.setattr(ledger_tables, "_PART_BYTES", 16 * 3)
+    monkeypatch.setattr(ledger_tables, "_IDS_IN_A_ROW", 3)
     with ReleaseLedger(folder) as ledger:
         ledger.seal(digest("replaced"), "{}", batch(*range(5, 30)))
         release(ledger, "a", batch(*range(10)))

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dpmpc.base.errors import BatchMismatch, DpmpcError, InputError, MalformedFrame, VerificationFailed
-from dpmpc.collect.opening import release_protocol
+from dpmpc.collect.opening import agreement, release_protocol
 from dpmpc.collect.opening.release_protocol import read_standing, read_statement
 from dpmpc.collect.opening.releasing import ReleasingServer, Standing
 from dpmpc.collect.store.ledger import State
@@ -28,7 +28,7 @@ from dpmpc.parties.network.settings import read_outcome, read_settings
 from support.hostile.servers import PLACES_THAT_ANNOUNCE, meddle, say, tell_other_words, words_of
 from support.proved_collections import converse, states
 from support.rejections import blames, rejects
-from support.release_processes import DAY, Trial, copied_or_linked
+from support.release_processes import COUNT, DAY, Trial, copied_or_linked
 from support.shamir_collections import kept_names
 
 
@@ -134,6 +134,61 @@ def test_other_ids_than_were_announced_are_refused(trial):
         assert result.party == 2
         assert "other report ids than it had announced" in str(result)
     assert states(trial) == [[]] * 3
+
+
+def test_ids_are_sent_for_the_pieces_that_differ_alone(trial, monkeypatch):
+    """Eight pieces by the first three bits of the ids; server 1 lacks two reports, server 2 another one."""
+    monkeypatch.setattr(agreement, "PIECE", COUNT // 8 + 1)
+    lacked = {1: [trial.ids[3], trial.ids[40]], 2: [trial.ids[3], trial.ids[77]]}
+    for server in lacked:
+        shutil.rmtree(ServerFolder(trial.folder(server)).spool)
+        trial.fill(server, skip=[trial.ids.index(report) for report in lacked[server]])
+    sent = []
+
+    def watch(runtime):
+        def note(sender, receiver, frame):
+            if receiver == 1 and frame.kind is Kind.IDS:
+                sent.append(frame.raw)
+            return frame
+
+        meddle(note, runtime)
+
+    results = converse(trial, {0: watch})
+    assert not [result for result in results if isinstance(result, Exception)], results
+    differing = {report[0] >> 5 for reports in lacked.values() for report in reports}
+    assert [raw[0] >> 5 for raw in sent] == sorted(differing)
+    assert b"".join(sent) == b"".join(sorted(report for report in trial.ids if report[0] >> 5 in differing))
+    verified = verify(trial.out(0), trial.collection)
+    left = [index for index, report in enumerate(trial.ids) if report not in lacked[1] + lacked[2]]
+    np.testing.assert_array_equal(verified.release.sums, trial.expected(verified.release, left))
+
+
+@given(counts=st.lists(st.integers(0, 1 << 40), min_size=1, max_size=5), data=st.data())
+def test_summaries_of_pieces_are_read_or_name_their_sender(counts, data):
+    summaries = b"".join(bytes(32) + count.to_bytes(8, "little") for count in counts)
+    announced = {0: sum(counts), 1: sum(counts)}
+    read = agreement._read_summaries({0: summaries, 1: summaries}, len(counts), announced)
+    assert [b"".join(piece[server] for piece in read) for server in (0, 1)] == [summaries, summaries]
+    other = data.draw(
+        st.sampled_from(
+            [summaries[:-1], summaries + bytes(40), summaries[:-8] + (counts[-1] + 1).to_bytes(8, "little")]
+        )
+    )
+    with pytest.raises(MalformedFrame) as caught:
+        agreement._read_summaries({0: summaries, 1: other}, len(counts), announced)
+    assert caught.value.party == 1
+
+
+@given(count=st.integers(0, 500), piece=st.integers(1, 100), seed=st.integers(0, 99))
+def test_ids_are_cut_by_their_first_bits(count, piece, seed):
+    ids = np.unique(np.random.default_rng(seed).integers(0, 256, (count, 16), np.uint8).view("S16"))
+    ids = np.frombuffer(ids.tobytes(), np.uint8).reshape(-1, 16)
+    parts = agreement.cut(ids, count, piece)
+    assert len(parts) * piece >= count > (len(parts) // 2) * piece or len(parts) == 1
+    bits = len(parts).bit_length() - 1
+    for number, part in enumerate(parts):
+        assert all(int.from_bytes(report[:2].tobytes()) >> 16 - bits == number for report in part)
+    np.testing.assert_array_equal(np.concatenate(parts), ids)
 
 
 def test_a_commitment_that_not_all_heard_is_stored_by_nobody(trial):

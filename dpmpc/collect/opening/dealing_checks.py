@@ -50,6 +50,7 @@ from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.collect.opening.agreement import require_unaccused
 from dpmpc.collect.opening.proof_checks import exchange_elements
 from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.id_files import selected_ids
 from dpmpc.collect.terms.certificate import require_quorum
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.linear.sharing import ShamirSharing
@@ -88,7 +89,7 @@ async def check_dealing(party: Party, server: ReleasingServer, ids: Bytes) -> Ch
     own = await together(party, lambda: server.check_values(ids, seed))
     values = await exchange_values(party, own)
     judgement = await together(party, lambda: judge_unaccused(server, values))
-    return CheckedDealing(np.ascontiguousarray(ids[judgement.good]), judgement)
+    return CheckedDealing(selected_ids(party.folder, ids, judgement.good), judgement)
 
 
 def judge_unaccused(server: ReleasingServer, values: Mapping[int, Words]) -> Judgement:

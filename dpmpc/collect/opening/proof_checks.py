@@ -43,6 +43,7 @@ from dpmpc.base.randomness import Label
 from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.collect.opening.agreement import batch_digest
 from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.id_files import IdFile
 from dpmpc.collect.store.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collect.terms.shamir_claims import INCONSISTENT
@@ -174,15 +175,18 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Acc
 async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Checked:
     """Find out (steps 2 to 5) which reports of a batch are well formed, at the point that all have marked as used."""
     point = QueryPoint.of_toss(verifier.circuit, tossed)
-    found = [await check_piece(party, verifier, ids, point) for ids in verifier.pieces()]
-    causes = dict.fromkeys(cause for piece in found for cause in piece.refused)
-    refused = {cause: np.concatenate([piece.refused[cause] for piece in found]) for cause in causes}
-    accepted = np.concatenate([piece.accepted for piece in found])
+    refused, odd = collections.defaultdict[str, list[Bytes]](list), collections.Counter[int]()
+    with IdFile(party.folder) as proved:
+        for ids in verifier.pieces():
+            piece = await check_piece(party, verifier, ids, point)
+            proved.append(piece.accepted)
+            odd.update(piece.odd)
+            for cause, others in piece.refused.items():
+                refused[cause].append(others)
+        accepted = proved.ids()
     await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
-    odd = collections.Counter[int]()
-    for piece in found:
-        odd.update(piece.odd)
-    return Checked(accepted, refused, dict(sorted(odd.items())))
+    joined = {cause: np.concatenate(others) for cause, others in refused.items()}
+    return Checked(accepted, joined, dict(sorted(odd.items())))
 
 
 async def check_piece(party: Party, verifier: Verifier, ids: Bytes, point: QueryPoint) -> Checked:

@@ -23,6 +23,7 @@ from dpmpc.base.errors import AlreadyReleased, CollectionClosed, InconsistentSha
 from dpmpc.base.randomness import Label
 from dpmpc.base.storage.files import write_private
 from dpmpc.collect.opening.agreement import Batch
+from dpmpc.collect.store.id_files import selected_ids
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.openings import Openings
 from dpmpc.collect.store.query_points import PointKeeper
@@ -143,7 +144,7 @@ class ReleasingServer:
         self.spool.announce()
         intact = self.spool.intact(words=not self.collection.proved)
         begun = self.ledger.begun(intact.ids)
-        ids = np.ascontiguousarray(intact.ids[~begun]) if begun.any() else intact.ids
+        ids = selected_ids(self.ledger.folder, intact.ids, ~begun)
         if len(ids) < self.collection.minimum_batch <= len(intact.ids):
             self.ledger.require_unreleased(intact.ids)
         counts = {RELEASED_BEFORE: int(begun.sum()), DAMAGED: intact.damaged, WITHDRAWN: intact.withdrawn}

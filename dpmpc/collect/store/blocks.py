@@ -186,9 +186,11 @@ class BlockTables:
         for first in range(0, self._bins, step):
             yield first << 40, min(first + step, self._bins) << 40
 
-    def lowest_numbers(self, ids: NDArray[np.bytes_]) -> Integers:
-        """Return the smallest number that a block with each id may have."""
-        return self._bins_of(ids) << 40
+    def cut(self, ids: NDArray[np.bytes_], spans: Sequence[Span]) -> list[NDArray[np.bytes_]]:
+        """Cut ascending ids into those of each of all spans."""
+        firsts = [(number >> 40 << 16) // self._bins for number, _ in spans]  # of the first two bytes
+        edges = np.searchsorted(ids, np.array([first.to_bytes(2) for first in firsts], ID_TYPE))
+        return np.split(ids, edges[1:])
 
     def entries(self, span: Span) -> Entries:
         """Return the readable entries of a span."""

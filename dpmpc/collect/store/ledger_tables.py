@@ -19,12 +19,13 @@ from numpy.typing import NDArray
 from dpmpc.base.errors import SpoolError
 from dpmpc.base.randomness import Label
 from dpmpc.base.storage.database import CHAIN_START, first_difference, links, transaction
+from dpmpc.collect.store.id_files import IdFile
 from dpmpc.collect.store.openings import OPENINGS_FILE
-from dpmpc.collect.upload.report_ids import ID_TYPE
+from dpmpc.collect.upload.report_ids import ID_TYPE, as_strings
 
 LEDGER_FILE = "ledger.sqlite"
 _VERSION = 6
-_PART_BYTES = 1 << 20  # of the ids of a release in one row
+_IDS_IN_A_ROW = 1 << 16  # of a release
 _TABLES = (
     "CREATE TABLE releases (number INTEGER PRIMARY KEY, digest BLOB, manifest TEXT, state TEXT, since TEXT, "
     "ids_digest BLOB, shape TEXT, sums BLOB, link BLOB)",
@@ -92,19 +93,22 @@ class LedgerTables:
 
     def keep_ids(self, release: int, ids: NDArray[np.bytes_]) -> None:
         """Record the ids of a release, which ascend."""
-        content = ids.tobytes()
-        for first in range(0, len(content), _PART_BYTES):
-            part = content[first : first + _PART_BYTES]
+        for first in range(0, len(ids), _IDS_IN_A_ROW):
+            part = ids[first : first + _IDS_IN_A_ROW].tobytes()
             self._database.execute("INSERT INTO batches (release, ids) VALUES (?, ?)", (release, part))
 
     def ids(self, release: ReleaseRow) -> NDArray[np.bytes_]:
         """Return the ids of a release, once their digest shows that they are as they were recorded."""
         query = "SELECT ids FROM batches WHERE release = ? ORDER BY number"
-        parts = [part for (part,) in self._database.execute(query, (release.number,))]
-        content = b"".join(part for part in parts if isinstance(part, bytes))
-        if hashlib.sha256(content).digest() != release.ids_digest:
-            raise self.damaged(f"the reports of release {release.digest.hex()}")
-        return np.frombuffer(content, ID_TYPE)
+        total = hashlib.sha256()
+        with IdFile(self._folder) as file:
+            for (part,) in self._database.execute(query, (release.number,)):
+                if isinstance(part, bytes):
+                    file.append(np.frombuffer(part, np.uint8))
+                    total.update(part)
+            if total.digest() != release.ids_digest:
+                raise self.damaged(f"the reports of release {release.digest.hex()}")
+            return as_strings(file.ids())
 
     def record_answers(
         self, collection: bytes, ids: NDArray[np.bytes_], hashes: NDArray[np.uint64]

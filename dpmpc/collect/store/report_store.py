@@ -52,6 +52,7 @@ from dpmpc.collect.store.blocks import (
     StoredShare,
     Upload,
 )
+from dpmpc.collect.store.id_files import IdFile
 from dpmpc.collect.store.store_description import DescriptionTable, ReportDatabase, StoreDescription
 from dpmpc.collect.store.tombstones import Tombstones, TombstoneSum
 from dpmpc.collect.terms.withdrawal_verdict import Fate
@@ -142,7 +143,7 @@ class ReportStore(Store):
             self._table = DescriptionTable(database, StoreDescription.of(own, most_stored), make=writer)
             self._blocks = BlockTables(database, self.shape, self._table.bins)
             self._recent: RecentReports | None = None  # read when the first upload comes
-            self._tombstones = Tombstones(ledger, digest)
+            self._folder, self._tombstones = ledger, Tombstones(ledger, digest)
             try:
                 self._begin()
             except BaseException:
@@ -293,9 +294,8 @@ class ReportStore(Store):
         Without `words` these are not read, and reports whose words alone have changed count as intact.
         """
         tombstones = self._tombstones.ids()
-        good: list[Bytes] = []
         entries = damaged = withdrawn = checksum = 0
-        with self._database.turn():
+        with IdFile(self._folder) as good, self._database.turn():
             described = self._table.read()
             for span in self._blocks.spans(described.added):
                 found = self._blocks.entries(span)
@@ -305,6 +305,7 @@ class ReportStore(Store):
                 good.append(as_bytes(ids[fits]))
                 entries, checksum = entries + len(found), checksum + found.total()
                 withdrawn, damaged = withdrawn + int(gone.sum()), damaged + int((~fits & ~gone).sum())
+            intact = good.ids()
         lost = described.added - entries
         if lost < 0 or (lost == damaged == 0 and not described.fits(checksum)):
             raise SpoolError(
@@ -312,7 +313,7 @@ class ReportStore(Store):
                 f"the store is damaged: its {entries} reports are not the {described.added} that were added; "
                 f"{self._database.dialect.advice}",
             )
-        return Intact(np.concatenate([np.empty((0, ID_BYTES), np.uint8), *good]), lost + damaged, withdrawn)
+        return Intact(intact, lost + damaged, withdrawn)
 
     def share(self, ids: Bytes) -> Share:
         """Return this server's share of a batch: one report's words a row, in the order of the ids."""
@@ -332,8 +333,7 @@ class ReportStore(Store):
     def _parts(self, batch: NDArray[np.bytes_]) -> Iterator[tuple[Span, NDArray[np.bytes_]]]:
         """Cut ascending ids into those of each span, within a turn."""
         spans = list(self._blocks.spans(self._table.read().added))
-        ends = np.searchsorted(self._blocks.lowest_numbers(batch), [end for _, end in spans]).tolist()
-        parts = ((span, batch[first:last]) for span, first, last in zip(spans, [0, *ends], ends, strict=False))
+        parts = zip(spans, self._blocks.cut(batch, spans), strict=True)
         return (part for part in parts if len(part[1]))
 
     def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:

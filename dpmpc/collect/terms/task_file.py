@@ -27,6 +27,7 @@ import msgspec
 import numpy as np
 
 from dpmpc.base.arrays import Bytes
+from dpmpc.base.digests import DIGEST_BYTES, sha256_of_rows
 from dpmpc.base.errors import CollectionClosed, GuaranteeError, InputError, TooFewClients
 from dpmpc.base.randomness import SEED_BYTES, Label, derive
 from dpmpc.base.storage import Record, canonical
@@ -227,12 +228,8 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         """
         if len(ids) <= self.largest_batch:
             return ids
-        start = hashlib.sha256(Label.BATCH_CHOICE.value + toss)
-        ranks = np.empty(len(ids), f"S{start.digest_size}")
-        for row, report in enumerate(ids):
-            total = start.copy()
-            total.update(report.tobytes())
-            ranks[row] = total.digest()
+        digests = sha256_of_rows(Label.BATCH_CHOICE.value + toss, ids)
+        ranks = digests.view(f"S{DIGEST_BYTES}")[:, 0]
         return ids[np.sort(np.argsort(ranks)[: self.largest_batch])]
 
     def verify(self) -> Collection:

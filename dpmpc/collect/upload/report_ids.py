@@ -10,6 +10,7 @@ from dpmpc.base.errors import InputError
 
 ID_BYTES = 16
 ID_TYPE = f"S{ID_BYTES}"  # NumPy compares these as a whole, byte by byte
+_AT_ONCE = 1 << 16  # ids that are searched for
 
 
 def as_strings(ids: Bytes) -> NDArray[np.bytes_]:
@@ -19,7 +20,7 @@ def as_strings(ids: Bytes) -> NDArray[np.bytes_]:
 
 def as_bytes(strings: NDArray[np.bytes_]) -> Bytes:
     """View n strings as ids (n, 16)."""
-    return np.frombuffer(strings.tobytes(), np.uint8).reshape(-1, ID_BYTES)
+    return np.ascontiguousarray(strings).view(np.uint8).reshape(-1, ID_BYTES)
 
 
 def split(strings: NDArray[np.bytes_]) -> list[bytes]:
@@ -40,7 +41,9 @@ def sorted_ids(ids: Bytes) -> NDArray[np.bytes_]:
 
 def found_in(those: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
     """Return which ids are among those; both ascend."""
-    if not len(those):
-        return np.zeros(len(ids), np.bool_)
-    places = np.searchsorted(those, ids).clip(max=len(those) - 1)
-    return np.asarray(those[places] == ids, np.bool_)
+    found = np.zeros(len(ids), np.bool_)
+    for first in range(0, len(ids) if len(those) else 0, _AT_ONCE):
+        part = ids[first : first + _AT_ONCE]
+        places = np.searchsorted(those, part).clip(max=len(those) - 1)
+        found[first : first + len(part)] = those[places] == part
+    return found
