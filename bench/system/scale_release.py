@@ -47,7 +47,7 @@ STEPS = {
         "dpmpc.collect.store.blocks:BlockTables.entries",
         "dpmpc.collect.store.report_store:ReportStore.share",
     ),
-    "read words": ("dpmpc.collect.store.blocks:BlockTables.read",),
+    "read words": ("dpmpc.collect.store.blocks:BlockTables._contents",),
     "compare checksums": ("dpmpc.collect.store.blocks:checksums",),
     "find intact reports, the rest": ("dpmpc.collect.store.report_store:ReportStore.intact",),
     "read and write the ledger": tuple(

@@ -43,6 +43,7 @@ from dpmpc.base.randomness import Label
 from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.collect.opening.agreement import batch_digest
 from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.blocks import Page
 from dpmpc.collect.store.id_files import IdFile
 from dpmpc.collect.store.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
@@ -99,8 +100,8 @@ class Scan(NamedTuple):
 class Reports(Protocol):
     """Where a server keeps its reports: a store, or the file of a run."""
 
-    def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:
-        """Yield the words (n, 1, words) of reports in the order of their ids, and which are as they were stored."""
+    def read(self, ids: Bytes) -> Iterator[Page]:
+        """Yield the words (n, 1, words) of reports, some at a time, in any order."""
 
 
 class Verifier:
@@ -136,18 +137,16 @@ class Verifier:
 
         What may be sent is recorded first: a report that was answered differently in an earlier run does not fit.
         """
-        seeds, fitting = np.empty((len(ids), PART_BYTES), np.uint8), np.empty(len(ids), np.bool_)
-        messages = np.empty((len(ids), self.circuit.wires + 1), np.uint64)
-        first = 0
-        for words, intact in self._reports.read(ids):
+        seeds, fitting = np.zeros((len(ids), PART_BYTES), np.uint8), np.zeros(len(ids), np.bool_)
+        messages = np.zeros((len(ids), self.circuit.wires + 1), np.uint64)
+        for places, words, intact in self._reports.read(ids):
             for block in _parts(len(words), self._step):
-                rows = slice(first + block.start, first + block.stop)
-                shares = shares_of(self._plan, self._own.server, np.ascontiguousarray(ids[rows]), words[block])
+                rows = places[block]
+                shares = shares_of(self._plan, self._own.server, ids[rows], words[block])
                 seeds[rows] = self._own.seeds(shares)
                 fitting[rows] = intact[block] & self._own.own_parts_match(shares)
                 joint = joint_randomness(self.circuit, seeds[rows])
                 messages[rows] = self._own.query(point, joint, shares.records(self.circuit))
-            first += len(words)
         fitting[fitting] = self._record(ids[fitting], messages[fitting])
         return Scan(seeds, fitting, messages)
 
@@ -183,7 +182,7 @@ async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Che
             odd.update(piece.odd)
             for cause, others in piece.refused.items():
                 refused[cause].append(others)
-        accepted = proved.ids()
+        accepted = verifier.ids if len(proved) == len(verifier.ids) else proved.ids()
     await confirm(party, batch_digest(accepted), "batch: the reports whose proofs hold")
     joined = {cause: np.concatenate(others) for cause, others in refused.items()}
     return Checked(accepted, joined, dict(sorted(odd.items())))

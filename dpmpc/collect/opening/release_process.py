@@ -14,6 +14,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypedDict, Unpack
 
@@ -93,6 +94,8 @@ def run_release(
     own = ServerFolder(Path(folder))
     with releasing(collection, number, own, Path(out), **options) as (server, settings):
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
+        # Steps follow one another: in one thread, what each frees is there for the next.
+        party.runtime.loop.set_default_executor(ThreadPoolExecutor(1))
         return party.runtime.run_program(release_protocol.take_part(party, server))
 
 

@@ -299,6 +299,8 @@ class WithoutMask(Share):
 class ProvedOutputs(Share):
     """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read."""
 
+    chunk_bytes = 1 << 20  # records are some times as large
+
     def __init__(self, share: Share, ids: Bytes, task: Task, number: int):
         self._statement = statement_of(task)
         self.shape, self.ring = (*task.share_shape[:-1], self._statement.added), task.encoding.ring

@@ -32,6 +32,7 @@ from dpmpc.base.storage.kept import KEPT_FILE, keep_alone
 from dpmpc.collect.opening.agreement import batch_digest
 from dpmpc.collect.opening.proof_checks import Verifier, check_at_point, point_digest
 from dpmpc.collect.opening.releasing import ProvedOutputs
+from dpmpc.collect.store.blocks import Page
 from dpmpc.collect.upload.report_ids import ID_BYTES, as_strings
 from dpmpc.linear.proving.prove import holds_key
 from dpmpc.linear.sharing.batch import Share, open_share
@@ -79,13 +80,13 @@ class RunReports:
         """Return the rows of some of these reports, in the order that they are in here."""
         return _SomeRows(self._share, self._order[np.searchsorted(self._sorted, as_strings(ids))])
 
-    def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:
+    def read(self, ids: Bytes) -> Iterator[Page]:
         """Yield the words of some of these reports, some at a time, and that they are as they were written."""
         share = self.share(ids)
         step = max(1, _READ_BYTES // (8 * math.prod(share.shape[1:])))
         for first in range(0, len(ids), step):
             words = share.rows(first, min(step, len(ids) - first))
-            yield words, np.ones(len(words), np.bool_)
+            yield Page(np.arange(first, first + len(words)), words, np.ones(len(words), np.bool_))
 
 
 class _SomeRows(Share):

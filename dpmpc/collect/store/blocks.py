@@ -7,14 +7,16 @@ in the order of their coming, and the first copy of an id is the one that counts
 
 A checksum is the first 8 bytes of SHA-256(id || words). Reading compares it each time.
 
-A *span* is as many bins as hold about 16,384 reports; what is read at once is one span.
+A *span* is as many bins as hold about 16,384 reports, or one bin that holds more. The ids of one span are read at once,
+and the words of the reports of some 4 MiB of blocks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -35,6 +37,7 @@ _BLOCK_BYTES = 1 << 20  # of words in one row
 _PAGE_BYTES = 1 << 22  # of words that are read at once
 _HASHED_BYTES = 1 << 20  # at once
 _SPAN_REPORTS = 1 << 14
+_SHARE_BYTES = 1 << 25  # of words of a share that are held in memory
 _RECENT = 1 << 16  # ids in one generation of `RecentReports`
 
 Upload = tuple[Sequence[bytes], Words]
@@ -152,8 +155,19 @@ class Entries(NamedTuple):
         return found, np.asarray(found.ids == ids, np.bool_)
 
 
+class Page(NamedTuple):
+    """Some of the reports that were asked for."""
+
+    places: Integers  # (n,): their places among the ids
+    words: Words  # (n, copies, width): zero where they are not as they were added
+    fits: NDArray[np.bool_]  # (n,): which are
+
+
 class BlockTables:
-    """The tables of ids and words, on a connection to their database; calls but `read` are within a turn."""
+    """The tables of ids and words, on a connection to their database.
+
+    Calls are within a turn, except for `pages` and `read`, which take turns of their own.
+    """
 
     def __init__(self, database: ReportDatabase, shape: tuple[int, int], bins: int):
         self._database, self.shape, self._bins = database, shape, bins
@@ -223,35 +237,42 @@ class BlockTables:
 
     def compare(self, entries: Entries, ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:
         """Return of which ids, ascending, the words of the first copy are as they were added."""
-        return self._words(entries.firsts(ids)[0])[1]
+        fits = np.zeros(len(ids), np.bool_)
+        for page in self._pages(entries.firsts(ids)[0], contextlib.nullcontext):
+            fits[page.places] = page.fits
+        return fits
 
     def read(self, span: Span, ids: NDArray[np.bytes_]) -> tuple[Words, NDArray[np.bool_]]:
         """Return the words of reports of a span, in the order of their ids, and which are as they were added.
 
         All others are zero.
         """
+        words, fits = np.zeros((len(ids), *self.shape), np.uint64), np.zeros(len(ids), np.bool_)
+        for page in self.pages(span, ids):
+            words[page.places], fits[page.places] = page.words, page.fits
+        return words, fits
+
+    def pages(self, span: Span, ids: NDArray[np.bytes_]) -> Iterator[Page]:
+        """Yield the reports of a span that have some ids, ascending, in the order in which they came."""
         with self._database.turn():
             firsts, there = self.entries(span).firsts(ids)
-            if not len(firsts):
-                return np.zeros((len(ids), *self.shape), np.uint64), there
-            words, fits = self._words(firsts)
-        words[~(fits & there)] = 0
-        return words, fits & there
+        for places, words, fits in self._pages(firsts, self._database.turn):
+            fits &= there[places]
+            words[~fits] = 0
+            yield Page(places, words, fits)
 
-    def _words(self, entries: Entries) -> tuple[Words, NDArray[np.bool_]]:
-        """Return the words of some entries, and which of them are as they were added."""
-        out = np.zeros((len(entries), *self.shape), np.uint64)
-        fits = np.zeros(len(entries), np.bool_)
+    def _pages(self, entries: Entries, turn: Callable[[], contextlib.AbstractContextManager[object]]) -> Iterator[Page]:
+        """Yield the words of some entries, some blocks at a time, each of which is read in a turn."""
         order = np.argsort(entries.numbers, kind="stable")
         numbers, starts = np.unique(entries.numbers[order], return_index=True)
         if not len(numbers):
-            return out, fits
+            return
         ends = np.append(starts[1:], len(order))
         sizes = self._row_bytes * (np.maximum.reduceat(entries.rows[order], starts) + 1)
-        pages = np.cumsum(sizes) // _PAGE_BYTES
-        for first, last in _runs(pages):
-            found = self._contents(numbers[first:last].tolist())
-            contents = [found.get(number, b"") for number in numbers[first:last].tolist()]
+        for first, last in _runs(np.cumsum(sizes) // _PAGE_BYTES):
+            with turn():
+                blocks = self._contents(numbers[first:last].tolist())
+            contents = [blocks.get(number, b"") for number in numbers[first:last].tolist()]
             counts = [len(content) // self._row_bytes for content in contents]
             contents = [one[: count * self._row_bytes] for one, count in zip(contents, counts, strict=True)]
             rows = np.frombuffer(b"".join(contents), np.uint64).reshape(-1, *self.shape)
@@ -260,9 +281,8 @@ class BlockTables:
             places = order[starts[first] : ends[last - 1]]
             inside = entries.rows[places] < np.repeat(counts, asked)
             places = places[inside]
-            out[places] = rows[offsets[inside] + entries.rows[places]]
-            fits[places] = True
-        return out, fits & (checksums(entries.ids, out) == entries.checksums)
+            words = rows[offsets[inside] + entries.rows[places]]
+            yield Page(places, words, checksums(entries.ids[places], words) == entries.checksums[places])
 
     def _contents(self, numbers: list[int]) -> dict[int, bytes]:
         """Return the words of some blocks; where they cannot be read, try each half."""
@@ -316,8 +336,10 @@ class StoredShare(Share):
 
     def __init__(self, blocks: BlockTables, ring: Ring, count: int, parts: Sequence[tuple[Span, NDArray[np.bytes_]]]):
         self.shape, self.ring = (count, *blocks.shape), ring
-        self._blocks, self._parts = blocks, parts
-        self._ends = np.cumsum([len(ids) for _, ids in parts])
+        most = max(1, _SHARE_BYTES // (8 * math.prod(blocks.shape)))
+        self._blocks = blocks
+        self._parts = [(span, ids[first : first + most]) for span, ids in parts for first in range(0, len(ids), most)]
+        self._ends = np.cumsum([len(ids) for _, ids in self._parts])
         self._first, self._block = 0, np.empty((0, *blocks.shape), np.uint64)
 
     def _rows(self, first: int, count: int) -> Words:

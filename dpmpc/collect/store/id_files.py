@@ -68,6 +68,9 @@ class IdFile:
         with typed_errors(self._folder):
             self._file.write(np.ascontiguousarray(ids).data)
 
+    def __len__(self) -> int:
+        return self._file.tell() // ID_BYTES
+
     def ids(self) -> Bytes:
         """Return all ids, (n, 16), read-only; they stay when the ``with`` statement ends."""
         with typed_errors(self._folder):

@@ -47,6 +47,7 @@ from dpmpc.collect.store.blocks import (
     Added,
     BlockTables,
     Incoming,
+    Page,
     RecentReports,
     Span,
     StoredShare,
@@ -336,15 +337,15 @@ class ReportStore(Store):
         parts = zip(spans, self._blocks.cut(batch, spans), strict=True)
         return (part for part in parts if len(part[1]))
 
-    def read(self, ids: Bytes) -> Iterator[tuple[Words, NDArray[np.bool_]]]:
-        """Yield the words of reports in the order of their ids, some at a time, and which are as they were added.
-
-        All others are zero, as are those that are not here.
-        """
+    def read(self, ids: Bytes) -> Iterator[Page]:
+        """Yield the words of those reports that are here, some at a time, in the order in which they came."""
         with self._database.turn():
             parts = list(self._parts(sorted_ids(ids)))
+        first = 0
         for span, part in parts:
-            yield self._blocks.read(span, part)
+            for page in self._blocks.pages(span, part):
+                yield page._replace(places=first + page.places)
+            first += len(part)
 
     @property
     def closed(self) -> bool:
