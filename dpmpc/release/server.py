@@ -45,6 +45,7 @@ def transform(
     threads: int = 1,
     phase: Phase = _untimed,
     progress: Callable[[float], None] | None = None,
+    sums: Words | None = None,
 ) -> Words:
     """Apply the task's public matrix to one server's share of the batch.
 
@@ -64,6 +65,8 @@ def transform(
         ``phase(name)`` is entered around "read" and "transform", for a meter; noise belongs to "transform".
     progress : callable, optional
         Called with the fraction done.
+    sums : ndarray of uint64, optional
+        The public matrix times the share, where other processes have computed it; they are changed.
 
     Returns
     -------
@@ -82,7 +85,8 @@ def transform(
     if (*share.shape[:-1], share.finished_width) != task.share_shape:
         raise BatchMismatch(f"share: shape {share.shape} given, {task.share_shape} expected by the task")
     stream = noise_stream(task, simulation_key)
-    sums = sketch_share(task.sketch, share, threads=threads, phase=phase, progress=progress)
+    if sums is None:
+        sums = sketch_share(task.sketch, share, threads=threads, phase=phase, progress=progress)
     with phase("transform"):
         return add_noise(task, share.finished(sums), stream, dealt=dealt, threads=threads)
 
@@ -99,21 +103,34 @@ def sketch_share(
 
     `threads`, `phase` and `progress` are those of `transform`.
     """
+    if share.shape[0] != sketch.columns:
+        raise InputError("share", f"{share.shape[0]} rows given, {sketch.columns} expected, one for each client")
+    return sketch_rows(sketch, share, threads=threads, phase=phase, progress=progress)
+
+
+def sketch_rows(
+    sketch: PublicMatrix,
+    share: Share,
+    *,
+    first: int = 0,
+    threads: int = 1,
+    phase: Phase = _untimed,
+    progress: Callable[[float], None] | None = None,
+) -> Words:
+    """Return what the rows of a share add to the sketch, where the first one is the client of that number."""
     clients, *row = share.shape
-    if clients != sketch.columns:
-        raise InputError("share", f"{clients} rows given, {sketch.columns} expected, one for each client")
     sums = sketch.zeros(row[-1])
     chunk = max(1, min(CHUNK_BYTES, share.chunk_bytes) // (8 * math.prod(row)))
     if threads > 1:  # the kernel hands out work in pieces of clients
         chunk = max(chunk, threads * sketch.piece)
-    for first in range(0, clients, chunk):
-        count = min(chunk, clients - first)
+    for begin in range(0, clients, chunk):
+        count = min(chunk, clients - begin)
         with phase("read"):
-            part = share.rows(first, count)
+            part = share.rows(begin, count)
         with phase("transform"):
-            sketch.apply(part, out=sums, first=first, threads=threads, ring=share.ring)
+            sketch.apply(part, out=sums, first=first + begin, threads=threads, ring=share.ring)
         if progress is not None:
-            progress((first + count) / clients)
+            progress((begin + count) / clients)
     return sums
 
 

@@ -357,10 +357,10 @@ def test_a_server_that_finds_another_hash_is_named_with_the_report_that_it_drops
     """Its spool was changed by somebody who could write checksums as well, or it lies: the others cannot know."""
     original = proof_checks.Verifier.scan
 
-    def claiming(self, ids, point):
-        found = original(self, ids, point)
+    def claiming(self, ids):
+        found = original(self, ids)
         assert found.fitting.all()
-        found.fitting[3] = self._own.server != 2
+        found.fitting[3] = self.number != 2
         return found
 
     monkeypatch.setattr(proof_checks.Verifier, "scan", claiming)

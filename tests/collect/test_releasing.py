@@ -10,7 +10,8 @@ import pytest
 from dpmpc.base.errors import AlreadyReleased, SpoolError
 from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.collect.opening.agreement import batch_digest
-from dpmpc.collect.opening.releasing import ReleasingServer, WithoutMask
+from dpmpc.collect.opening.pieces import WithoutMask
+from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.server_folder import ServerFolder

@@ -144,9 +144,9 @@ def watch_points():
     """Have a world look at each query point and each seed under which a server is about to answer for reports."""
     check, answer = proof_checks.check_at_point, ReleasingServer.check_values
 
-    async def check_at_point(party, verifier, tossed):
-        NODE.get().world.check_point(NODE.get(), tossed)
-        return await check(party, verifier, tossed)
+    async def check_at_point(party, verifier):
+        NODE.get().world.check_point(NODE.get(), verifier.toss)
+        return await check(party, verifier)
 
     def check_values(self, ids, seed):
         NODE.get().world.check_point(NODE.get(), seed)

@@ -3,7 +3,7 @@
 import dataclasses
 import datetime
 
-from dpmpc.collect.opening.releasing import WithoutMask
+from dpmpc.collect.opening.pieces import WithoutMask
 from dpmpc.collect.terms.certificate import Certificate, manifest_of, save, state
 from dpmpc.collect.upload.reports import ReportFormat
 from dpmpc.linear.sharing.batch import ArrayShare

@@ -46,6 +46,9 @@ def add_commands(commands: Any) -> None:
     release.add_argument(
         "--threads", type=int, default=1, metavar="N", help="threads of the transform (default %(default)s)"
     )
+    release.add_argument(
+        "--cluster", metavar="ADDRESS", help="the scheduler of a Dask cluster whose workers compute, as tls://HOST:PORT"
+    )
     release.set_defaults(run=_release)
 
     verify = commands.add_parser("verify", help="check all that a release file claims, offline")
@@ -88,6 +91,7 @@ def _release(options: argparse.Namespace) -> None:
         connect_deadline=CONNECT_SECONDS if options.connect_deadline is None else options.connect_deadline,
         deadline=options.deadline,
         threads=options.threads,
+        cluster=options.cluster,
         tell=lambda line: print(harmless(line), file=sys.stderr),
     )
     if released.costs:

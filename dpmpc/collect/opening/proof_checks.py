@@ -32,7 +32,7 @@ import collections
 import dataclasses
 import hashlib
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Protocol
+from typing import Any
 
 import msgspec
 import numpy as np
@@ -42,25 +42,22 @@ from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.randomness import Label
 from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.collect.opening.agreement import batch_digest
+from dpmpc.collect.opening.pieces import Cluster, Scan, ScanTask
 from dpmpc.collect.opening.releasing import ReleasingServer
-from dpmpc.collect.store.blocks import Page
 from dpmpc.collect.store.id_files import IdFile
 from dpmpc.collect.store.query_points import PointStanding, point_to_go_on_with
 from dpmpc.collect.terms.certificate import DIFFERENT_LISTS, FALSE_PROOF, wrong_hash
 from dpmpc.collect.terms.shamir_claims import INCONSISTENT
-from dpmpc.linear.proving import ProofServer, QueryPoint, decide, joint_randomness
+from dpmpc.linear.proving import QueryPoint, decide, joint_randomness
 from dpmpc.linear.proving.circuit import FIELD
 from dpmpc.linear.proving.decide import Verdicts
-from dpmpc.linear.proving.joint import PART_BYTES
 from dpmpc.parties.network.announcing import announce
 from dpmpc.parties.network.conversation import WORDS_IN_A_FRAME, Heard, confirm, exchange, in_frames, together, toss
 from dpmpc.parties.network.frames import Kind, malformed_frame
 from dpmpc.parties.network.party import Party
-from dpmpc.privacy.task import Task
-from dpmpc.release.proved_reports import circuit_of, scheme_of, shares_of
+from dpmpc.release.proved_reports import circuit_of, scheme_of
 
 PIECE = 1 << 15  # reports in a piece; all servers have the same
-_BLOCK_BYTES = 1 << 23  # of the records that are expanded at once
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
@@ -89,70 +86,57 @@ class Checked:
         return {cause: len(ids) for cause, ids in self.refused.items() if len(ids)}
 
 
-class Scan(NamedTuple):
-    """What a server computes from its own shares of some reports, in one pass."""
-
-    seeds: Bytes  # (n, 32): of the joint randomness
-    fitting: NDArray[np.bool_]  # (n,): whether its share is as it was stored, and has the hash that its list holds
-    messages: Words  # (n, c + 1): at the query point
-
-
-class Reports(Protocol):
-    """Where a server keeps its reports: a store, or the file of a run."""
-
-    def read(self, ids: Bytes) -> Iterator[Page]:
-        """Yield the words (n, 1, words) of reports, some at a time, in any order."""
-
-
 class Verifier:
-    """What one server computes by itself."""
+    """What one server computes by itself.
+
+    Parameters
+    ----------
+    work : ScanTask
+        Its messages.
+    ids : ndarray of uint8
+        Of the reports of the batch, (n, 16).
+    record : callable
+        Called with ids and messages before these are sent; returns which of them may be sent.
+    cluster : Cluster, optional
+        Processes that compute the messages; by default this one does.
+    """
 
     def __init__(
         self,
-        plan: Task,
-        digest: bytes,
-        number: int,
-        reports: Reports,
+        work: ScanTask,
         ids: Bytes,
         record: Callable[[Bytes, Words], NDArray[np.bool_]] = lambda ids, messages: np.ones(len(ids), np.bool_),
+        cluster: Cluster | None = None,
     ):
-        self._plan = plan
-        self.circuit, self.scheme = circuit_of(plan), scheme_of(plan)
-        self._own = ProofServer(self.circuit, self.scheme, digest, number)
-        self.ids, self._reports, self._record = ids, reports, record
-        self._step = max(1, _BLOCK_BYTES // (8 * max(self.circuit.words, self.circuit.joint_words)))
+        self.circuit, self.scheme = circuit_of(work.plan), scheme_of(work.plan)
+        self.number, self.toss = work.number, work.toss
+        self.point = QueryPoint.of_toss(self.circuit, work.toss)
+        self.ids, self._record = ids, record
         self._frame = max(1, WORDS_IN_A_FRAME // (self.circuit.wires + 1))
+        self._scans = (map if cluster is None else cluster.map)(work, self.pieces())
 
     def pieces(self) -> Iterator[Bytes]:
-        """Cut the batch into pieces, the same at all servers; what is in memory is of one piece."""
+        """Cut the batch into pieces, the same at all servers; what is in memory is of a few pieces."""
         for first in range(0, max(1, len(self.ids)), PIECE):
             yield self.ids[first : first + PIECE]
 
     def frames(self, count: int) -> Iterator[slice]:
         """Cut the messages of this many reports into frames."""
-        return _parts(count, self._frame)
+        return (slice(first, min(first + self._frame, count)) for first in range(0, count, self._frame))
 
-    def scan(self, ids: Bytes, point: QueryPoint) -> Scan:
-        """Read the reports of a piece once; return seeds and messages, some of which are not sent.
+    def scan(self, ids: Bytes) -> Scan:
+        """Return seeds and messages of the next piece, some of which are not sent.
 
         What may be sent is recorded first: a report that was answered differently in an earlier run does not fit.
         """
-        seeds, fitting = np.zeros((len(ids), PART_BYTES), np.uint8), np.zeros(len(ids), np.bool_)
-        messages = np.zeros((len(ids), self.circuit.wires + 1), np.uint64)
-        for places, words, intact in self._reports.read(ids):
-            for block in _parts(len(words), self._step):
-                rows = places[block]
-                shares = shares_of(self._plan, self._own.server, ids[rows], words[block])
-                seeds[rows] = self._own.seeds(shares)
-                fitting[rows] = intact[block] & self._own.own_parts_match(shares)
-                joint = joint_randomness(self.circuit, seeds[rows])
-                messages[rows] = self._own.query(point, joint, shares.records(self.circuit))
-        fitting[fitting] = self._record(ids[fitting], messages[fitting])
-        return Scan(seeds, fitting, messages)
+        scan = next(self._scans)
+        fitting = scan.fitting.copy()
+        fitting[fitting] = self._record(ids[fitting], scan.messages[fitting])
+        return scan._replace(fitting=fitting)
 
-    def verdicts(self, seeds: Bytes, point: QueryPoint, messages: dict[int, Words]) -> Verdicts:
+    def verdicts(self, seeds: Bytes, messages: dict[int, Words]) -> Verdicts:
         """Decide on some reports by the messages of all servers."""
-        return decide(self.circuit, self.scheme, point, joint_randomness(self.circuit, seeds), messages)
+        return decide(self.circuit, self.scheme, self.point, joint_randomness(self.circuit, seeds), messages)
 
 
 async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Accepted:
@@ -160,8 +144,13 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Acc
     collection = server.collection
     with party.meter.phase("verify"):
         point = await agree_on_point(party, server)
-        verifier = Verifier(collection.plan, collection.digest, server.number, server.spool, ids, server.record_answers)
-        found = await check_at_point(party, verifier, point)
+        work = ScanTask(collection.plan, collection.digest, server.number, server.spool, point)
+        if server.spread is None:
+            verifier = Verifier(work, ids, server.record_answers)
+        else:
+            work = dataclasses.replace(work, store=server.spread.store)
+            verifier = Verifier(work, ids, server.record_answers, server.spread.cluster)
+        found = await check_at_point(party, verifier)
     for number, count in found.odd.items():
         server.tell(
             f"the message of server {number} was off in {count} inconsistent reports, and those of all others agreed: "
@@ -171,13 +160,12 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Acc
     return Accepted(found.accepted, found.counts, found.odd)
 
 
-async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Checked:
+async def check_at_point(party: Party, verifier: Verifier) -> Checked:
     """Find out (steps 2 to 5) which reports of a batch are well formed, at the point that all have marked as used."""
-    point = QueryPoint.of_toss(verifier.circuit, tossed)
     refused, odd = collections.defaultdict[str, list[Bytes]](list), collections.Counter[int]()
     with IdFile(party.folder) as proved:
         for ids in verifier.pieces():
-            piece = await check_piece(party, verifier, ids, point)
+            piece = await check_piece(party, verifier, ids)
             proved.append(piece.accepted)
             odd.update(piece.odd)
             for cause, others in piece.refused.items():
@@ -188,9 +176,9 @@ async def check_at_point(party: Party, verifier: Verifier, tossed: bytes) -> Che
     return Checked(accepted, joined, dict(sorted(odd.items())))
 
 
-async def check_piece(party: Party, verifier: Verifier, ids: Bytes, point: QueryPoint) -> Checked:
+async def check_piece(party: Party, verifier: Verifier, ids: Bytes) -> Checked:
     """Take steps 2 to 5 for a piece of a batch."""
-    scan = await together(party, lambda: verifier.scan(ids, point))
+    scan = await together(party, lambda: verifier.scan(ids))
     refused = {}
     left = np.ones(len(ids), np.bool_)
     for server, misfits in (await exchange_misfits(party, ~scan.fitting)).items():
@@ -201,16 +189,11 @@ async def check_piece(party: Party, verifier: Verifier, ids: Bytes, point: Query
     refused[DIFFERENT_LISTS] = ids[~alike]
     ids, seeds, messages = (_among(rows, alike) for rows in (ids, seeds, messages))
     await confirm(party, batch_digest(ids), "batch: the reports whose lists agree")
-    verdicts = await exchange_messages(party, verifier, seeds, messages, point)
+    verdicts = await exchange_messages(party, verifier, seeds, messages)
     refused[FALSE_PROOF] = ids[~verdicts.accepted & ~verdicts.inconsistent]
     refused[INCONSISTENT] = ids[verdicts.inconsistent]
     odd = {number: int(off.sum()) for number, off in verdicts.odd.items() if off.any()}
     return Checked(ids[verdicts.accepted], refused, odd)
-
-
-def _parts(count: int, most: int) -> Iterator[slice]:
-    """Cut so many rows into parts of at most so many."""
-    return (slice(first, min(first + most, count)) for first in range(0, count, most))
 
 
 def _among(rows: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
@@ -284,16 +267,14 @@ async def compare_lists(party: Party, seeds: Bytes) -> NDArray[np.bool_]:
     return alike
 
 
-async def exchange_messages(
-    party: Party, verifier: Verifier, seeds: Bytes, messages: Words, point: QueryPoint
-) -> Verdicts:
+async def exchange_messages(party: Party, verifier: Verifier, seeds: Bytes, messages: Words) -> Verdicts:
     """Send (steps 4 and 5) and receive the messages of a piece, and return the verdicts."""
     accepted, inconsistent = np.zeros(len(seeds), np.bool_), np.zeros(len(seeds), np.bool_)
     odd = {number: np.zeros(len(seeds), np.bool_) for number in party.present}
     heard = Heard(party)
     for rows in verifier.frames(len(seeds)):
         told = await exchange_elements(party, Kind.PROOF, np.ascontiguousarray(messages[rows]), heard)
-        verdicts = await asyncio.to_thread(verifier.verdicts, seeds[rows], point, told)
+        verdicts = await asyncio.to_thread(verifier.verdicts, seeds[rows], told)
         accepted[rows] = verdicts.accepted
         inconsistent[rows] = verdicts.inconsistent
         for number, off in verdicts.odd.items():

@@ -21,11 +21,13 @@ from typing import TypedDict, Unpack
 from dpmpc.base.arguments import require_whole
 from dpmpc.base.errors import CollectionClosed, DpmpcError, InputError, SpoolError
 from dpmpc.collect.opening import release_protocol
+from dpmpc.collect.opening.pieces import Spread
 from dpmpc.collect.opening.releasing import Released, ReleasingServer
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.query_points import PointKeeper
 from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.server_folder import ServerFolder
+from dpmpc.collect.store.stored_reports import StoreLocation
 from dpmpc.collect.terms.certificate import require_quorum
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.parties.network.identity import pin
@@ -69,6 +71,8 @@ class ReleaseOptions(TypedDict, total=False):
         Seconds that a server may keep others waiting; by default what the longest step may take.
     threads : int
         Threads of the kernel, 1 by default.
+    cluster : str, optional
+        Address of the scheduler of a Dask cluster, whose workers compute; by default this process does.
     tell : callable, optional
         Called with each line of what happens.
     """
@@ -79,6 +83,7 @@ class ReleaseOptions(TypedDict, total=False):
     connect_deadline: float
     deadline: float | None
     threads: int
+    cluster: str | None
     tell: Callable[[str], None]
 
 
@@ -112,6 +117,7 @@ def releasing(
     connect_deadline: float = CONNECT_SECONDS,
     deadline: float | None = None,
     threads: int = 1,
+    cluster: str | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> Iterator[tuple[ReleasingServer, PartySettings]]:
     """Hold what a server needs to take part in a release; how the body ends is recorded.
@@ -153,10 +159,25 @@ def releasing(
             if own.finish_written_release(collection, ledger):
                 tell("the release was written by a run that ended before it could record that; it is recorded now")
         public = own.released(collection)
-        server = ReleasingServer(collection, number, spool, ledger, own.identity, out, public, close, threads, tell)
-        with _ending_noted(server, own):
-            _begin(server, settings)
-            yield server, settings
+        with _spread(cluster, own.location(collection, number), settings.deadline) as spread:
+            server = ReleasingServer(
+                *(collection, number, spool, ledger, own.identity, out, public, close, threads, tell, spread)
+            )
+            with _ending_noted(server, own):
+                _begin(server, settings)
+                yield server, settings
+
+
+@contextlib.contextmanager
+def _spread(address: str | None, store: StoreLocation, patience: float) -> Iterator[Spread | None]:
+    """Connect to the cluster of an address, if there is one."""
+    if address is None:
+        yield None
+        return
+    from dpmpc.parties.cluster import DaskCluster  # needs an extra of the package
+
+    with DaskCluster(address, patience) as workers:
+        yield Spread(workers, store)
 
 
 def _begin(server: ReleasingServer, settings: PartySettings) -> None:

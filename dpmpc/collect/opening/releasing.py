@@ -23,6 +23,7 @@ from dpmpc.base.errors import AlreadyReleased, CollectionClosed, InconsistentSha
 from dpmpc.base.randomness import Label
 from dpmpc.base.storage.files import write_private
 from dpmpc.collect.opening.agreement import Batch
+from dpmpc.collect.opening.pieces import Spread, SumTask, summed_share, sums_by_pieces
 from dpmpc.collect.store.id_files import selected_ids
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.openings import Openings
@@ -41,12 +42,9 @@ from dpmpc.collect.terms.certificate import (
 from dpmpc.collect.terms.series import MOST_EPOCHS
 from dpmpc.collect.terms.shamir_claims import INCONSISTENT
 from dpmpc.collect.terms.task_file import Collection
-from dpmpc.collect.upload.reports import ReportFormat
-from dpmpc.linear.sharing.batch import Share
 from dpmpc.linear.sharing.check_values import check_values, draw_coefficients
 from dpmpc.parties.network.meter import Meter, RunStatistics
-from dpmpc.privacy.task import Task, VerifiedTask
-from dpmpc.release.proved_reports import share_of_one, shares_of, statement_of
+from dpmpc.privacy.task import VerifiedTask
 from dpmpc.release.release import Release
 from dpmpc.release.server import transform
 
@@ -91,6 +89,7 @@ class ReleasingServer:
     close: bool  # whether to stop taking reports before the collection closes
     threads: int  # of the transform
     tell: Callable[[str], None]  # called with each line that a person who watches should see
+    spread: Spread | None = None  # other processes that compute for it
 
     @property
     def openings(self) -> Openings:
@@ -253,16 +252,17 @@ class ReleasingServer:
         if entry.sums is not None:
             return entry.sums
         ids = self.ledger.batch(manifest.digest)
-        share = ReportFormat(self.collection, self.number).share(self.spool.share(ids))
-        if self.collection.checked_dealing:
-            share = WithoutMask(share, task.share_shape)
-        if self.collection.proved:
-            share = ProvedOutputs(share, ids, task, self.number)
+        share = summed_share(self.collection, task, self.number, self.spool.share(ids), ids)
+        sums = None
+        if self.spread is not None:
+            work = SumTask(self.collection, self.number, self.spread.store, task, self.threads)
+            with meter.phase("transform"):
+                sums = sums_by_pieces(self.spread.cluster, work, ids, share.shape[-1])
         dealt = None
         if task.noise_is_dealt:
             shape = (task.sketch.rows, task.width)
             dealt = self.openings.noise(self.collection.digest, manifest.digest, shape)
-        return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase)
+        return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase, sums=sums)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
         """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""
@@ -282,44 +282,6 @@ class ReleasingServer:
         # The share of noise is in the share of the sums, which the ledger holds.
         self.openings.forget_noise(self.collection.digest, manifest.digest)
         self.ledger.finish(manifest.digest)
-
-
-class WithoutMask(Share):
-    """A share of reports without the last word of each, which is the mask of the dealing check."""
-
-    def __init__(self, share: Share, shape: tuple[int, ...]):
-        self.shape, self.ring = shape, share.ring
-        self._share = share
-
-    def _rows(self, first: int, count: int) -> Words:
-        rows = self._share.rows(first, count).reshape(count, -1)
-        return np.ascontiguousarray(rows[:, :-1]).reshape(count, *self.shape[1:])
-
-
-class ProvedOutputs(Share):
-    """A share of what proved reports add to the sums: linear in their records, which are expanded as they are read."""
-
-    chunk_bytes = 1 << 20  # records are some times as large
-
-    def __init__(self, share: Share, ids: Bytes, task: Task, number: int):
-        self._statement = statement_of(task)
-        self.shape, self.ring = (*task.share_shape[:-1], self._statement.added), task.encoding.ring
-        self._share, self._ids, self._task, self._number = share, ids, task, number
-
-    @property
-    def finished_width(self) -> int:
-        """Words of a contribution."""
-        return self._task.width
-
-    def finished(self, sums: Words) -> Words:
-        """Return the sums of contributions."""
-        return self._statement.finished(sums)
-
-    def _rows(self, first: int, count: int) -> Words:
-        kept = shares_of(self._task, self._number, self._ids[first : first + count], self._share.rows(first, count))
-        one = share_of_one(self._task, self._number)
-        outputs = self._statement.outputs(kept.records(self._statement.circuit), one)
-        return np.ascontiguousarray(outputs).reshape(count, *self.shape[1:])
 
 
 @dataclasses.dataclass(frozen=True)

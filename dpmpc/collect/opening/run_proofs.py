@@ -17,6 +17,7 @@ the process that plays all the clients leaves out or makes up.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Iterator
@@ -30,8 +31,8 @@ from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.errors import BatchMismatch, GuaranteeError, TooFewClients
 from dpmpc.base.storage.kept import KEPT_FILE, keep_alone
 from dpmpc.collect.opening.agreement import batch_digest
+from dpmpc.collect.opening.pieces import ProvedOutputs, ScanTask
 from dpmpc.collect.opening.proof_checks import Verifier, check_at_point, point_digest
-from dpmpc.collect.opening.releasing import ProvedOutputs
 from dpmpc.collect.store.blocks import Page
 from dpmpc.collect.upload.report_ids import ID_BYTES, as_strings
 from dpmpc.linear.proving.prove import holds_key
@@ -76,6 +77,11 @@ class RunReports:
         if (self._sorted[1:] == self._sorted[:-1]).any():
             raise BatchMismatch("ids: one given twice, a different one for each report expected")
 
+    @contextlib.contextmanager
+    def opened(self) -> Iterator[RunReports]:
+        """Yield the reports themselves."""
+        yield self
+
     def share(self, ids: Bytes) -> Share:
         """Return the rows of some of these reports, in the order that they are in here."""
         return _SomeRows(self._share, self._order[np.searchsorted(self._sorted, as_strings(ids))])
@@ -116,8 +122,8 @@ async def _check_run(party: Party, task: VerifiedTask) -> ProvedRun:
         point = await toss(party, "the query point")
         await together(party, lambda: use_point(party.folder, point))
         await confirm(party, point_digest(point), "query point that is used")
-        verifier = Verifier(task, task.digest, party.pid, reports, reports.ids)
-        found = await check_at_point(party, verifier, point)
+        verifier = Verifier(ScanTask(task, task.digest, party.pid, reports, point), reports.ids)
+        found = await check_at_point(party, verifier)
     accepted = await together(party, lambda: task_of(task, len(found.accepted), found.counts))
     share = ProvedOutputs(reports.share(found.accepted), found.accepted, accepted, party.pid)
     return ProvedRun(accepted, share, found.counts)

@@ -30,13 +30,13 @@ Not promised: that nobody who may write to the store changed it. Checksums find 
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dpmpc.base.arguments import require_bytes, require_whole
 from dpmpc.base.arrays import Bytes, Words
@@ -45,16 +45,13 @@ from dpmpc.base.storage.database import Store
 from dpmpc.collect.store.blocks import (
     MOST_REPORTS,
     Added,
-    BlockTables,
     Incoming,
-    Page,
     RecentReports,
-    Span,
-    StoredShare,
     Upload,
 )
 from dpmpc.collect.store.id_files import IdFile
-from dpmpc.collect.store.store_description import DescriptionTable, ReportDatabase, StoreDescription
+from dpmpc.collect.store.store_description import ReportDatabase, StoreDescription
+from dpmpc.collect.store.stored_reports import StoredReports
 from dpmpc.collect.store.tombstones import Tombstones, TombstoneSum
 from dpmpc.collect.terms.withdrawal_verdict import Fate
 from dpmpc.collect.upload.report_ids import ID_BYTES, as_bytes, found_in, sorted_ids, split
@@ -141,8 +138,8 @@ class ReportStore(Store):
                 raise InputError("shape", f"{shape} given, copies and width expected, at least 1 each")
             self.shape, self.ring, self._writer = (shape[0], shape[1]), ring_named(ring), writer
             own = (digest.hex(), server, *self.shape, KEYS if keys else self.ring.name)
-            self._table = DescriptionTable(database, StoreDescription.of(own, most_stored), make=writer)
-            self._blocks = BlockTables(database, self.shape, self._table.bins)
+            self._stored = StoredReports(database, StoreDescription.of(own, most_stored), self.ring, make=writer)
+            self._table, self._blocks = self._stored.table, self._stored.blocks
             self._recent: RecentReports | None = None  # read when the first upload comes
             self._folder, self._tombstones = ledger, Tombstones(ledger, digest)
             try:
@@ -319,8 +316,8 @@ class ReportStore(Store):
     def share(self, ids: Bytes) -> Share:
         """Return this server's share of a batch: one report's words a row, in the order of the ids."""
         batch = sorted_ids(ids)
+        parts = self._stored.parts(batch)
         with self._database.turn():
-            parts = list(self._parts(batch))
             missing = [
                 len(part) - int(found_in(self._blocks.entries(span).first_ids(), part).sum()) for span, part in parts
             ]
@@ -329,23 +326,11 @@ class ReportStore(Store):
             raise InputError(
                 "ids", f"{sum(missing) + gone} of {len(batch)} are not in the store {self._database.place}"
             )
-        return StoredShare(self._blocks, self.ring, len(batch), parts)
+        return self._stored.share(ids)
 
-    def _parts(self, batch: NDArray[np.bytes_]) -> Iterator[tuple[Span, NDArray[np.bytes_]]]:
-        """Cut ascending ids into those of each span, within a turn."""
-        spans = list(self._blocks.spans(self._table.read().added))
-        parts = zip(spans, self._blocks.cut(batch, spans), strict=True)
-        return (part for part in parts if len(part[1]))
-
-    def read(self, ids: Bytes) -> Iterator[Page]:
-        """Yield the words of those reports that are here, some at a time, in the order in which they came."""
-        with self._database.turn():
-            parts = list(self._parts(sorted_ids(ids)))
-        first = 0
-        for span, part in parts:
-            for page in self._blocks.pages(span, part):
-                yield page._replace(places=first + page.places)
-            first += len(part)
+    def opened(self) -> contextlib.AbstractContextManager[StoredReports]:
+        """Return the words of all reports, whose store stays open."""
+        return self._stored.opened()
 
     @property
     def closed(self) -> bool:

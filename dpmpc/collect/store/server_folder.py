@@ -32,9 +32,11 @@ from dpmpc.base.storage.files import require_private, write_private
 from dpmpc.base.untrusted import ReadError, printable, read_bytes
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.openings import Openings
-from dpmpc.collect.store.report_store import ReportStore
+from dpmpc.collect.store.report_store import KEYS, ReportStore
 from dpmpc.collect.store.sqlite_database import SPOOL_FILE, SqliteDatabase
 from dpmpc.collect.store.state import state_of
+from dpmpc.collect.store.store_description import StoreDescription
+from dpmpc.collect.store.stored_reports import StoreLocation
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.terms.verifying import verify
 from dpmpc.collect.upload.added_keys import AddedKey
@@ -257,6 +259,14 @@ class ServerFolder:
         private_folder(self.spool)  # for the outbox
         if self.store is None:
             write_private(self.path / STORE_FILE, f"{address}\n".encode())
+
+    def location(self, collection: Collection, server: int) -> StoreLocation:
+        """Return where other processes of the server find the shares."""
+        form = ReportFormat(collection, server)
+        ring = KEYS if form.keeps_keys else form.stored_ring.name
+        own = (collection.digest.hex(), server, *form.stored_shape, ring)
+        place = self.spool.absolute() if self.store is None else self.store
+        return StoreLocation(place, StoreDescription.of(own, collection.most_stored), form.stored_ring)
 
     def open_spool(self, collection: Collection, server: int, *, writer: bool, workers: int = 1) -> ReportStore:
         """Open the shares, which must be of this collection and server."""

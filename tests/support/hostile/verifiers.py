@@ -66,9 +66,9 @@ def other_seeds() -> Iterator[None]:
     """Let the liar hold other seeds, that is other lists, of one report."""
     original = Verifier.scan
 
-    def scan(self, ids, point):
-        found = original(self, ids, point)
-        if self._own.server == LIAR:
+    def scan(self, ids):
+        found = original(self, ids)
+        if self.number == LIAR:
             found.seeds[VICTIM] ^= 1
         return found
 
@@ -185,11 +185,11 @@ def rushing(stage: Stage) -> list[Any]:
     original_scan, original_exchange = Verifier.scan, proof_checks.exchange_elements
     points: list[Any] = []
 
-    def scan(self, ids, point):
-        found = original_scan(self, ids, point)
-        if self._own.server == LIAR:
+    def scan(self, ids):
+        found = original_scan(self, ids)
+        if self.number == LIAR:
             joints.append(joint_randomness(self.circuit, found.seeds))
-            points.append(point)
+            points.append(self.point)
         return found
 
     async def last_word(party, kind, own, heard):
