@@ -84,8 +84,9 @@ class Servers:
             "noise_by": "clients",
             "corrupt_clients": 0,
         } | fields
+        budget = Budget(1.0, min(1e-7, 0.1 / chosen["largest_batch"]))
         terms, schema = taken(CollectionTerms, chosen), schema_of(bounds, list(columns))
-        collection = design_collection(terms, schema, Budget(1.0, 1e-7), **chosen)
+        collection = design_collection(terms, schema, budget, **chosen)
         made = cls(folder, collection, options, monitors=tuple(monitors), proxied=tuple(proxied))
         collection.save(made.task_file)
         return made

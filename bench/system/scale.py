@@ -58,10 +58,14 @@ def main(arguments: Sequence[str]) -> None:
     parser.add_argument("--folder", help="a folder on the disk to measure; 80 bytes a client must be free there")
     parser.add_argument("--reports", type=int, metavar="N", help="profile a collection of N reports, and nothing else")
     parser.add_argument("--proved", type=int, metavar="N", help="with --reports: how many of them with proofs")
+    parser.add_argument(
+        "--cluster", action="store_true", help="with --reports: with Dask workers and without, in place of that"
+    )
     parser.add_argument("--short", action="store_true", help="10^6 and 3 * 10^6 clients; nothing is written")
     chosen = parser.parse_args(arguments)
     if chosen.reports:
-        _profile({"plain": chosen.reports, "proved": chosen.proved or chosen.reports}, chosen.folder)
+        reports = {"plain": chosen.reports, "proved": chosen.proved or chosen.reports}
+        (_spread if chosen.cluster else _profile)(reports, chosen.folder)
         return
     clients = sorted(CLIENTS[:2] if chosen.short else chosen.clients)
     with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="dpmpc-scale-") as folder:
@@ -92,6 +96,20 @@ def _profile(reports: dict[str, int], where: str | None) -> None:
     text = "\n".join(["# Where the time of a collection goes", "", *scale_release.render(measured)])
     print(text)
     write("scale_release", content, text)
+
+
+def _spread(reports: dict[str, int], where: str | None) -> None:
+    """Measure, print and write what workers of a cluster take."""
+    from bench.system import scale_cluster  # needs an extra of the package
+
+    measured = {}
+    for kind, count in reports.items():
+        with tempfile.TemporaryDirectory(dir=where, prefix="dpmpc-scale-") as folder:
+            measured[kind] = scale_cluster.measure(kind, count, Path(folder))
+    content = {"machine": machine(), "measured": measured}
+    text = "\n".join(["# A server's part in a release, with workers and without", "", *scale_cluster.render(measured)])
+    print(text)
+    write("scale_cluster", content, text)
 
 
 def task_of(clients: int) -> Task:
@@ -200,7 +218,8 @@ def slopes_of(measured: dict[str, list[dict[str, Any]]]) -> Slopes:
 
 
 def modelled(slopes: Slopes) -> list[dict[str, Any]]:
-    """Estimate what 10^9 clients cost: the sketch of the table in both modes, and summed second moments."""
+    """Estimate what the transform of 10^9 clients costs: the sketch in both modes, and summed second moments."""
+    slopes = dataclasses.replace(slopes, handle=0.0, handle_byte=0.0, request=0.0, unseal=0.0)
     shapes = {
         "sketch, one copy": (1, COLUMNS, ROWS, SPARSITY),
         "sketch, s copies": (SPARSITY, COLUMNS, ROWS, SPARSITY),

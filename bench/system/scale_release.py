@@ -72,8 +72,8 @@ STEPS = {
 }
 
 
-def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
-    """Fill the spools of three servers and release; return the seconds of each step, with keys and with words."""
+def fill(kind: str, reports: int, folder: Path) -> tuple[Servers, list[dict[str, float]]]:
+    """Fill the spools of three servers; return them, and the seconds of each one's door."""
     fields = KINDS[kind] | {"minimum_batch": reports // 2, "largest_batch": reports}
     servers = Servers.make(folder, columns=COLUMNS, **fields)
     numbers = range(len(servers.collection.servers))
@@ -94,15 +94,18 @@ def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
             door[server][DOOR[1]] += time.process_time() - decoded
     for spool in spools:
         spool.close()
+    return servers, door
+
+
+def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
+    """Fill the spools of three servers and release; return the seconds of each step, with keys and with words."""
+    servers, door = fill(kind, reports, folder)
+    numbers = range(len(servers.collection.servers))
+    forms = [ReportFormat(servers.collection, server) for server in numbers]
     files = [
         sum(path.stat().st_blocks for path in servers.server_folder(server).spool.iterdir()) * 512 for server in numbers
     ]
-    processes = [_launch(servers, server) for server in numbers]
-    told = [process.communicate(timeout=SECONDS) for process in processes]
-    for process, (_, errors) in zip(processes, told, strict=True):
-        if process.returncode:
-            raise RuntimeError(errors)
-    found = [json.loads(output.splitlines()[-1]) for output, _ in told]
+    found = [json.loads(output.splitlines()[-1]) for output in ended([launch(servers, server) for server in numbers])]
     chosen = {"keys": 0, "words": len(numbers) - 1}
     return {
         "reports": reports,
@@ -113,14 +116,26 @@ def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
     }
 
 
-def _launch(servers: Servers, server: int) -> subprocess.Popen[str]:
+def launch(servers: Servers, server: int, *options: str) -> subprocess.Popen[str]:
+    """Start the release at a server."""
     command = [sys.executable, "-m", "bench.system.scale_release", "release", str(servers.folder / "collection.json")]
     command += ["--server", str(server), "--folder", str(servers.server_folder(server).path), "--close"]
     command += ["--out", str(servers.folder / f"release-{server}.dpmpc"), "--connect-deadline", "600", "--deadline"]
     root = str(Path(__file__).parents[2])
     environment = os.environ | {"PYTHONPATH": root}
     pipe = subprocess.PIPE
-    return subprocess.Popen([*command, "1800"], cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True)
+    return subprocess.Popen(
+        [*command, "1800", *options], cwd=root, env=environment, stdout=pipe, stderr=pipe, text=True
+    )
+
+
+def ended(processes: list[subprocess.Popen[str]]) -> list[str]:
+    """Return what processes have printed once they have ended; one that failed is an error."""
+    told = [process.communicate(timeout=SECONDS) for process in processes]
+    for process, (_, errors) in zip(processes, told, strict=True):
+        if process.returncode:
+            raise RuntimeError(errors)
+    return [output for output, _ in told]
 
 
 def render(measured: dict[str, dict[str, Any]]) -> list[str]:

@@ -21,6 +21,8 @@ from pathlib import Path
 _STATUS = Path("/proc/self/status")
 _PEAK = "VmHWM:"
 _PR_SET_PDEATHSIG = 1
+_KEPT_BYTES = 1 << 28
+_MALLOC = {-1: _KEPT_BYTES, -3: _KEPT_BYTES, -8: 1}  # M_TRIM_THRESHOLD, M_MMAP_THRESHOLD and M_ARENA_MAX of <malloc.h>
 _CREDENTIALS = struct.Struct("3i")  # struct ucred: process, user, group
 
 
@@ -42,6 +44,18 @@ def drop_from_cache(descriptor: int, start: int, count: int) -> None:
     """Advise the system to drop these bytes of a file from its cache, where that is possible."""
     if hasattr(os, "posix_fadvise"):
         os.posix_fadvise(descriptor, start, count, os.POSIX_FADV_DONTNEED)
+
+
+def keep_freed_memory() -> None:
+    """Have arrays take the memory that earlier ones left, where the allocator is glibc's.
+
+    By default it returns what an array of some megabytes held to the system, which clears it before the next one.
+    """
+    if sys.platform == "linux":
+        mallopt = getattr(ctypes.CDLL(None), "mallopt", None)  # elsewhere than in glibc it may be missing
+        if mallopt is not None:
+            for parameter, value in _MALLOC.items():
+                mallopt(parameter, value)
 
 
 def end_with_parent(parent: int) -> None:

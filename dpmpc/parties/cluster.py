@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 from dpmpc.base.errors import InputError, ProtocolFailure
+from dpmpc.base.system import keep_freed_memory
 
 try:
     import distributed
@@ -90,6 +91,7 @@ def run_same_version(version: str, task: Callable[[Item], Result], item: Item) -
     """Run a task at a worker that has this version of dpmpc."""
     if version != _version():
         raise InputError("cluster", f"a worker with dpmpc {_version()}", f"dpmpc {version}, that of the server")
+    keep_freed_memory()
     return task(item)
 
 

@@ -75,7 +75,7 @@ def test_plan_says_what_the_servers_cost(capsys):
     own = plan(capsys, *osnap, "--prices", "1", "2", "3", "--currency", "EUR", "--days", "15")["cost"]
     assert own["core_s"] == cost["core_s"]
     assert own["compute"] == pytest.approx(1 * cost["core_s"] / 3600)
-    assert own["storage"] == pytest.approx(2 * cost["uploaded_bytes"] / 1e9 / 2)
+    assert own["storage"] == pytest.approx(2 * cost["stored_bytes"] / 1e9 / 2)
     assert own["transfer"] == pytest.approx(3 * cost["sent_bytes"] / 1e9)
     assert own["total"] == pytest.approx(own["compute"] + own["storage"] + own["transfer"])
     arguments = ["plan", "--clients", "200000", "--columns", "6", *BUDGET, *osnap, "--prices", "1", "2", "3"]

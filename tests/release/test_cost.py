@@ -1,6 +1,7 @@
 """The cost of a release: bytes that are counted, seconds and money that follow from slopes and prices."""
 
 import dataclasses
+import json
 import re
 from pathlib import Path
 
@@ -13,26 +14,41 @@ from dpmpc.release.planning import design
 from dpmpc.release.planning.cost import MEASURED, Prices, Slopes, Workload, byte_fields, estimate
 from support.rejections import rejects
 
-SLOPES = Slopes(read=1e-9, expand=2e-9, add=3e-9)
+SLOPES = Slopes(1e-9, 2e-9, 3e-9, check=9e-9, check_word=1e-8, handle=5e-9, handle_byte=6e-9, request=7e-9, unseal=8e-9)
 WORK = Workload(clients=1_000_000_000, copies=1, width=10, rows=1000, sparsity=4, servers=3)
 
 
 def test_a_cost_counted_by_hand():
     cost = estimate(WORK, slopes=SLOPES, prices=Prices(3600.0, 2.0, 1000.0), days=15)
     assert cost.uploaded_bytes == 10**9 * (80 + 16 + 16)
+    assert cost.stored_bytes == 10**9 * (80 + 16 + 16 + 3 * (16 + 8 + 16 + 16))
     assert cost.sent_bytes == 3 * 80_000
-    assert cost.last_core_s == pytest.approx(80 + 120)
-    assert cost.other_core_s == pytest.approx(160 + 120)
-    assert cost.core_s == cost.compute == pytest.approx(200 + 2 * 280)
-    assert cost.storage == pytest.approx(112 * 2.0 / 2)
+    assert cost.memory_bytes == 200_000_000 + 32 * 10**9
+    assert cost.last_core_s == pytest.approx(80 + 120 + 5 + 80 * 6)
+    assert cost.other_core_s == pytest.approx(160 + 120 + 5 + 16 * 6)
+    assert cost.request_core_s == pytest.approx(7 + 8)
+    assert cost.core_s == cost.compute == pytest.approx(685 + 2 * 381 + 3 * 15)
+    assert cost.storage == pytest.approx(280 * 2.0 / 2)
     assert cost.transfer == pytest.approx(240_000 / 1e9 * 1000)
-    assert cost.total == pytest.approx(760 + 112 + 0.24)
+    assert cost.total == pytest.approx(1492 + 280 + 0.24)
+
+
+def test_a_proof_costs_a_server_with_words_more():
+    schema = Schema.unit([f"x{column}" for column in range(10)])
+    spec = ReleaseSpec.of(schema, 10**9, 1.0, 1e-10, sketch="sum", proved=True, noise_by="servers")
+    work = Workload.of(design(spec))
+    plain = dataclasses.replace(SLOPES, read=0, expand=0, add=0)
+    cost = estimate(work, slopes=plain)
+    words = work.proof.words
+    assert cost.last_core_s == pytest.approx(9 + words * 10 + 5 + (16 + 96 + 8 * words) * 6)
+    assert cost.other_core_s == pytest.approx(9 + 5 + (16 + 96) * 6)
+    assert cost.stored_bytes == cost.uploaded_bytes + 3 * 10**9 * (16 + 8 + 16 + 16 + 24)
 
 
 def test_shares_that_are_no_keys_are_read_by_all():
     cost = estimate(dataclasses.replace(WORK, seeded=False), slopes=SLOPES)
     assert cost.uploaded_bytes == 10**9 * 3 * 80
-    assert cost.core_s == pytest.approx(3 * cost.last_core_s)
+    assert cost.core_s == pytest.approx(3 * (cost.last_core_s + cost.request_core_s))
 
 
 def test_time_and_bytes_are_linear_in_clients():
@@ -82,23 +98,34 @@ def test_a_plan_says_what_its_costs_leave_out(capsys):
     assert main(["plan", "--clients", "20000", "--columns", "3", *budget, "--sketch", "sum", "--verbose"]) == 0
     said = " ".join(re.sub(r"[^\w.,:]+", " ", capsys.readouterr().out).split())
     assert "not in it" in said
-    for left_out in ("HTTP", "opening seals", "comparing ids", "157 bytes of memory a report"):
-        assert left_out in said
+    for fact in ("set up", "if each comes by itself", "GB of memory", "GB of disk"):
+        assert fact in said
 
 
-def test_the_costs_page_compares_a_plan_with_what_was_measured():
-    """The page's table, CPU seconds for a million reports without HTTP, a thousand times, against the plan."""
-    page = (Path(__file__).parents[2] / "docs" / "costs.md").read_text()
-    row = next(line for line in page.splitlines() if line.startswith("| **together**"))
-    _, plain, keys, words = (float(cell.split("→")[1].strip(" *")) for cell in row.split("|")[2:6])
+RESULTS = Path(__file__).parents[2] / "bench" / "results"
+
+
+@pytest.mark.parametrize("kind", ["plain", "proved"])
+@pytest.mark.parametrize("server", ["keys", "words"])
+def test_a_plan_is_within_half_of_what_a_million_reports_took(kind, server):
+    """The stored measurement of `python -m bench scale --reports 1000000`, which has no HTTP."""
+    measured = json.loads((RESULTS / "scale_release.json").read_text())["measured"][kind]
+    count = measured["reports"]
     schema = Schema.unit([f"x{column}" for column in range(10)])
-    spec = ReleaseSpec.of(schema, 10**9, 1.0, 1e-10, sketch="sum", proved=True, noise_by="servers")
-    planned = estimate(Workload.of(design(spec)))
-    assert round(planned.last_core_s, -2) == 9400
-    assert round(1000 * keys / planned.other_core_s, 1) == 0.9
-    assert round(1000 * words / planned.last_core_s, 1) == 1.9
-    assert "0.9 (keys) to 1.9 (words) times" in page
-    spec = ReleaseSpec.of(schema, 10**9, 1.0, 1e-10, sketch="countsketch", rows=1000, noise_by="servers")
-    planned = estimate(Workload.of(design(spec)))
-    assert round(planned.last_core_s) == 21
-    assert round(1000 * plain / planned.last_core_s, -1) == 230
+    proved = (
+        {"sketch": "sum", "proved": True} if kind == "proved" else {"sketch": "osnap", "rows": 1000, "copies": "one"}
+    )
+    planned = Workload.of(design(ReleaseSpec.of(schema, count, 1.0, 1e-8, noise_by="servers", **proved)))
+    cost = estimate(planned)
+    core_s = cost.other_core_s if server == "keys" else cost.last_core_s
+    sent = planned.other_bytes if server == "keys" else planned.share_bytes
+    assert sent == measured["record_bytes"][server] - 16
+    assert 1 / 1.5 < core_s / sum(measured["seconds"][server].values()) < 1.5
+    assert 1 / 1.5 < (sent + 40) / measured["spool_bytes"][server] < 1.5
+    assert 1 / 1.5 < cost.memory_bytes / measured["peak_bytes"][server] < 1.5
+
+
+def test_the_costs_page_has_the_table_that_was_measured():
+    page = (RESULTS.parents[1] / "docs" / "costs.md").read_text()
+    table = [line for line in (RESULTS / "scale_release.md").read_text().splitlines() if line.startswith("|")]
+    assert "\n".join(table) in page

@@ -12,7 +12,7 @@ from dpmpc.app.render.servers import MEGABYTE
 from dpmpc.base.randomness import KEY_BYTES
 from dpmpc.base.untrusted import harmless
 from dpmpc.privacy.task import Task
-from dpmpc.release.planning.cost import MEASURED, NOT_COUNTED, Prices, Workload, byte_fields, estimate
+from dpmpc.release.planning.cost import GIGABYTE, MEASURED, NOT_COUNTED, Prices, Workload, byte_fields, estimate
 from dpmpc.release.planning.forecast import Forecast
 
 
@@ -121,11 +121,21 @@ def _release_text(fields: dict[str, Any]) -> str:
         "servers store": f"{stored[0]} at that server, {stored[1]} at each other",
         "server sends": f"{size['server_to_analyst']:,} bytes to the analyst"
         + ("" if checked is None else f", {checked / MEGABYTE:,.6g} MB to each other server to check proofs"),
+        "a server needs": _needs(fields["cost"], fields["servers"]),
         "servers cost": _money(fields["cost"]),
         "not in it": NOT_COUNTED,
     }
     widest = max(map(len, rows))
     return "\n".join(f"{name:{widest}}  {text}" for name, text in rows.items())
+
+
+def _needs(cost: dict[str, Any], servers: int) -> str:
+    computing = max(cost["last_core_s"], cost["other_core_s"])
+    return (
+        f"about {computing:.2g} core-seconds to keep, check and release reports, and {cost['request_core_s']:.2g} for "
+        f"their requests if each comes by itself; {cost['memory_bytes'] / GIGABYTE:.2g} GB of memory, and "
+        f"{cost['stored_bytes'] / servers / GIGABYTE:.2g} GB of disk on average"
+    )
 
 
 def _money(cost: dict[str, Any]) -> str:

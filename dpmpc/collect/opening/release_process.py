@@ -20,6 +20,7 @@ from typing import TypedDict, Unpack
 
 from dpmpc.base.arguments import require_whole
 from dpmpc.base.errors import CollectionClosed, DpmpcError, InputError, SpoolError
+from dpmpc.base.system import keep_freed_memory
 from dpmpc.collect.opening import release_protocol
 from dpmpc.collect.opening.pieces import Spread
 from dpmpc.collect.opening.releasing import Released, ReleasingServer
@@ -99,8 +100,8 @@ def run_release(
     own = ServerFolder(Path(folder))
     with releasing(collection, number, own, Path(out), **options) as (server, settings):
         party = Party(PartyRuntime(settings, own.identity), own.identity, sys.stderr)
-        # Steps follow one another: in one thread, what each frees is there for the next.
-        party.runtime.loop.set_default_executor(ThreadPoolExecutor(1))
+        keep_freed_memory()
+        party.runtime.loop.set_default_executor(ThreadPoolExecutor(1))  # steps follow one another
         return party.runtime.run_program(release_protocol.take_part(party, server))
 
 

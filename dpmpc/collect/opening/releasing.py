@@ -255,7 +255,7 @@ class ReleasingServer:
         share = summed_share(self.collection, task, self.number, self.spool.share(ids), ids)
         sums = None
         if self.spread is not None:
-            work = SumTask(self.collection, self.number, self.spread.store, task, self.threads)
+            work = SumTask(self.collection, self.number, self.spread.store, task.facts(), self.threads)
             with meter.phase("transform"):
                 sums = sums_by_pieces(self.spread.cluster, work, ids, share.shape[-1])
         dealt = None

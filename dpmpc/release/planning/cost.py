@@ -1,14 +1,13 @@
-"""What a release costs all servers: bytes, core-seconds and money, before any data, from measured slopes.
+"""What a collection costs all servers: bytes, core-seconds and money, before any data, from measured slopes.
 
-A server's work grows in proportion to the clients: it reads its share, or expands it from a key, and adds each word to
-s rows of the sketch. `MEASURED` holds the slopes of one machine; `python -m bench scale` measures another.
+A server takes each report at its door, keeps it, compares it with its checksum in the release, checks its proof, and
+adds each word to s rows of the sketch: all of this grows in proportion to the reports. `MEASURED` holds the slopes of
+one machine. `python -m bench scale` measures another, and so does `python -m bench scale --reports 1000000`, with whose
+results a test compares what is estimated here; `python -m bench intake` measures requests.
 
-Promised: bytes of payload, exactly. Not promised: seconds and money beyond their order of magnitude. Set-up, framing,
-uploads, ids, memory, the clients' own work and the noise are not counted (`NOT_COUNTED`). An addition costs less than
-`Slopes.add` in a sum or a Rademacher sketch, and more where the k * width sums do not fit in the cache. Keys are taken
-to be one for the batch, as `dpmpc.release.client.share_batch` draws them: a key for each client costs more to expand.
-Where clients prove what they share, a server's work on a report is taken to grow in proportion to its words, from a
-start that is hashing and the joint randomness (bench/results/proving.md).
+Promised: bytes of payload, exactly. Not promised: seconds and money beyond their order of magnitude. `NOT_COUNTED` is
+left out. An addition costs less than `Slopes.add` in a sum or a Rademacher sketch, and more where the k * width sums do
+not fit in the cache.
 """
 
 from __future__ import annotations
@@ -27,10 +26,12 @@ from dpmpc.privacy.task import Task
 WORD_BYTES = 8
 GIGABYTE = 1e9
 DAYS_OF_A_MONTH = 30.0
-NOT_COUNTED = (
-    "what a collection takes beside this: HTTP, opening seals, storing and comparing ids, which for proved reports is "
-    "up to 86 times the core-seconds, and some 157 bytes of memory a report at each server"
-)
+ID_BYTES, CHECKSUM_BYTES = 16, 8
+PAGE_BYTES = 16  # of a database, for each report
+LEDGER_BYTES, ANSWER_BYTES = 16, 24  # of a report that was released, and of one whose proof was answered
+MEMORY_BYTES = 200_000_000  # of a release, whatever its size
+LIST_BYTES = 32  # of a report in lists of ids, in files that the system keeps in memory while there is room
+NOT_COUNTED = "set-up, framing, ids of reports that some servers lack, noise, and the clients' own work"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -47,17 +48,26 @@ class Slopes:
         To draw the public matrix and add a word to one row of the sketch.
     check, check_word : float
         To check the proof of a report, and more for each word of its record.
+    handle, handle_byte : float
+        To decode and store a report that comes with hundreds of others, and to read and compare it in the release; and
+        more for each byte that is kept of it.
+    request, unseal : float
+        To answer a request of HTTP over TLS, and to open a report that is sealed.
     """
 
     read: float
     expand: float
     add: float
-    check: float = 8.0e-6
-    check_word: float = 6.7e-9
+    check: float = 3.4e-6
+    check_word: float = 1.5e-8
+    handle: float = 4.0e-6
+    handle_byte: float = 5.0e-9
+    request: float = 2.15e-4
+    unseal: float = 7.0e-5
 
 
-# `python -m bench scale` on an AMD EPYC with AES and AVX2 instructions (bench/results/scale.md), and `python -m bench
-# proving` on the same machine (bench/results/proving.md).
+# `python -m bench scale` on an AMD EPYC with AES and AVX2 instructions (bench/results/scale.md), the same with
+# `--reports 1000000` (scale_release.md), and `python -m bench intake` (intake.md).
 MEASURED = Slopes(read=2.3e-10, expand=1.3e-10, add=3.0e-10)
 
 
@@ -170,19 +180,30 @@ class ReleaseCost:
     Attributes
     ----------
     uploaded_bytes : int
-        From all clients to all servers; as much is stored until the release.
+        From all clients to all servers.
+    stored_bytes : int
+        On the disks of all servers until the release.
     sent_bytes : int
         From all servers to the analyst; with proofs, what they send one another to check them as well.
-    last_core_s, other_core_s, core_s : float
-        Core-seconds of the server that reads its share, of each other one, and of all.
+    memory_bytes : int
+        Of a server while it releases.
+    last_core_s, other_core_s : float
+        Core-seconds of the server that keeps words, and of each other one, without requests.
+    request_core_s : float
+        Core-seconds of each server for requests and seals, if each report comes by itself.
+    core_s : float
+        Of all servers together.
     compute, storage, transfer, total : float
         Money, in the currency of the prices.
     """
 
     uploaded_bytes: int
+    stored_bytes: int
     sent_bytes: int
+    memory_bytes: int
     last_core_s: float
     other_core_s: float
+    request_core_s: float
     core_s: float
     compute: float
     storage: float
@@ -212,19 +233,30 @@ def estimate(
     sent = work.servers * WORD_BYTES * work.rows * work.width + work.verification_bytes
     adding = slopes.add * work.clients * work.sparsity * work.width
     if work.proof is not None:
-        adding += work.clients * (slopes.check + slopes.check_word * work.proof.words)
-    last = slopes.read * work.clients * work.share_bytes + adding
-    other = slopes.expand * work.clients * work.share_bytes + adding if work.seeded else last
-    core_s = last + (work.servers - 1) * other
+        adding += work.clients * slopes.check
+    kept = ID_BYTES + CHECKSUM_BYTES + PAGE_BYTES + LEDGER_BYTES + (0 if work.proof is None else ANSWER_BYTES)
+    last = adding + work.clients * (slopes.handle + (slopes.handle_byte + slopes.read) * work.share_bytes)
+    if work.proof is not None:
+        last += work.clients * slopes.check_word * work.proof.words
+    other = last
+    if work.seeded:
+        other = adding + work.clients * (slopes.handle + slopes.handle_byte * work.other_bytes)
+        other += slopes.expand * work.clients * work.share_bytes
+    requests = work.clients * (slopes.request + slopes.unseal)
+    core_s = last + (work.servers - 1) * other + work.servers * requests
     compute = prices.core_hour * core_s / 3600
-    storage = prices.gigabyte_month * uploaded / GIGABYTE * days / DAYS_OF_A_MONTH
+    stored = uploaded + work.servers * work.clients * kept
+    storage = prices.gigabyte_month * stored / GIGABYTE * days / DAYS_OF_A_MONTH
     transfer = prices.gigabyte_sent * sent / GIGABYTE
     total = compute + storage + transfer
     if not math.isfinite(total):
         raise InputError(
             "prices, days", f"{prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
         )
-    return ReleaseCost(uploaded, sent, last, other, core_s, compute, storage, transfer, total)
+    memory = MEMORY_BYTES + LIST_BYTES * work.clients
+    return ReleaseCost(
+        *(uploaded, stored, sent, memory, last, other, requests, core_s), *(compute, storage, transfer, total)
+    )
 
 
 def byte_fields(task: Task) -> dict[str, int]:
