@@ -129,3 +129,16 @@ def test_the_costs_page_has_the_table_that_was_measured():
     page = (RESULTS.parents[1] / "docs" / "costs.md").read_text()
     table = [line for line in (RESULTS / "scale_release.md").read_text().splitlines() if line.startswith("|")]
     assert "\n".join(table) in page
+
+
+def test_the_costs_page_states_what_a_cluster_took():
+    page = (RESULTS.parents[1] / "docs" / "costs.md").read_text()
+    ratios, times = [], []
+    for found in json.loads((RESULTS / "scale_cluster.json").read_text())["measured"].values():
+        assert found["same_bits"]
+        assert found["released_with_one_killed"] == found["reports"]
+        alone, *others = found["runs"].values()
+        ratios += [run["cpu_s"] / alone["cpu_s"] for run in others]
+        times.append(found["runs"]["workers: 2"]["wall_s"] / alone["wall_s"])
+    assert f"takes {min(ratios):.1f} to {max(ratios):.1f} times the CPU of one process" in page
+    assert f"{min(times):.1f} to {max(times):.1f} of its time" in page
