@@ -37,7 +37,7 @@ PARTS = {
         "system.ports",
     ),
     *("system.performance_plots", "system.released", "system.rounds_populations"),
-    *("system.scale_release", "system.scale_server", "system.wire"),
+    *("system.scale_cluster", "system.scale_release", "system.scale_server", "system.wire"),
 }
 ROOT = Path(command.__file__).parent
 

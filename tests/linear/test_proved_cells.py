@@ -5,7 +5,7 @@ import pytest
 
 from dpmpc.base.errors import BatchMismatch
 from dpmpc.base.randomness import KEY_BYTES
-from dpmpc.collect.opening.releasing import ProvedOutputs
+from dpmpc.collect.opening.pieces import ProvedOutputs
 from dpmpc.collect.terms.sealing_suites import SUITES
 from dpmpc.collect.upload.report_ids import ID_BYTES
 from dpmpc.collect.upload.sealing import FORMAT
