@@ -72,7 +72,8 @@ class DaskCluster:
                     return
                 yield self._result(waiting.popleft())
         finally:
-            self._client.cancel(list(waiting))
+            if self._client.status == "running":  # once it is closed the scheduler has forgotten them
+                self._client.cancel(list(waiting))
 
     def _result(self, future: Any) -> Any:
         try:

@@ -124,6 +124,13 @@ def test_a_task_that_kills_its_workers_ends(dask_cluster):
         list(dask_cluster.map(os._exit, [1]))
 
 
+def test_results_that_are_left_when_the_connection_closes_raise_nothing(address):
+    with DaskCluster(address, PATIENCE) as connected:
+        results = connected.map(len, [b"item"] * 100)
+        assert next(results) == 4
+    results.close()
+
+
 def test_a_cluster_without_workers_is_not_waited_for_for_ever():
     with (
         distributed.LocalCluster(n_workers=0, dashboard_address=":0") as empty,
