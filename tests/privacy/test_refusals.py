@@ -174,3 +174,13 @@ def test_noise_of_servers_counts_as_many_as_are_honest():
     calibration = task(sketch="sum")._calibration
     starved = dataclasses.replace(calibration, delta=-1e-9)  # what was set aside is more than there is
     assert starved.epsilon_of(task(sketch="sum").noise) == math.inf
+
+
+def test_the_facts_of_a_verified_task_are_no_verified_task():
+    verified = task().verify()
+    facts = verified.facts()
+    assert type(facts) is Task
+    assert facts.to_dict() == verified.to_dict()
+    assert facts.verify() == verified
+    with rejects("task"):
+        require_verified(facts)
