@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import importlib
 import json
 import math
 import os
@@ -28,7 +29,6 @@ import msgspec
 import numpy as np
 
 from bench.harness import machine, markdown, plus_minus, summary, write
-from bench.system import scale_release
 from dpmpc.base.errors import InputError
 from dpmpc.base.system import drop_from_cache
 from dpmpc.data import Schema
@@ -45,6 +45,10 @@ CLIENTS = (1_000_000, 3_000_000, 10_000_000, 30_000_000, 100_000_000)
 RUNS = 3
 MODELLED = 1_000_000_000
 SERVERS = (2, 3, 5)
+COLLECTIONS = {  # modules that measure collections, and titles of their pages, by --cluster
+    False: ("scale_release", "Where the time of a collection goes"),
+    True: ("scale_cluster", "A server's part in a release, with workers and without"),  # it needs an extra
+}
 PHASES = ("read", "transform")
 _PIECE = 1 << 22  # bytes of random words that are written at once
 _SPARE_BYTES = 1 << 30  # that stay free on the disk
@@ -65,7 +69,8 @@ def main(arguments: Sequence[str]) -> None:
     chosen = parser.parse_args(arguments)
     if chosen.reports:
         reports = {"plain": chosen.reports, "proved": chosen.proved or chosen.reports}
-        (_spread if chosen.cluster else _profile)(reports, chosen.folder)
+        measuring = COLLECTIONS[chosen.cluster]
+        _collections(*measuring, reports, chosen.folder)
         return
     clients = sorted(CLIENTS[:2] if chosen.short else chosen.clients)
     with tempfile.TemporaryDirectory(dir=chosen.folder, prefix="dpmpc-scale-") as folder:
@@ -86,30 +91,16 @@ def main(arguments: Sequence[str]) -> None:
         write("scale", content, text)
 
 
-def _profile(reports: dict[str, int], where: str | None) -> None:
-    """Measure, print and write where the time of collections goes."""
+def _collections(measuring: str, title: str, reports: dict[str, int], where: str | None) -> None:
+    """Measure collections by a module of this package, print and write what it renders."""
+    module = importlib.import_module(f"bench.system.{measuring}")
     measured = {}
     for kind, count in reports.items():
         with tempfile.TemporaryDirectory(dir=where, prefix="dpmpc-scale-") as folder:
-            measured[kind] = scale_release.measure(kind, count, Path(folder))
-    content = {"machine": machine(), "measured": measured}
-    text = "\n".join(["# Where the time of a collection goes", "", *scale_release.render(measured)])
+            measured[kind] = module.measure(kind, count, Path(folder))
+    text = "\n".join([f"# {title}", "", *module.render(measured)])
     print(text)
-    write("scale_release", content, text)
-
-
-def _spread(reports: dict[str, int], where: str | None) -> None:
-    """Measure, print and write what workers of a cluster take."""
-    from bench.system import scale_cluster  # needs an extra of the package
-
-    measured = {}
-    for kind, count in reports.items():
-        with tempfile.TemporaryDirectory(dir=where, prefix="dpmpc-scale-") as folder:
-            measured[kind] = scale_cluster.measure(kind, count, Path(folder))
-    content = {"machine": machine(), "measured": measured}
-    text = "\n".join(["# A server's part in a release, with workers and without", "", *scale_cluster.render(measured)])
-    print(text)
-    write("scale_cluster", content, text)
+    write(measuring, {"machine": machine(), "measured": measured}, text)
 
 
 def task_of(clients: int) -> Task:

@@ -8,14 +8,13 @@ three servers release the collection, this one with two workers, one of which is
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import math
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import distributed
 import numpy as np
@@ -24,24 +23,13 @@ import psutil
 from bench.harness import markdown
 from bench.system import scale_release
 from dpmpc.base.arrays import Bytes
-from dpmpc.collect.opening.pieces import SUMMED, Cluster, ScanTask, SumTask
-from dpmpc.collect.opening.proof_checks import PIECE
+from dpmpc.collect.opening.pieces import Cluster, ScanTask, SumTask, ThisProcess, sums_by_pieces
+from dpmpc.collect.opening.proof_checks import Verifier
 from dpmpc.collect.terms.verifying import verify
 from dpmpc.parties.cluster import DaskCluster
 
-Item = TypeVar("Item")
-Result = TypeVar("Result")
-
 PATIENCE = 600.0
 BUSY_SECONDS = 0.3  # of CPU that a worker has spent before it is killed
-
-
-class _Here:
-    """No cluster: this process computes."""
-
-    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
-        """Yield the results."""
-        return map(task, items)
 
 
 def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
@@ -55,7 +43,7 @@ def measure(kind: str, reports: int, folder: Path) -> dict[str, Any]:
     task = servers.collection.task(len(ids), bytes(32)).facts()
     sums = SumTask(servers.collection, server, location, task, 1)
     scan = ScanTask(task, servers.collection.digest, server, location, bytes(32)) if kind == "proved" else None
-    runs = {"in one process": _timed(_Here(), [], sums, scan, ids)}
+    runs = {"in one process": _timed(ThisProcess(), [], sums, scan, ids)}
     for count in (1, 2):
         with _workers(count) as (address, processes), DaskCluster(address, PATIENCE) as cluster:
             runs[f"workers: {count}"] = _timed(cluster, processes, sums, scan, ids)
@@ -84,12 +72,11 @@ def _timed(
     """Compute what a release needs of the server; return seconds, and a digest of all words."""
     began, cpu, digest = time.monotonic(), time.process_time() + _cpu(workers), hashlib.sha256()
     if scan is not None:
-        for found in cluster.map(scan, (ids[first : first + PIECE] for first in range(0, len(ids), PIECE))):
-            for part in found:
+        verifier = Verifier(scan, ids, cluster=cluster)
+        for piece in verifier.pieces():
+            for part in verifier.scan(piece):
                 digest.update(np.ascontiguousarray(part).data)
-    pieces = ((first, ids[first : first + SUMMED]) for first in range(0, len(ids), SUMMED))
-    total = functools.reduce(sums.task.encoding.ring.add, cluster.map(sums, pieces))
-    digest.update(np.ascontiguousarray(total).data)
+    digest.update(sums_by_pieces(cluster, sums, ids).data)
     spent = time.process_time() + _cpu(workers) - cpu
     return {"cpu_s": spent, "wall_s": time.monotonic() - began, "digest": digest.hexdigest()}
 

@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import collections
 import importlib.metadata
-import ipaddress
 import urllib.parse
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Self, TypeVar
 
 from dpmpc.base.errors import InputError, ProtocolFailure
 from dpmpc.base.system import keep_freed_memory
+from dpmpc.parties.network.sockets import is_loopback
 
 try:
     import distributed
@@ -109,7 +109,7 @@ def require_encrypted(address: str) -> str:
         host, port = None, None
     if parts.scheme == "tls" and host and port:
         return address
-    if parts.scheme != "tcp" or not host or not port or not _is_this_machine(host):
+    if parts.scheme != "tcp" or not host or not port or not is_loopback(host):
         raise InputError(
             "cluster",
             f"{address!r}",
@@ -117,10 +117,3 @@ def require_encrypted(address: str) -> str:
             "workers are sent this server's shares",
         )
     return address
-
-
-def _is_this_machine(host: str) -> bool:
-    try:
-        return host == "localhost" or ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

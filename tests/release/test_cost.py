@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from dpmpc.app.cli.main import main
+from dpmpc.collect.opening.proof_checks import PIECE
+from dpmpc.collect.store.blocks import _SHARE_BYTES
 from dpmpc.data import Schema
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
@@ -129,6 +131,10 @@ def test_the_costs_page_has_the_table_that_was_measured():
     page = (RESULTS.parents[1] / "docs" / "costs.md").read_text()
     table = [line for line in (RESULTS / "scale_release.md").read_text().splitlines() if line.startswith("|")]
     assert "\n".join(table) in page
+    assert f"{1e3 * (MEASURED.request + MEASURED.unseal):.1f} ms of each server" in page
+    flat = " ".join(page.split())
+    assert f"pieces of {PIECE:,} reports" in flat
+    assert f"at most {_SHARE_BYTES >> 20} MiB of words" in flat
 
 
 def test_the_costs_page_states_what_a_cluster_took():

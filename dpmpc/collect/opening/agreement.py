@@ -17,7 +17,7 @@ from dpmpc.base.arrays import Bytes
 from dpmpc.base.errors import BatchMismatch, InconsistentShares
 from dpmpc.base.randomness import Label
 from dpmpc.collect.store.id_files import IdFile
-from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, as_strings, found_in
+from dpmpc.collect.upload.report_ids import ID_BYTES, as_strings, cut_at, found_in
 from dpmpc.parties.network.announcing import announce
 from dpmpc.parties.network.conversation import confirm, exchange, together
 from dpmpc.parties.network.frames import Kind, malformed_frame
@@ -114,8 +114,8 @@ def cut(ids: Bytes, most: int, size: int) -> list[Bytes]:
         How many of so many are in a piece at most, if they are spread evenly.
     """
     pieces = min(1 << ((max(1, most) - 1) // size).bit_length(), _MOST_PIECES)
-    firsts = [(_MOST_PIECES // pieces * piece).to_bytes(2) for piece in range(1, pieces)]
-    return np.split(ids, np.searchsorted(as_strings(ids), np.array(firsts, ID_TYPE)))
+    step = _MOST_PIECES // pieces
+    return np.split(ids, cut_at(as_strings(ids), range(step, _MOST_PIECES, step)))
 
 
 def _summary(ids: Bytes) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -50,15 +51,23 @@ class ReportSource(Protocol):
 
 
 class Cluster(Protocol):
-    """Other processes of a server that run its tasks."""
+    """The processes of a server that run its tasks."""
 
     def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
         """Yield the results of a task for each item, in order."""
 
 
+class ThisProcess:
+    """No other process: tasks run here."""
+
+    def map(self, task: Callable[[Item], Result], items: Iterable[Item]) -> Iterator[Result]:
+        """Yield the results of a task for each item, in order."""
+        return map(task, items)
+
+
 @dataclasses.dataclass(frozen=True)
 class Spread:
-    """How the tasks of a server are spread over other processes."""
+    """How the tasks of a server are spread over processes."""
 
     cluster: Cluster
     store: ReportSource  # where these find the server's shares
@@ -120,16 +129,13 @@ class SumTask:
             return sketch_rows(self.task.sketch, share, first=first, threads=self.threads)
 
 
-def sums_by_pieces(cluster: Cluster, task: SumTask, ids: Bytes, width: int) -> Words:
+def sums_by_pieces(cluster: Cluster, task: SumTask, ids: Bytes) -> Words:
     """Return the public matrix times a server's shares of all reports of a batch, (k, width).
 
     Additions in the ring have one result in whatever order, so it has the bits that one process computes.
     """
-    ring, sums = task.task.encoding.ring, task.task.sketch.zeros(width)
     pieces = ((first, ids[first : first + SUMMED]) for first in range(0, len(ids), SUMMED))
-    for part in cluster.map(task, pieces):
-        ring.add(sums, part, out=sums)
-    return sums
+    return np.array(functools.reduce(task.task.encoding.ring.add, cluster.map(task, pieces)))  # may be written to
 
 
 def summed_share(collection: Collection, task: Task, number: int, stored: Share, ids: Bytes) -> Share:

@@ -42,7 +42,7 @@ from dpmpc.base.arrays import Bytes, Words
 from dpmpc.base.randomness import Label
 from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.collect.opening.agreement import batch_digest
-from dpmpc.collect.opening.pieces import Cluster, Scan, ScanTask
+from dpmpc.collect.opening.pieces import Cluster, Scan, ScanTask, Spread, ThisProcess
 from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store.id_files import IdFile
 from dpmpc.collect.store.query_points import PointStanding, point_to_go_on_with
@@ -97,8 +97,8 @@ class Verifier:
         Of the reports of the batch, (n, 16).
     record : callable
         Called with ids and messages before these are sent; returns which of them may be sent.
-    cluster : Cluster, optional
-        Processes that compute the messages; by default this one does.
+    cluster : Cluster
+        The processes that compute the messages.
     """
 
     def __init__(
@@ -106,14 +106,14 @@ class Verifier:
         work: ScanTask,
         ids: Bytes,
         record: Callable[[Bytes, Words], NDArray[np.bool_]] = lambda ids, messages: np.ones(len(ids), np.bool_),
-        cluster: Cluster | None = None,
+        cluster: Cluster = ThisProcess(),  # noqa: B008 - it holds nothing
     ):
         self.circuit, self.scheme = circuit_of(work.plan), scheme_of(work.plan)
         self.number, self.toss = work.number, work.toss
         self.point = QueryPoint.of_toss(self.circuit, work.toss)
         self.ids, self._record = ids, record
         self._frame = max(1, WORDS_IN_A_FRAME // (self.circuit.wires + 1))
-        self._scans = (map if cluster is None else cluster.map)(work, self.pieces())
+        self._scans = cluster.map(work, self.pieces())
 
     def pieces(self) -> Iterator[Bytes]:
         """Cut the batch into pieces, the same at all servers; what is in memory is of a few pieces."""
@@ -144,12 +144,9 @@ async def check_proofs(party: Party, server: ReleasingServer, ids: Bytes) -> Acc
     collection = server.collection
     with party.meter.phase("verify"):
         point = await agree_on_point(party, server)
-        work = ScanTask(collection.plan, collection.digest, server.number, server.spool, point)
-        if server.spread is None:
-            verifier = Verifier(work, ids, server.record_answers)
-        else:
-            work = dataclasses.replace(work, store=server.spread.store)
-            verifier = Verifier(work, ids, server.record_answers, server.spread.cluster)
+        spread = server.spread or Spread(ThisProcess(), server.spool)
+        work = ScanTask(collection.plan, collection.digest, server.number, spread.store, point)
+        verifier = Verifier(work, ids, server.record_answers, spread.cluster)
         found = await check_at_point(party, verifier)
     for number, count in found.odd.items():
         server.tell(

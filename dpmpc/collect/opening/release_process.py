@@ -162,7 +162,7 @@ def releasing(
         public = own.released(collection)
         with _spread(cluster, own.location(collection, number), settings.deadline) as spread:
             server = ReleasingServer(
-                *(collection, number, spool, ledger, own.identity, out, public, close, threads, tell, spread)
+                collection, number, spool, ledger, own.identity, out, public, close, threads, tell, spread=spread
             )
             with _ending_noted(server, own):
                 _begin(server, settings)

@@ -257,7 +257,7 @@ class ReleasingServer:
         if self.spread is not None:
             work = SumTask(self.collection, self.number, self.spread.store, task.facts(), self.threads)
             with meter.phase("transform"):
-                sums = sums_by_pieces(self.spread.cluster, work, ids, share.shape[-1])
+                sums = sums_by_pieces(self.spread.cluster, work, ids)
         dealt = None
         if task.noise_is_dealt:
             shape = (task.sketch.rows, task.width)

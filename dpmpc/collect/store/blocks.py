@@ -26,7 +26,7 @@ from dpmpc.base.arrays import Integers, Words
 from dpmpc.base.digests import sha256_of_rows
 from dpmpc.base.errors import ReportConflict, SpoolError, Withdrawn
 from dpmpc.collect.store.store_description import ReportDatabase, UnreadableRows
-from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, split
+from dpmpc.collect.upload.report_ids import ID_BYTES, ID_TYPE, cut_at, split
 from dpmpc.linear.encoding.ring import Ring
 from dpmpc.linear.sharing.batch import Share
 
@@ -202,9 +202,7 @@ class BlockTables:
 
     def cut(self, ids: NDArray[np.bytes_], spans: Sequence[Span]) -> list[NDArray[np.bytes_]]:
         """Cut ascending ids into those of each of all spans."""
-        firsts = [(number >> 40 << 16) // self._bins for number, _ in spans]  # of the first two bytes
-        edges = np.searchsorted(ids, np.array([first.to_bytes(2) for first in firsts], ID_TYPE))
-        return np.split(ids, edges[1:])
+        return np.split(ids, cut_at(ids, ((number >> 40 << 16) // self._bins for number, _ in spans[1:])))
 
     def entries(self, span: Span) -> Entries:
         """Return the readable entries of a span."""

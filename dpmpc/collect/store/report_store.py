@@ -60,7 +60,6 @@ from dpmpc.linear.sharing.batch import Share
 
 CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
 AHEAD_PART = 100  # of `most_stored`, one such part may be tombstones of reports that have not come
-KEYS = "keys"  # in place of the name of a ring: a key and two words of a share may look alike
 _CLOSED, _COUNTED, _FAILED, _POINT = "closed", "counted", "failed", "query point"
 _ERASED = "erased"  # number and hashes of the tombstones whose reports have no words any more
 
@@ -137,8 +136,10 @@ class ReportStore(Store):
             if len(shape) != 2 or min(shape) < 1:
                 raise InputError("shape", f"{shape} given, copies and width expected, at least 1 each")
             self.shape, self.ring, self._writer = (shape[0], shape[1]), ring_named(ring), writer
-            own = (digest.hex(), server, *self.shape, KEYS if keys else self.ring.name)
-            self._stored = StoredReports(database, StoreDescription.of(own, most_stored), self.ring, make=writer)
+            described = StoreDescription.of(
+                digest, server, self.shape, self.ring, keys=keys, most_stored=self._most_stored
+            )
+            self._stored = StoredReports(database, described, self.ring, make=writer)
             self._table, self._blocks = self._stored.table, self._stored.blocks
             self._recent: RecentReports | None = None  # read when the first upload comes
             self._folder, self._tombstones = ledger, Tombstones(ledger, digest)

@@ -19,9 +19,10 @@ import contextlib
 import dataclasses
 import datetime
 import fcntl
+import functools
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, Any
 
@@ -32,10 +33,10 @@ from dpmpc.base.storage.files import require_private, write_private
 from dpmpc.base.untrusted import ReadError, printable, read_bytes
 from dpmpc.collect.store.ledger import ReleaseLedger, State
 from dpmpc.collect.store.openings import Openings
-from dpmpc.collect.store.report_store import KEYS, ReportStore
+from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.sqlite_database import SPOOL_FILE, SqliteDatabase
 from dpmpc.collect.store.state import state_of
-from dpmpc.collect.store.store_description import StoreDescription
+from dpmpc.collect.store.store_description import ReportDatabase, StoreDescription
 from dpmpc.collect.store.stored_reports import StoreLocation
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.collect.terms.verifying import verify
@@ -262,19 +263,22 @@ class ServerFolder:
 
     def location(self, collection: Collection, server: int) -> StoreLocation:
         """Return where other processes of the server find the shares."""
-        form = ReportFormat(collection, server)
-        ring = KEYS if form.keeps_keys else form.stored_ring.name
-        own = (collection.digest.hex(), server, *form.stored_shape, ring)
-        place = self.spool.absolute() if self.store is None else self.store
-        return StoreLocation(place, StoreDescription.of(own, collection.most_stored), form.stored_ring)
+        parameters = _description(collection, server)
+        return StoreLocation(
+            functools.partial(self._database(), create=False), StoreDescription.of(**parameters), parameters["ring"]
+        )
+
+    def _database(self) -> Callable[..., ReportDatabase]:
+        """Return what opens the database of the shares; ``create`` says whether it is made."""
+        if self.store is None:
+            return functools.partial(SqliteDatabase, self.spool.absolute())
+        from dpmpc.collect.store.postgres_database import PostgresDatabase  # needs an extra of the package
+
+        return functools.partial(PostgresDatabase, self.store)
 
     def open_spool(self, collection: Collection, server: int, *, writer: bool, workers: int = 1) -> ReportStore:
         """Open the shares, which must be of this collection and server."""
-        if self.store is None:
-            return open_spool(self.spool, collection, server, writer=writer)
-        from dpmpc.collect.store.postgres_database import PostgresDatabase  # needs an extra of the package
-
-        database = PostgresDatabase(self.store, create=writer)
+        database = self._database()(create=writer)
         return ReportStore(
             database, **_description(collection, server), ledger=self.ledger, writer=writer, workers=workers
         )

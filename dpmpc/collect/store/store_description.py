@@ -17,10 +17,12 @@ from typing import Any, NamedTuple, Protocol
 from dpmpc.base.errors import SpoolError
 from dpmpc.base.randomness import Label
 from dpmpc.base.storage.database import CHAIN_START, link
+from dpmpc.linear.encoding.ring import Ring
 
 _VERSION = 6
 _SUMS = 1 << 64
 # Of a bin, if `most_stored` reports come; a batch of three servers is a twelfth of these.
+KEYS = "keys"  # in place of the name of a ring: a key and two words of a share may look alike
 _BIN_REPORTS, _BIN_BYTES = 1 << 20, 1 << 29
 _MOST_BINS = 1 << 14
 _WRITE = "UPDATE description SET closed = ?, added = ?, withdrawn = ?, checksum = ?, facts = ?, seal = ?"
@@ -100,11 +102,14 @@ class StoreDescription(NamedTuple):
     facts: str  # JSON: hexadecimal values by their names
 
     @classmethod
-    def of(cls, own: tuple[str, int, int, int, str], most_stored: int) -> StoreDescription:
-        """Return the description of a new store, for so many reports."""
-        parts = max(most_stored / _BIN_REPORTS, 8 * own[2] * own[3] * most_stored / _BIN_BYTES)
+    def of(
+        cls, digest: bytes, server: int, shape: tuple[int, int], ring: Ring, *, keys: bool, most_stored: int
+    ) -> StoreDescription:
+        """Return the description of a new store, from the parameters of `ReportStore`."""
+        parts = max(most_stored / _BIN_REPORTS, 8 * math.prod(shape) * most_stored / _BIN_BYTES)
         bins = 1 << max(0, math.ceil(math.log2(parts)))
-        return cls(_VERSION, *own, min(bins, _MOST_BINS), closed=0, added=0, withdrawn=0, checksum=0, facts="{}")
+        own = (digest.hex(), server, *shape, KEYS if keys else ring.name, min(bins, _MOST_BINS))
+        return cls(_VERSION, *own, closed=0, added=0, withdrawn=0, checksum=0, facts="{}")
 
     def fact(self, name: str) -> bytes | None:
         """Return what is kept under a name, or None."""

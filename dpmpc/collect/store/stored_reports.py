@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Iterator
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 from numpy import bytes_
 from numpy.typing import NDArray
 
 from dpmpc.base.arrays import Bytes
 from dpmpc.collect.store.blocks import BlockTables, Page, Span, StoredShare
-from dpmpc.collect.store.sqlite_database import SqliteDatabase
 from dpmpc.collect.store.store_description import DescriptionTable, ReportDatabase, StoreDescription
 from dpmpc.collect.upload.report_ids import sorted_ids
 from dpmpc.linear.encoding.ring import Ring
@@ -71,19 +69,12 @@ class StoredReports:
 class StoreLocation:
     """Where another process finds the store of a server: it is sent from one to the other."""
 
-    place: Path | str  # folder of an SQLite database, or address of a PostgreSQL database
+    connect: Callable[[], ReportDatabase]  # opens its database
     description: StoreDescription  # of what has to be there
     ring: Ring  # of the words
 
     @contextlib.contextmanager
     def opened(self) -> Iterator[StoredReports]:
         """Open the store and yield its reports."""
-        with contextlib.closing(self._database()) as database:
+        with contextlib.closing(self.connect()) as database:
             yield StoredReports(database, self.description, self.ring)
-
-    def _database(self) -> ReportDatabase:
-        if isinstance(self.place, Path):
-            return SqliteDatabase(self.place, create=False)
-        from dpmpc.collect.store.postgres_database import PostgresDatabase  # needs an extra of the package
-
-        return PostgresDatabase(self.place, create=False)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from dpmpc.base.arrays import Bytes
+from dpmpc.base.arrays import Bytes, Integers
 from dpmpc.base.errors import InputError
 
 ID_BYTES = 16
@@ -37,6 +39,11 @@ def sorted_ids(ids: Bytes) -> NDArray[np.bytes_]:
     if not (strings[:-1] < strings[1:]).all():
         raise InputError("ids", "not in order or not distinct, ascending and distinct ids expected")
     return strings
+
+
+def cut_at(ids: NDArray[np.bytes_], firsts: Iterable[int]) -> Integers:
+    """Return the places at which ascending ids reach each of some numbers with their first two bytes."""
+    return np.searchsorted(ids, np.array([first.to_bytes(2) for first in firsts], ID_TYPE))
 
 
 def found_in(those: NDArray[np.bytes_], ids: NDArray[np.bytes_]) -> NDArray[np.bool_]:

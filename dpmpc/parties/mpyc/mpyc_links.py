@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ipaddress
 import os
 import sys
 import threading
@@ -27,6 +26,7 @@ from mpyc import runtime as mpyc_runtime
 
 from dpmpc.base.errors import DpmpcError, InputError, MalformedFrame, PartyLost, PartyMissing
 from dpmpc.base.untrusted import printable
+from dpmpc.parties.network.sockets import is_loopback
 
 LOCAL_SECONDS, BY_HAND_SECONDS = 60.0, 600.0  # until all parties are connected: started together, or one by one
 CLOSING_SECONDS = 30.0  # from the last message of a program until its process ends
@@ -79,7 +79,7 @@ class MpycLinks:
     @property
     def carry_shares(self) -> bool:
         """Whether shares of clients who are no parties may be used: all parties have addresses of this machine."""
-        return all(_is_loopback(party.host) for party in self._mpc.parties)
+        return all(is_loopback(party.host) for party in self._mpc.parties)
 
     def __str__(self) -> str:
         where = "on this machine" if self.carry_shares else "on several machines"
@@ -187,10 +187,3 @@ def errors_in_a_line() -> Iterator[None]:
     finally:
         if _current is not None:
             _current.stop()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import array
 import fcntl
+import ipaddress
 import socket
 import struct
 import termios
@@ -141,3 +142,11 @@ def _waiting(link: socket.socket) -> int:
     waiting = array.array("i", [0])
     fcntl.ioctl(link, termios.FIONREAD, waiting)
     return waiting[0]
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether a name or an address is one of this machine itself."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -253,9 +253,19 @@ def estimate(
         raise InputError(
             "prices, days", f"{prices} and {days:g} given, whose cost is too large for a number; smaller ones expected"
         )
-    memory = MEMORY_BYTES + LIST_BYTES * work.clients
     return ReleaseCost(
-        *(uploaded, stored, sent, memory, last, other, requests, core_s), *(compute, storage, transfer, total)
+        uploaded_bytes=uploaded,
+        stored_bytes=stored,
+        sent_bytes=sent,
+        memory_bytes=MEMORY_BYTES + LIST_BYTES * work.clients,
+        last_core_s=last,
+        other_core_s=other,
+        request_core_s=requests,
+        core_s=core_s,
+        compute=compute,
+        storage=storage,
+        transfer=transfer,
+        total=total,
     )
 
 
