@@ -68,7 +68,7 @@ def copy_to(folder: Path) -> None:
     for name in COPIED:
         source = ROOT / name
         if source.is_dir():
-            left_out = ("results", "__pycache__") if name == "bench" else ("__pycache__",)
+            left_out = ("*.png", "__pycache__") if name == "bench" else ("__pycache__",)
             shutil.copytree(source, folder / name, ignore=shutil.ignore_patterns(*left_out))
         else:
             shutil.copy2(source, folder / name)
