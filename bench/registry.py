@@ -124,6 +124,7 @@ BENCHES = {
     "system.namespaces": Bench(
         "three hosts, a bad network, one cut off; root only", "the sums of uploads", lacks=_root
     ),
+    "system.audit": Bench("lower bounds on epsilon from many simulated releases", "what is claimed"),
     "system.attacks": Bench(
         "attacks on proved reports, and a million false ones of each sort", "the honest rows", ("--count", "10000")
     ),

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from dpmpc.base.errors import (
         AlreadyReleased,
-        AuditFailed,
         BatchMismatch,
         BudgetExceeded,
         CollectionClosed,
@@ -69,7 +68,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AlreadyReleased",
-    "AuditFailed",
     "BatchMismatch",
     "Budget",
     "BudgetExceeded",

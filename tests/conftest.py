@@ -19,7 +19,7 @@ FIRST = (
     "bench/test_bench.py",
     "linear/test_sketching.py",
     "models/test_mutual_information.py",
-    "audit/test_audit.py",
+    "bench/test_audit.py",
     "collect/test_dealing_release.py",
     "models/test_rounds.py",
     "collect/test_hostile_servers.py",

@@ -16,10 +16,10 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures
 from sklearn.utils.estimator_checks import estimator_checks_generator
 
+from bench.audit import audit
+from bench.audit.registry import CLIENTS, CORNERS, NAMES, ROWS
+from bench.audit.sums import Sums
 from dpmpc import RidgeRegression
-from dpmpc.audit import audit
-from dpmpc.audit.registry import CLIENTS, CORNERS, NAMES, ROWS
-from dpmpc.audit.sums import Sums
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema

@@ -20,7 +20,6 @@ LAYERS = (
     ("release",),
     ("models", "parties"),
     ("collect", "owners"),
-    ("audit",),
     ("app",),
     ("__main__",),
 )
@@ -43,7 +42,7 @@ FLOORS = {
     "app": (("render",), ("cli",)),
 }
 PLACE = {room: place for place, rooms in enumerate(LAYERS) for room in rooms}
-FACE = PLACE["audit"]  # the names that `dpmpc` itself exports are for people, and for the command
+FACE = PLACE["collect"]  # the names that `dpmpc` itself exports are for people, and for the command
 ABOVE = ("protocols", "bench", "dpmpc.protocols")  # they use dpmpc, which starts programs by name and imports none
 
 

@@ -2,9 +2,9 @@
 
 `InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
 and what was expected. `ProtocolFailure` says that a run among several parties failed (status 3): it names
-the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error, `AuditFailed`
-(status 1) the claims of privacy that measurement refutes, and `MachineUnfit` (status 1) what `dpmpc doctor`
-found. Nothing is retried silently and nothing weaker is done instead.
+the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error, or the claims of
+privacy that `python -m bench audit` refuted, and `MachineUnfit` (status 1) what `dpmpc doctor` found. Nothing is
+retried silently and nothing weaker is done instead.
 """
 
 from __future__ import annotations
@@ -141,11 +141,7 @@ class SpoolError(DpmpcError):
 
 
 class BenchFailed(DpmpcError):
-    """Some benches of several that were asked for ended with an error; the others ran."""
-
-
-class AuditFailed(DpmpcError):
-    """Releases can be told apart better than a mechanism claims; the message holds claim and lower bound."""
+    """A bench refuted what it measures, or some of several benches ended with an error; the others ran."""
 
 
 class MachineUnfit(DpmpcError):

@@ -65,9 +65,9 @@ def test_stages_are_noted_where_there_is_no_terminal(capsys):
 def test_a_piped_command_that_takes_long_says_so_and_a_closed_pipe_does_not_end_it():
     code = (
         "import time; from dpmpc.app.cli import waiting; waiting.FIRST_SECONDS = 0.05\n"
-        "with waiting.told_while_waiting('dpmpc audit'):\n    time.sleep(0.4)\nprint('done')"
+        "with waiting.told_while_waiting('dpmpc demo'):\n    time.sleep(0.4)\nprint('done')"
     )
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True)
-    assert (ran.stderr, ran.stdout) == ("dpmpc audit: at work, 0 s\n", "done\n")
+    assert (ran.stderr, ran.stdout) == ("dpmpc demo: at work, 0 s\n", "done\n")
     closed = subprocess.run(["bash", "-c", '"$0" -c "$1" 2>&-', sys.executable, code], capture_output=True, timeout=30)
     assert closed.returncode == 0

@@ -16,6 +16,8 @@ from support.rejections import rejects
 
 #: Modules of bench/ that are parts of benches.
 PARTS = {
+    *("audit.lost", "audit.mechanism", "audit.rates", "audit.registry", "audit.sums"),
+    *("audit.system_attacks", "audit.views", "audit.whole_fit"),
     *("curators.fresh_sets", "curators.gradients", "curators.in_rounds", "curators.libraries", "curators.measuring"),
     *("curators.mixing", "curators.moments", "curators.names", "curators.page"),
     *("curators.problem", "curators.tukey"),

@@ -7,7 +7,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.audit.views import exact_epsilon
+from bench.audit.views import exact_epsilon
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema

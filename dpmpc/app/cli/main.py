@@ -1,9 +1,9 @@
 """The `dpmpc` command.
 
-Results go to standard output, progress to standard error. Exit status: 0 done, 1 an audit refuted a claim or the
-machine is unfit, 2 bad input, a guarantee that cannot be met or a file that cannot be written,
-3 a protocol failure, 130 interrupted, 143 ended by SIGTERM. Whatever is written appears whole or not at all, and
-a command that is interrupted or ended removes its processes and temporary files.
+Results go to standard output, progress to standard error. Exit status: 0 done, 1 the machine is unfit, 2 bad
+input, a guarantee that cannot be met or a file that cannot be written, 3 a protocol failure, 130 interrupted, 143 ended
+by SIGTERM. Whatever is written appears whole or not at all, and a command that is interrupted or ended removes its
+processes and temporary files.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from typing import TextIO
 
 import dpmpc
 from dpmpc.app.cli import (
-    audit,
     bounds,
     collection,
     demo,
@@ -61,9 +60,9 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _announce_simulation(options: argparse.Namespace) -> None:
-    """Say before anything else that nobody is protected; an audit releases nothing, whatever its seed."""
+    """State before anything else that a repeatable release protects nobody."""
     seed = getattr(options, "simulation_seed", None)
-    if seed is not None and options.command != "audit":
+    if seed is not None:
         from dpmpc.privacy.statements import REPEATABLE
 
         print(f"dpmpc {options.command}: SIMULATION: --simulation-seed {seed}: {REPEATABLE}", file=sys.stderr)
@@ -125,7 +124,7 @@ def parser() -> TopParser:
     top.add_argument("--version", action="version", version=f"dpmpc {dpmpc.__version__}")
     for group in (
         *(demo, fit, describe, plan, bounds, read, predict, mix, owners, run),
-        *(collection, submit, withdraw, release, audit, doctor, status),
+        *(collection, submit, withdraw, release, doctor, status),
     ):
         group.add_commands(top)
     return top

@@ -24,7 +24,7 @@ MOST_DIGITS = 100  # of a number such as 1e6: what it stands for is written out
 #: What the help lists together. A command that is in no group stands under `REMAINING`.
 GROUPS: dict[str, tuple[str, ...]] = {
     "analyse a table": ("fit", "describe", "plan", "bounds", "read", "predict"),
-    "try it": ("demo", "doctor", "audit"),
+    "try it": ("demo", "doctor"),
     "collect from many people": (
         "identity",
         "collection",
@@ -53,7 +53,6 @@ EXAMPLES: dict[str, str] = {
     "run": "dpmpc run protocols/linear_transform.py -M3 --rows 500 --sparsity 4",
     "demo": "dpmpc demo --clients 1e5 --delta 1e-6",
     "doctor": "dpmpc doctor --network",
-    "audit": "dpmpc audit --mechanism one-copy --releases 1e5",
     "identity": "dpmpc identity server-0/identity --server 0 --days 400",
     "collection": "dpmpc collection survey.json --name Survey --bounds bounds.toml "
     "--server https://a.example a.example:7443 a.example:7444 a.crt --seal a.pub "

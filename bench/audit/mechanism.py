@@ -1,7 +1,7 @@
 """The audit: what it asks of a mechanism, and what it says of its claim.
 
 What is audited is a `Subject`. A claim is held against two things. `Subject.least_epsilon` computes from the noise that
-is really there a lower bound on epsilon, in closed form (`dpmpc.audit.views`). An `AuditedMechanism` can also be run:
+is really there a lower bound on epsilon, in closed form (`bench.audit.views`). An `AuditedMechanism` can also be run:
 it is simulated very often, and how well its two inputs can be told apart is measured.
 
 Half of the runs train the distinguisher, the other half is counted. From the training runs come, in this order, the
@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.audit.rates import AuditScores, Bound, least_bits, least_epsilon, least_mu, lower_bound
+from bench.audit.rates import AuditScores, Bound, least_bits, least_epsilon, least_mu, lower_bound
 from dpmpc.base.arguments import require_fraction, require_whole
 from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream

@@ -8,9 +8,9 @@ import dataclasses
 import numpy as np
 import pytest
 
-from dpmpc.audit import MECHANISMS, audit
-from dpmpc.audit.registry import STEERING_ROUNDS
-from dpmpc.audit.whole_fit import WholeFit
+from bench.audit import MECHANISMS, audit
+from bench.audit.registry import STEERING_ROUNDS
+from bench.audit.whole_fit import WholeFit
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.contributions.clipped_scores import ClippedScores

@@ -14,16 +14,16 @@ import numpy as np
 import pytest
 import scipy.stats
 
-import dpmpc.audit.sums
+import bench.audit.sums
 import dpmpc.linear.contributions.contribution
 import dpmpc.owners.columns.mixing_guarantee
 import dpmpc.release.server
-from dpmpc.app.cli.main import main
-from dpmpc.audit import MECHANISMS, audit
-from dpmpc.audit.mechanism import AuditedMechanism, Claim
-from dpmpc.audit.rates import AuditScores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
-from dpmpc.audit.registry import SUBJECTS, sketched
-from dpmpc.audit.sums import Replicated
+from bench.__main__ import main
+from bench.audit import MECHANISMS, audit
+from bench.audit.mechanism import AuditedMechanism, Claim
+from bench.audit.rates import AuditScores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
+from bench.audit.registry import SUBJECTS, sketched
+from bench.audit.sums import Replicated
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions import Rows
 from dpmpc.linear.encoding.fixed_point import FixedPoint
@@ -33,7 +33,8 @@ from dpmpc.privacy.one_copy import OneCopyNoise
 from dpmpc.release.client import Client
 from support.rejections import rejects
 
-DOCUMENT = (Path(__file__).parents[2] / "docs" / "audit.md").read_text()
+ROOT = Path(__file__).parents[2]
+DOCUMENT = (ROOT / "docs" / "audit.md").read_text()
 FAILURE = 1e-6
 BITS = ("additive-noise", "random-projection")
 SLOW = ("discrete-laplace", "discrete-laplace-by-servers")
@@ -211,7 +212,7 @@ def no_anchors(monkeypatch):
         return sums
 
     monkeypatch.setattr(dpmpc.release.server, "add_noise", silent)
-    monkeypatch.setattr(dpmpc.audit.sums, "add_noise", silent)
+    monkeypatch.setattr(bench.audit.sums, "add_noise", silent)
 
 
 def alike_copies(monkeypatch):
@@ -316,17 +317,24 @@ def test_no_noise_at_all_is_caught():
     assert len(audited("naked", Naked(), 2000).refuted) == 2
 
 
-def test_command_prints_one_object(capsys):
-    command = ["audit", "--mechanism", "dgm", "additive-noise", "dgm", "--releases", "2001", "--simulation-seed", "1"]
-    assert main([*command, "--json"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    assert [finding["mechanism"] for finding in told["findings"]] == ["dgm", "additive-noise"]
-    assert (told["releases"], told["confidence"], told["refuted"]) == (2000, 0.95, [])
-    assert [finding["failure"] for finding in told["findings"]] == pytest.approx([0.025, 0.025])
+def test_the_bench_keeps_what_a_whole_run_finds(monkeypatch, capsys):
+    written = []
+    monkeypatch.setattr("bench.system.audit.write", lambda name, content, text: written.append((name, content, text)))
+    monkeypatch.setattr("bench.system.audit.SUBJECTS", {name: SUBJECTS[name] for name in ("dgm", "additive-noise")})
+    monkeypatch.setattr("bench.system.audit.RELEASES", 2001)
+    command = ["audit", "--releases", "2001", "--simulation-seed", "1"]
+    assert main([*command, "--mechanism", "additive-noise"]) == 0
+    assert main([*command, "--epsilon", "0.5"]) == 0
+    assert main([*command, "--short"]) == 0
+    assert written == []  # a part, another claim and a short form are not kept
     assert main(command) == 0
-    shown = capsys.readouterr().out
-    assert "dgm" in shown
-    assert "1.0000 bits" in shown
+    ((name, content, text),) = written
+    assert (name, content["releases"], content["seed"], content["refuted"]) == ("audit", 2000, 1, [])
+    assert [finding["mechanism"] for finding in content["findings"]] == ["dgm", "additive-noise"]
+    assert [finding["failure"] for finding in content["findings"]] == pytest.approx([0.025, 0.025])
+    assert f"| {' | '.join(content['rows'][0])} |" in text
+    assert text in capsys.readouterr().out
+    assert "1.0000 bits" in text
 
 
 def test_command_ends_with_status_1_if_a_claim_is_refuted(monkeypatch, capsys):
@@ -335,7 +343,7 @@ def test_command_ends_with_status_1_if_a_claim_is_refuted(monkeypatch, capsys):
     told = capsys.readouterr()
     assert "naked REFUTED" in told.out
     assert "dgm" in told.out
-    assert "AuditFailed: epsilon of naked: 4 claimed, at least" in told.err
+    assert "BenchFailed: audit: epsilon of naked: 4 claimed, at least" in told.err
 
 
 @pytest.mark.parametrize(
@@ -358,5 +366,7 @@ def test_the_example_of_the_documentation_runs(capsys):
     assert capsys.readouterr().out.endswith("()\n")
 
 
-def test_the_table_of_the_documentation_has_every_mechanism():
-    assert re.findall(r"^ ([a-z-]+)(?: +\d\.|$)", DOCUMENT, re.MULTILINE) == list(SUBJECTS)
+def test_what_was_found_of_every_mechanism_is_kept_and_refutes_none():
+    found = json.loads((ROOT / "bench" / "results" / "audit.json").read_text())
+    assert [finding["mechanism"] for finding in found["findings"]] == list(SUBJECTS)
+    assert (found["seed"], found["epsilon"], found["delta"], found["refuted"]) == (1, 1.0, 1e-5, [])

@@ -8,7 +8,7 @@ errors. Few errors refute the claim. docs/audit.md has the method and the figure
 it asks of a mechanism, `sums` the releases of `dpmpc.privacy.task.Task` and of `dpmpc.owners.columns`, `whole_fit` all
 releases of a regression in rounds together, `lost` who may be corrupt or missing in a release, `system_attacks` what
 hostile servers and clients do to a release or a collection within the words of its claim, `registry` what the command
-`dpmpc audit` knows.
+`python -m bench audit` audits.
 
 Promised: if all claims of a run are true, then with the stated confidence none is refuted. Not promised: that a claim
 which stands is true. An audit can refute and never prove: it tries one pair of inputs and one test, on small tasks, and
@@ -21,9 +21,9 @@ from typing import TYPE_CHECKING
 from dpmpc.base.faces import face
 
 if TYPE_CHECKING:
-    from dpmpc.audit.mechanism import AuditedMechanism, Subject, audit
-    from dpmpc.audit.registry import MECHANISMS
-    from dpmpc.audit.sums import Sums
+    from bench.audit.mechanism import AuditedMechanism, Subject, audit
+    from bench.audit.registry import MECHANISMS
+    from bench.audit.sums import Sums
 
 __all__ = ["MECHANISMS", "AuditedMechanism", "Subject", "Sums", "audit"]
 

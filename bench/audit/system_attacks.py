@@ -7,7 +7,7 @@
   repeated, and demand the same reports again with another public matrix and without one client.
 
 Every attack takes its claim from what the code promises at that time, through the functions that users call, and
-computes from the noise that is then there what the claim is worth (`dpmpc.audit.views`). A refusal with a typed error
+computes from the noise that is then there what the claim is worth (`bench.audit.views`). A refusal with a typed error
 is not a promise, so nothing of it can be refuted: `Unpromised` carries the reason.
 
 Not promised: that these are all attacks, or that the sets of clients that are tried are the worst ones.
@@ -24,10 +24,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmpc.audit.lost import Lost, worst_lost
-from dpmpc.audit.mechanism import Claim, Subject
-from dpmpc.audit.sums import Sums, claim_of, distance_of
-from dpmpc.audit.views import exact_epsilon, signs_of
+from bench.audit.lost import Lost, worst_lost
+from bench.audit.mechanism import Claim, Subject
+from bench.audit.sums import Sums, claim_of, distance_of
+from bench.audit.views import exact_epsilon, signs_of
 from dpmpc.base.arrays import Bytes, Reals, Words
 from dpmpc.base.errors import DpmpcError, GuaranteeError, InputError
 from dpmpc.base.randomness import SEED_BYTES, Stream

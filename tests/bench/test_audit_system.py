@@ -12,14 +12,14 @@ import msgspec
 import numpy as np
 import pytest
 
-from dpmpc.app.cli.main import main
-from dpmpc.audit import MECHANISMS, AuditedMechanism, Sums, audit, system_attacks
-from dpmpc.audit.lost import missing_in_each_row, worst_lost
-from dpmpc.audit.mechanism import AuditResult
-from dpmpc.audit.registry import ATTACKS, CORNERS, NAMES, SUBJECTS
-from dpmpc.audit.sums import claim_of, distance_of
-from dpmpc.audit.system_attacks import MissingClients, Unpromised, surrounded
-from dpmpc.audit.views import View, exact_epsilon, signs_of, view_of
+from bench.__main__ import main
+from bench.audit import MECHANISMS, AuditedMechanism, Sums, audit, system_attacks
+from bench.audit.lost import missing_in_each_row, worst_lost
+from bench.audit.mechanism import AuditResult
+from bench.audit.registry import ATTACKS, CORNERS, NAMES, SUBJECTS
+from bench.audit.sums import claim_of, distance_of
+from bench.audit.system_attacks import MissingClients, Unpromised, surrounded
+from bench.audit.views import View, exact_epsilon, signs_of, view_of
 from dpmpc.base.errors import GuaranteeError
 from dpmpc.base.randomness import Stream
 from dpmpc.collect.opening.releasing import ReleasingServer
@@ -221,9 +221,9 @@ def test_claims_stand_against_attacks_on_the_whole_system(name):
 
 def no_number_stated(monkeypatch):
     """Let a collection with noise by clients be made whose guarantee counts on everybody, as version 0.1 did."""
-    import dpmpc.audit.system_attacks
+    import bench.audit.system_attacks
 
-    monkeypatch.setattr(dpmpc.audit.system_attacks, "trial_collection", TrustingCollection)
+    monkeypatch.setattr(bench.audit.system_attacks, "trial_collection", TrustingCollection)
 
 
 class TrustingCollection:
@@ -352,4 +352,4 @@ def test_the_command_prints_notes_and_ends_with_the_status_of_attacks(monkeypatc
     assert "1 share seen in 4 runs of one release; of 2 other releases of the same reports 2 refused" in shown
     fresh_noise_in_each_run(monkeypatch)
     assert main(["audit", "--mechanism", "repeated-by-servers"]) == 1
-    assert "AuditFailed: epsilon of repeated-by-servers: 1 claimed, at least" in capsys.readouterr().err
+    assert "BenchFailed: audit: epsilon of repeated-by-servers: 1 claimed, at least" in capsys.readouterr().err

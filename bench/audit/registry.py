@@ -1,10 +1,10 @@
-"""What `dpmpc audit` audits: small tasks of every mechanism, made by the functions that make the large ones.
+"""What `python -m bench audit` audits: small tasks of every mechanism, made by the functions that make the large ones.
 
 Tasks are small, so that many releases can be simulated: the calibration is the same code, and a dozen clients have the
 leverages that a formula would have to get right. To add a mechanism, add a function of (epsilon, delta, seed).
 
 `MECHANISMS` are run. `ATTACKS` are what servers and clients may do to a release within the words of its claim
-(`dpmpc.audit.system_attacks`). `SUBJECTS` are both.
+(`bench.audit.system_attacks`). `SUBJECTS` are both.
 
 Audit of claims of mutual information about one entry of X (`dpmpc.models.papers.mutual_information`), in bits.
 
@@ -25,10 +25,10 @@ from typing import Any
 
 import numpy as np
 
-from dpmpc.audit.mechanism import AuditedMechanism, Claim, Subject
-from dpmpc.audit.sums import Parties, Sums
-from dpmpc.audit.system_attacks import MissingClients, RepeatedRelease, surrounded
-from dpmpc.audit.whole_fit import WholeFit
+from bench.audit.mechanism import AuditedMechanism, Claim, Subject
+from bench.audit.sums import Parties, Sums
+from bench.audit.system_attacks import MissingClients, RepeatedRelease, surrounded
+from bench.audit.whole_fit import WholeFit
 from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import SEED_BYTES, Stream
 from dpmpc.data import Codebook, Schema

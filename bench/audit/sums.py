@@ -7,7 +7,7 @@ acts on each column by itself.
 
 The adversary knows the rows of all clients but one, the noise of the task's corrupt clients and what the corrupt
 servers added. Clients who drop out contribute nothing. Who is corrupt and who drops out is what exposes somebody most
-among all that the guarantee covers (`dpmpc.audit.lost`).
+among all that the guarantee covers (`bench.audit.lost`).
 
 What owners of different columns release (`dpmpc.owners.DataOwner`) is audited in the same way (`Parties`). DGM
 and BGM read the same release of one noisy row a subject, so that R subjects are R releases. RMGM mixes rows: a release
@@ -24,9 +24,9 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmpc.audit.lost import Lost, worst_lost
-from dpmpc.audit.mechanism import AuditedMechanism, Claim
-from dpmpc.audit.views import exact_epsilon, signs_of
+from bench.audit.lost import Lost, worst_lost
+from bench.audit.mechanism import AuditedMechanism, Claim
+from bench.audit.views import exact_epsilon, signs_of
 from dpmpc.base.arrays import Integers, Reals
 from dpmpc.base.randomness import KEY_BYTES, SEED_BYTES, Stream
 from dpmpc.linear.contributions.contribution import Contribution

@@ -19,8 +19,8 @@ import msgspec
 import numpy as np
 from numpy.typing import ArrayLike
 
-from dpmpc.audit.mechanism import AuditedMechanism, Claim
-from dpmpc.audit.sums import side_by_side
+from bench.audit.mechanism import AuditedMechanism, Claim
+from bench.audit.sums import side_by_side
 from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions.clipped_scores import ClippedScores

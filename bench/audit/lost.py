@@ -17,7 +17,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
-from dpmpc.audit.views import signs_of, view_of
+from bench.audit.views import signs_of, view_of
 from dpmpc.base.arrays import Integers
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.guarantee import MISSING_CLIENTS
