@@ -42,9 +42,7 @@ def main(arguments: Sequence[str]) -> None:
     )
     parser.add_argument("--epsilon", type=float, default=1.0, help="claimed; for projections in bits (default 1)")
     parser.add_argument("--delta", type=float, default=1e-5, help="claimed (default %(default)s)")
-    parser.add_argument(
-        "--releases", type=int, default=RELEASES, help="with each input (default %(default)s)"
-    )
+    parser.add_argument("--releases", type=int, default=RELEASES, help="with each input (default %(default)s)")
     parser.add_argument("--confidence", type=float, default=0.95, help="of all bounds together (default %(default)s)")
     parser.add_argument("--simulation-seed", type=int, metavar="SEED", help="repeatable randomness")
     parser.add_argument("--short", action="store_true", help=f"{SHORT_RELEASES} releases; nothing is written")

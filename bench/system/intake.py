@@ -10,7 +10,8 @@ to the server that gets keys, and to the one that gets words. `PROVED_RATIO` is 
 reports should be of those of unproved ones.
 
 Then reports of the same columns, with proofs, go to the door of one of three servers, by plain HTTP as a proxy
-sends them. CPU time is told of the server's process, and of a server that it hands them on to.
+sends them, one a request and a hundred. CPU time is measured of the server's process, and of a server that it hands
+them on to.
 
 The bytes on the wire are counted between TLS and TCP: of a connection, and of a request on it.
 """
@@ -49,6 +50,7 @@ REPORTS, SHORT_REPORTS = 40_000, 4_000
 CONNECTIONS = 64
 ROUNDS = 4  # alternations between the servers
 DOOR_SHARE = 8  # of the reports, how many go through a door: sealing them takes longer than all else
+DOOR_BODIES = (1, 100)  # reports in a request to a door
 SECOND_MOMENTS: dict[str, Any] = {
     "noise_by": "servers",
     "sketch": "sum",
@@ -166,7 +168,7 @@ def measure_proofs(folder: Path, reports: int, connections: int) -> dict[str, An
 
 
 def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]:
-    """Send reports to one door; return seconds of CPU time of each process, and of wall time, a report."""
+    """Send reports to one door, one a request and many; return seconds a report: CPU of each process, and wall."""
     (folder / "door").mkdir()
     options = {"doors": True, "proved": True, **SECOND_MOMENTS}
     each = max(1, reports // ROUNDS)
@@ -174,21 +176,34 @@ def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]
         servers.start()
         collection = servers.collection
         processes = {"server": servers.processes[0].pid, "other": servers.processes[1].pid}
-        found: dict[str, list[float]] = {name: [] for name in (*processes, "wall")}
-        path = SEALED_UPLOADS.format(digest=collection.digest.hex())
+        runs: dict[int, dict[str, list[float]]] = {
+            together: {name: [] for name in (*processes, "wall")} for together in DOOR_BODIES
+        }
+        way = Way(servers.proxied[0], processes["server"], "", _door_path(collection), None, lambda count: [])
         for number in range(ROUNDS):
             print(f"intake: round {number + 1} of {ROUNDS}, through a door", file=sys.stderr)
-            bodies = _bodies(collection, each)
-            way = Way(servers.proxied[0], processes["server"], "", path, None, lambda count: [])
-            before = {name: _cpu_seconds(process) for name, process in processes.items()}
-            start = time.perf_counter()
-            asyncio.run(_send_all(way, bodies, connections))
-            found["wall"].append((time.perf_counter() - start) / each)
-            for name, process in processes.items():
-                found[name].append((_cpu_seconds(process) - before[name]) / each)
-        _require_stored(servers, 0, each * ROUNDS)
-    seconds = {name: summary(values) for name, values in found.items()}
-    return {"reports": each * ROUNDS, "bytes": len(bodies[0]), "seconds": seconds}
+            for together, seconds in runs.items():
+                sealed = _bodies(collection, each)
+                bodies = [b"".join(sealed[first : first + together]) for first in range(0, each, together)]
+                before = {name: _cpu_seconds(process) for name, process in processes.items()}
+                start = time.perf_counter()
+                asyncio.run(_send_all(way, bodies, min(connections, len(bodies))))
+                seconds["wall"].append((time.perf_counter() - start) / each)
+                for name, process in processes.items():
+                    seconds[name].append((_cpu_seconds(process) - before[name]) / each)
+        _require_stored(servers, 0, each * ROUNDS * len(DOOR_BODIES))
+    return {
+        "reports": each * ROUNDS,
+        "bytes": len(sealed[0]),
+        "together": {
+            str(together): {name: summary(values) for name, values in seconds.items()}
+            for together, seconds in runs.items()
+        },
+    }
+
+
+def _door_path(collection: Collection) -> str:
+    return SEALED_UPLOADS.format(digest=collection.digest.hex())
 
 
 def _bodies(collection: Collection, count: int) -> list[bytes]:
@@ -338,7 +353,7 @@ def _serve_bare(identity: Path, port: int) -> None:
 
     async def run() -> None:
         application = web.Application()
-        application.router.add_post(SEALED_UPLOADS, handle)
+        application.router.add_post(OWN_UPLOADS, handle)
         runner = web.AppRunner(application, access_log=None)
         await runner.setup()
         await web.TCPSite(runner, HOST, port, ssl_context=serving_context(identity)).start()
@@ -402,21 +417,29 @@ def render(content: dict[str, Any]) -> str:
 
 
 def _door_lines(door: dict[str, Any]) -> list[str]:
-    """Return what is told of a door."""
+    """Return the lines about a door."""
     rows = [
-        [name, f"{1e6 * door['seconds'][key]['median']:.0f}", f"{1 / door['seconds'][key]['median']:,.0f}"]
+        [
+            name,
+            together,
+            f"{1e6 * seconds[key]['median']:.0f}",
+            f"{1 / seconds[key]['median']:,.0f}",
+            f"{1 / seconds['wall']['median']:,.0f}",
+        ]
         for key, name in (
             ("server", "its server, which opens, stores and hands on"),
             ("other", "another server, which opens and stores"),
         )
+        for together, seconds in door["together"].items()
     ]
+    headings = ["process", "reports a request", "CPU µs a report", "reports a CPU second", "answered a second"]
     return [
         "## Through a door",
         "",
-        f"{door['reports']:,} sealed reports with proofs for three servers, {door['bytes']:,} bytes each, one a "
-        f"request, plain HTTP to one door; {1 / door['seconds']['wall']['median']:,.0f} a second were answered.",
+        f"{door['reports']:,} sealed reports with proofs for three servers, {door['bytes']:,} bytes each, in requests "
+        f"of each size, by plain HTTP to one door.",
         "",
-        markdown(["process", "CPU µs a report", "reports a CPU second"], rows),
+        markdown(headings, rows),
     ]
 
 

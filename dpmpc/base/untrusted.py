@@ -112,9 +112,9 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
 
 def _require_once(pairs: list[tuple[str, Any]]) -> None:
     """Refuse a key that is given twice: two readers may go by different values of it."""
-    counts = collections.Counter(key for key, _ in pairs)
-    if len(counts) < len(pairs):
-        raise ValueError(f"the key {counts.most_common(1)[0][0]!r} given twice, once expected")
+    if len(dict(pairs)) < len(pairs):
+        ((twice, _),) = collections.Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"the key {twice!r} given twice, once expected")
 
 
 def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | None = None) -> T:

@@ -299,13 +299,26 @@ def test_uploads_with_proofs_are_judged(ratio, told):
         "door": {
             "reports": 100,
             "bytes": 1756,
-            "seconds": {name: {"median": 1e-3} for name in ("server", "other", "wall")},
+            "together": {
+                "1": {name: {"median": 1e-3} for name in ("server", "other", "wall")},
+                "100": {name: {"median": 1e-4} for name in ("server", "other", "wall")},
+            },
         },
     }
     lines = intake.render(content).splitlines()
-    assert "| another server, which opens and stores | 1000 | 1,000 |" in lines
+    assert "| another server, which opens and stores | 1 | 1000 | 1,000 | 1,000 |" in lines
+    assert "| another server, which opens and stores | 100 | 100 | 10,000 | 10,000 |" in lines
     assert "| keys | unproved | 48 | 1,000 | 1000 |  |" in lines
     assert f"| words | proved | 144 | 1,000 | 1000 {told}" in lines
+
+
+def test_uploads_are_measured_beside_a_handler_that_stores_nothing_and_through_a_door(tmp_path):
+    measured = intake.measure(tmp_path, 8, 2)
+    assert measured["cpu_s"].keys() == measured["wall_s"].keys() == {"dpmpc", "bare"}
+    assert measured["wire_bytes"]["request"] > measured["wire_bytes"]["body"]
+    door = intake.measure_door(tmp_path, 8, 2)
+    assert (door["reports"], set(door["together"])) == (8, {"1", "100"})
+    assert all(seconds["wall"]["median"] > 0 for seconds in door["together"].values())
 
 
 def test_reports_into_a_store_are_measured_and_told(tmp_path):

@@ -1,6 +1,7 @@
 """Withdrawals: who holds the secret takes the report back until the release, and nobody else does anything."""
 
 import asyncio
+import itertools
 import time
 
 import numpy as np
@@ -300,12 +301,12 @@ def test_what_is_withdrawn_twice_at_once_is_handed_on_once(running):
     async def hand_on():
         with Outbox(folder.spool) as outbox:
             door = Door(running.collection, 0, folder.identity, outbox, RateLimitedLogger(LOGGER))
-            handed = [courier.hand(one) for courier in door._couriers.values() for one in (secret, other, secret)]
+            handed = [part for courier in door._couriers.values() for part in courier.hand((secret, other, secret))]
             task = asyncio.create_task(door.run())
-            found = await asyncio.wait_for(asyncio.gather(*handed), PATIENCE)
+            found = await asyncio.wait_for(asyncio.gather(*(part.statuses for part in handed)), PATIENCE)
             task.cancel()
             await asyncio.gather(task, return_exceptions=True)
-            return found
+            return list(itertools.chain.from_iterable(found))
 
     assert asyncio.run(hand_on()) == [200] * 6
     assert [known_at(running, report) for report in reports] == [[0], [0]]

@@ -127,6 +127,11 @@ def test_a_plan_is_within_half_of_what_a_million_reports_took(kind, server):
     assert 1 / 1.5 < cost.memory_bytes / measured["peak_bytes"][server] < 1.5
 
 
+def test_a_request_is_planned_within_half_of_what_was_measured():
+    measured = json.loads((RESULTS / "intake.json").read_text())["cpu_s"]["dpmpc"]["median"]
+    assert 1 / 1.5 < (MEASURED.request + MEASURED.unseal) / measured < 1.5
+
+
 def test_the_costs_page_has_the_table_that_was_measured():
     page = (RESULTS.parents[1] / "docs" / "costs.md").read_text()
     table = [line for line in (RESULTS / "scale_release.md").read_text().splitlines() if line.startswith("|")]

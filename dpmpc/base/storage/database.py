@@ -38,7 +38,7 @@ CHAIN_START = bytes(32)
 _PATIENCE_S = 60.0  # for another process's transaction, the longest of which writes a whole batch
 _DISK = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-_CACHE_KIB = 32 << 10
+_CACHE_KIB = 4 << 10
 _LOG_BYTES = 32 << 20  # pages that many commits touch are written back once
 
 

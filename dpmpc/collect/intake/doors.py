@@ -204,11 +204,12 @@ class Door:
             await asyncio.to_thread(self._outbox.withdraw, entries)
 
     async def _hand(self, bodies: Sequence[bytes]) -> list[dict[int, Status]]:
-        asked = [{number: courier.hand(body) for number, courier in self._couriers.items()} for body in bodies]
-        futures = [future for one in asked for future in one.values()]
+        asked = {number: courier.hand(bodies) for number, courier in self._couriers.items()}
+        futures = [handed.statuses for parts in asked.values() for handed in parts]
         if futures:
             await asyncio.wait(futures, timeout=HANDING_SECONDS)
-        return [{number: _status_of(future) for number, future in one.items()} for one in asked]
+        answers = {number: [status for part in parts for status in part.answered()] for number, parts in asked.items()}
+        return [{number: statuses[index] for number, statuses in answers.items()} for index in range(len(bodies))]
 
     async def _clear_at_the_end(self) -> None:
         while self._now() < self._collection.closes:
@@ -225,10 +226,17 @@ class Door:
 
 @dataclasses.dataclass(eq=False)
 class _Handed:
-    """A report, or a secret, on its way to one server."""
+    """Reports, or withdrawals, on their way to one server: no more than a request holds."""
 
-    body: bytes
-    status: asyncio.Future[Status]
+    bodies: Sequence[bytes]
+    statuses: asyncio.Future[Sequence[Status]]  # one for all: a future for each report costs more than to store it
+
+    def answered(self) -> Sequence[Status]:
+        """Return what was answered until now; what has not gone yet is not sent any more."""
+        if self.statuses.done() and not self.statuses.cancelled():
+            return self.statuses.result()
+        self.statuses.cancel()
+        return [UNREACHABLE] * len(self.bodies)
 
 
 class _Courier:
@@ -251,19 +259,23 @@ class _Courier:
         self._down_until = 0.0
         self._http: aiohttp.ClientSession | None = None
 
-    def hand(self, body: bytes) -> asyncio.Future[Status]:
-        """Take what waits for its turn; return where its status will be.
+    def hand(self, bodies: Sequence[bytes]) -> list[_Handed]:
+        """Take what waits for its turn; return where the statuses will be, in the order of the bodies.
 
         While the server does not answer, clients do not wait for it: what they sent is for the outbox.
         """
         loop = asyncio.get_running_loop()
-        handed = _Handed(body, loop.create_future())
+        parts = [
+            _Handed(bodies[first : first + self._most], loop.create_future())
+            for first in range(0, len(bodies), self._most)
+        ]
         if loop.time() < self._down_until:
-            handed.status.set_result(UNREACHABLE)
+            for handed in parts:
+                handed.statuses.set_result([UNREACHABLE] * len(handed.bodies))
         else:
-            self._queue.append(handed)
+            self._queue.extend(parts)
             self._wake.set()
-        return handed.status
+        return parts
 
     async def run(self) -> None:
         """Hand on what is queued, and at times what is in the outbox, until cancelled."""
@@ -304,18 +316,26 @@ class _Courier:
     async def close(self) -> None:
         """End what is queued, and the connection."""
         for handed in self._queue:
-            handed.status.cancel()
+            handed.statuses.cancel()
         if self._http is not None:
             await self._http.close()
 
     async def _hand_queued(self) -> None:
-        group = [self._queue.popleft() for _ in range(min(self._most, len(self._queue)))]
-        group = [handed for handed in group if not handed.status.cancelled()]
-        if group:
-            statuses = await self._send([handed.body for handed in group])
-            for handed, status in zip(group, statuses, strict=True):
-                if not handed.status.done():
-                    handed.status.set_result(status)
+        group: list[_Handed] = []
+        bodies: list[bytes] = []
+        while self._queue and (not group or len(bodies) + len(self._queue[0].bodies) <= self._most):
+            handed = self._queue.popleft()
+            if not handed.statuses.cancelled():
+                group.append(handed)
+                bodies += handed.bodies
+        statuses: list[Status] = []
+        for first in range(0, len(bodies), most := self._most):  # less than when they came, where a server takes less
+            statuses += await self._send(bodies[first : first + most])
+        answered = iter(statuses)
+        for handed in group:
+            own = list(itertools.islice(answered, len(handed.bodies)))
+            if not handed.statuses.done():
+                handed.statuses.set_result(own)
 
     async def _hand_kept(self) -> bool:
         """Send each report in the outbox for this server once; return whether something had to stay."""
@@ -394,11 +414,3 @@ def _longer(known: tuple[AddedKey, ...], found: tuple[AddedKey, ...]) -> tuple[A
 def _without_answer(answers: Mapping[int, Status]) -> list[int]:
     """Return the servers that have not given a final answer."""
     return [number for number, status in answers.items() if status not in FINAL]
-
-
-def _status_of(future: asyncio.Future[Status]) -> Status:
-    """Return what was answered until now; what has not gone yet is not sent any more."""
-    if future.done() and not future.cancelled():
-        return future.result()
-    future.cancel()
-    return UNREACHABLE

@@ -12,8 +12,9 @@ stored is in memory only, of addresses for the `ADDRESSES` that stored last; aft
 entrances have equal parts of the room that is left. Where clients are authenticated the roster is the limit, and
 addresses do not count.
 
-Promised: `GroupCommit.commit` returns after its reports are durable, and raises if nothing of them was stored by this
-call; a request that is malformed, or in conflict, or for which there is no room, does not fail the others of its group.
+Promised: what `GroupCommit.commit` returns is done after its reports are durable, and fails if nothing of them was
+stored by this call; a request that is malformed, or in conflict, or for which there is no room, does not fail the
+others of its group.
 The expanded shares of a group take at most `GROUP_BYTES`, or what one request takes. Bodies are not counted here
 (`admission`).
 """
@@ -88,14 +89,15 @@ class GroupCommit:
         """Whether uploads are still stored."""
         return not self._writing.done()
 
-    async def commit(self, body: bytes, address: str | None = "", door: int | None = None) -> Added:
-        """Store the reports of a body durably before returning."""
-        if self._ending:
-            raise SpoolError("commit", "the server is stopping, nothing was stored")
+    def commit(self, body: bytes, address: str | None = "", door: int | None = None) -> asyncio.Future[Added]:
+        """Return what is done once the reports of a body are durable, or fails; no task is made for it."""
         future: asyncio.Future[Added] = asyncio.get_running_loop().create_future()
-        self._waiting.append(_Request(body, Sender(address, door), future))
-        self._wake.set()
-        return await future
+        if self._ending:
+            future.set_exception(SpoolError("commit", "the server is stopping, nothing was stored"))
+        else:
+            self._waiting.append(_Request(body, Sender(address, door), future))
+            self._wake.set()
+        return future
 
     def count_anew(self) -> None:
         """Count what is stored: other processes store too, and withdraw."""

@@ -9,6 +9,7 @@ is durable here and, through the own door, stored by the others or in the outbox
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 from pathlib import Path
 
@@ -83,7 +84,10 @@ class SealedUploads:
         """Open and store the own record of each report, which may fail alone."""
         if self._opener is None:
             raise CollectionClosed(OPENS_NO_MORE)
-        opened = await asyncio.to_thread(_opened, self._opener, self._roster, reports)
+        if len(reports) == 1:  # one is opened sooner than a thread is given it
+            opened = _opened(self._opener, self._roster, reports)
+        else:
+            opened = await asyncio.to_thread(_opened, self._opener, self._roster, reports)
         sender = network_of(address) if door in (None, self._server) else None
         jobs = [self._commits.commit(one, sender, door) for one in opened if isinstance(one, bytes)]
         committed = iter(await asyncio.gather(*jobs, return_exceptions=True))
@@ -91,12 +95,14 @@ class SealedUploads:
         for one in opened:
             outcome = next(committed) if isinstance(one, bytes) else one
             if isinstance(outcome, Added):
-                self._metrics.count_stored(outcome, self._record_bytes)
                 results.append(outcome)
             elif isinstance(outcome, Exception):
                 results.append(self._metrics.refuse(outcome))
             else:
                 raise outcome
+        if added := [one for one in results if isinstance(one, Added)]:
+            together = Added(sum(one.stored for one in added), sum(one.duplicates for one in added))
+            self._metrics.count_stored(together, len(added) * self._record_bytes)
         return results
 
     def _answer(self, own: list[Added | Reply], handed: list[dict[int, Status]]) -> Reply:
@@ -107,7 +113,8 @@ class SealedUploads:
         for one, others in zip(own, handed, strict=True):
             at_all = {self._server: one.status if isinstance(one, Reply) else STORED, **others}
             reports.append({str(number): status for number, status in sorted(at_all.items())})
-        servers = {number: _together([one.get(number) for one in reports]) for one in reports for number in one}
+        numbers = dict.fromkeys(itertools.chain.from_iterable(reports))
+        servers = {number: _together([one.get(number) for one in reports]) for number in numbers}
         added = [one for one in own if isinstance(one, Added)]
         content = {
             "stored": sum(one.stored for one in added),

@@ -62,8 +62,8 @@ class Slopes:
     check_word: float = 1.5e-8
     handle: float = 4.0e-6
     handle_byte: float = 5.0e-9
-    request: float = 2.15e-4
-    unseal: float = 7.0e-5
+    request: float = 3.3e-4
+    unseal: float = 5.0e-5
 
 
 # `python -m bench scale` on an AMD EPYC with AES and AVX2 instructions (bench/results/scale.md), the same with
