@@ -9,6 +9,8 @@ from dpmpc.base.errors import PartyImpersonated
 from dpmpc.base.storage import database, files
 from dpmpc.base.storage.kept import as_bytes
 from dpmpc.collect.intake.doors import Outbox
+from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store.blocks import BlockTables
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.openings import SALT_BYTES, Openings
 from dpmpc.collect.store.query_points import PointKeeper, PointStanding
@@ -80,6 +82,23 @@ def a_dealing_seed_is_not_kept():
 
 def the_point_in_the_ledger_is_not_read():
     ReleaseLedger.point = lambda self, collection: None
+
+
+def damage_is_not_noticed():
+    """No word of a report is compared with the checksum that was stored with it."""
+    pages = BlockTables._pages
+
+    def without_checksums(self, entries, turn):
+        for page in pages(self, entries, turn):
+            yield page._replace(fits=np.ones_like(page.fits))
+
+    BlockTables._pages = without_checksums
+
+
+def a_report_is_answered_for_anew():
+    """Nor are answers recorded, so that nothing is left that forbids a second one."""
+    damage_is_not_noticed()
+    ReleasingServer.record_answers = lambda self, ids, messages: np.ones(len(ids), np.bool_)
 
 
 def dealt_noise_is_not_forgotten():
@@ -157,6 +176,7 @@ FAULTS = {
         a_query_point_is_not_kept,
         a_dealing_seed_is_not_kept,
         the_point_in_the_ledger_is_not_read,
+        a_report_is_answered_for_anew,
         dealt_noise_is_not_forgotten,
         a_withdrawal_that_comes_first_is_forgotten,
         a_withdrawal_ends_with_its_report,

@@ -50,7 +50,7 @@ ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatc
 _SKETCH = {"rows": 8, "sparsity": 2, "copies": "each"}
 _PROVED = {"proved": True, "sketch": "sum", "rows": None, "copies": "auto", "noise_by": "servers"}
 #: Frames that a server sends in a run, about.
-FRAMES = {"release": 90, "dealing": 180, "proved": 130, "shamir": 260, "doors": 90, "series": 90}
+FRAMES = {"release": 90, "dealing": 180, "proved": 130, "shamir": 260, "damaged": 130, "doors": 90, "series": 90}
 #: What the collections of the worlds have: a sketch with the noise of clients; the same in Shamir shares of four
 #: servers, who check how they were dealt; proofs, which the servers check, and noise of their own; the same in Shamir
 #: shares of four servers, who deal the noise; the first epoch of a series.
@@ -60,6 +60,7 @@ WORLDS = {
     "proved": _PROVED,
     "shamir": _PROVED | {"servers": 4, "sharing": "shamir"},
     "doors": _SKETCH,
+    "damaged": _PROVED,
     "series": _PROVED | {"proved": False, "series": Series.of("yearly", 3, 1.0, 1e-7)},
 }
 
@@ -352,12 +353,17 @@ class World:
                 self.loop.call_later(self.net.delay(), end.other.lose, ConnectionResetError(104, "reset"))
             end.vanish()
         self._ended.append(server)
+        image = self.image_after_crash(server, image)
+        later = self.rng.expovariate(1 / 15)
+        self.loop.call_later(later, self._boot, server.number, image, server.life + 1, server)
+
+    def image_after_crash(self, server, image):
+        """Return what a server finds on its disk, of what was there: its store may be put back from a copy."""
         if self.stores_are_put_back and self.rng.random() < PUT_BACK_CHANCE:
             self.log(f"the store of server {server.number} is put back to what it was in the beginning")
             image = {name: content for name, content in image.items() if not name.startswith("spool/")}
             image |= {name: one for name, one in self.base.images[server.number].items() if name.startswith("spool/")}
-        later = self.rng.expovariate(1 / 15)
-        self.loop.call_later(later, self._boot, server.number, image, server.life + 1, server)
+        return image
 
     async def _weather(self):
         """Let networks and disks misbehave for a while, then end all faults."""
@@ -397,7 +403,7 @@ class World:
         released = server.folder.released(self.base.collection) if server.alive else None
         if released is None or not (server.out.exists() and released.exists()):
             return False
-        return [state for _, state in _recorded(server)] == [State.OPENED]
+        return [state for _, state in recorded(server)] == [State.OPENED]
 
     def begin_run(self, server):
         """Note that a server takes part in a release."""
@@ -424,7 +430,7 @@ class World:
 
     def _check_share(self, server, frame):
         """Check that one release is bound on the disk whenever a share leaves, which is always the same."""
-        bound = [digest for digest, state in _recorded(server) if state != State.SEALED]
+        bound = [digest for digest, state in recorded(server) if state != State.SEALED]
         if len(bound) != 1:
             self.problem("a share leaves, and one release is not bound", f"server {server.number}: {bound}")
             return
@@ -458,8 +464,7 @@ class World:
         if len(set(batches[0])) < len(batches[0]) or manifest.clients != len(batches[0]):
             self.problem("reports are counted twice", f"{sorted(batches[0])}")
         self._check_batch(set(batches[0]))
-        if manifest.refused != ({FALSE_PROOF: 1} if base.collection.proved else {}):
-            self.problem("others are refused than who proves what is false", f"{manifest.refused}")
+        self._check_refused(manifest.refused)
         for server in servers:
             self._check_repetitions(server)
         if not base.are_sums(verified.release, batches[0]):
@@ -480,13 +485,18 @@ class World:
         if any(not said <= whole for said in runs):
             self.problem(what, f"server {server.number}")
 
+    def _check_refused(self, refused):
+        """Check that the reports whose proof is false are refused, and no others."""
+        if refused != ({FALSE_PROOF: 1} if self.base.collection.proved else {}):
+            self.problem("others are refused than who proves what is false", f"{refused}")
+
     def _check_batch(self, batch):
         """Check that all reports are in the batch."""
         if batch != set(range(self.base.count)):
             self.problem("reports are lost", f"{sorted(batch)}")
 
 
-def _recorded(server):
+def recorded(server):
     """Return digest and state of the releases that the ledger on a server's disk holds."""
     with contextlib.closing(sqlite3.connect(f"file:{server.path}/ledger/ledger.sqlite?mode=ro", uri=True)) as database:
         try:
