@@ -4,6 +4,7 @@ A server whose shares arrive site by site then touches the rows of one site at a
 *Localized sketching*, 2020). Promised: what `PublicMatrix` promises. Not promised: to embed uneven blocks well.
 """
 
+import math
 from collections.abc import Iterator
 from typing import Any
 
@@ -14,8 +15,9 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import SEED_BYTES, Label, derive, seed_bytes
 from dpmpc.linear import CountSketch, PublicMatrix
 from dpmpc.linear.encoding.ring import Words
-from dpmpc.linear.sketching import FAMILIES
 from dpmpc.linear.sketching.public_matrix import Kind
+
+BLOCKS = 4  # of a matrix that `design` draws, where they divide its rows
 
 
 class BlockSketch(PublicMatrix):
@@ -32,6 +34,12 @@ class BlockSketch(PublicMatrix):
         self.size = -(-self.columns // self.blocks)
         seeds = [derive(self.seed, Label.SKETCH_SEED, index=b, length=SEED_BYTES) for b in range(self.blocks)]
         self._sketches = [CountSketch(self.height, self.size, seed, balanced=True) for seed in seeds]
+
+    @classmethod
+    def drawn(
+        cls, rows: int, columns: int, sparsity: int | None, seed: bytes, *, balanced: bool = True
+    ) -> "BlockSketch":
+        return cls(rows, columns, math.gcd(rows, BLOCKS), seed)
 
     def describe(self) -> dict[str, Any]:
         return {**super().describe(), "blocks": self.blocks, "seed": self.seed.hex()}
@@ -50,6 +58,3 @@ class BlockSketch(PublicMatrix):
         for b in range(first // self.size, -(-(first + count) // self.size)):
             low, high = max(first, b * self.size), min(first + count, (b + 1) * self.size)
             yield b, low - b * self.size, range(low - first, high - first)
-
-
-FAMILIES[BlockSketch.family] = BlockSketch

@@ -11,7 +11,6 @@ from typing import Any
 
 from dpmpc.base.arguments import require_exact
 from dpmpc.linear import DiscreteLaplace, Noise, Sensitivity
-from dpmpc.linear.noise import FAMILIES
 from dpmpc.privacy import Accountant, EffectiveNoise, accountant_of, independent_rows
 
 
@@ -54,6 +53,3 @@ class DilutedLaplace(Noise):
     def _fill(self, out: Any, stream: Any) -> None:
         out[:], adds = 0, stream.words(out.size) >> 32 < self._threshold
         out[adds] = self._laplace.sample(int(adds.sum()), stream)
-
-
-FAMILIES[DilutedLaplace.name] = DilutedLaplace

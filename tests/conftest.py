@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from support import forks, processes, tiers
+from support import forks, plugins, processes, tiers
 
 settings.register_profile("dpmpc", deadline=None)
 settings.load_profile("dpmpc")
@@ -50,6 +50,12 @@ def all_that_ran_is_counted(pytestconfig):
     yield
     if pytestconfig.getoption("cov_source", None):
         processes.end()
+
+
+@pytest.fixture(scope="session")
+def examples_installed(tmp_path_factory):
+    """The folder in which the examples are installed as a distribution of their own."""
+    return plugins.install(tmp_path_factory.mktemp("examples"))
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """What the pages show is what runs; the notebooks run, and are those of their programs."""
 
+import contextlib
 import doctest
 import re
 import sys
@@ -15,6 +16,7 @@ from dpmpc.app.cli.main import parser
 from support.forks import command_folder
 from support.lints import check_each, path_in_checkout
 from support.pages import KINDS, PAGES, ROOT, Block, blocks, load, not_printed, pages_with_code, run_page, runs
+from support.plugins import available
 
 NOTEBOOKS = sorted((ROOT / "examples").glob("*.ipynb"))
 SECONDS = 120
@@ -57,11 +59,13 @@ def commands():
 
 @pytest.mark.timeout(900)  # several programs one after the other, each of them bounded
 @pytest.mark.parametrize("page", pages_with_code(), ids=path_in_checkout)
-def test_the_blocks_of_a_page_run(page, commands, tmp_path, monkeypatch):
-    """The README's commands have interpreters of their own."""
+def test_the_blocks_of_a_page_run(page, commands, tmp_path, monkeypatch, examples_installed):
+    """The README's commands have interpreters of their own; the examples are installed where a page says so."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])  # a page may add to it
-    wrong = run_page(page, tmp_path, *([] if page.name == "README.md" else [commands]))
+    installed = "pip install ./examples" in page.read_text()
+    with available(examples_installed) if installed else contextlib.nullcontext():
+        wrong = run_page(page, tmp_path, *([] if page.name == "README.md" else [commands]))
     assert wrong == [], "shown, and not printed"
 
 

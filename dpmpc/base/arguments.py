@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from dpmpc.base.errors import InputError
+from dpmpc.base.plugins import Open
 
 T = TypeVar("T")
 
@@ -137,7 +138,9 @@ def require_hex(name: str, value: object, length: int) -> bytes:
     return require_bytes(name, content, length)
 
 
-def choice(text: str, *options: str, symbol: str | None = None, command: bool = True) -> msgspec.Meta:
+def choice(
+    text: str, *options: str, symbol: str | None = None, command: bool = True, group: str | None = None
+) -> msgspec.Meta:
     """Describe a choice that users have, as the annotation of a field.
 
     Parameters
@@ -150,8 +153,11 @@ def choice(text: str, *options: str, symbol: str | None = None, command: bool = 
         What stands for its value in the help of the command.
     command : bool
         Whether it is an option of the command.
+    group : str, optional
+        Of entry points, whose names are values as well.
     """
-    return msgspec.Meta(description=text, extra={"options": options, "symbol": symbol, "command": command})
+    values = options if group is None else Open(options, group)
+    return msgspec.Meta(description=text, extra={"options": values, "symbol": symbol, "command": command})
 
 
 def number_or_auto(text: str) -> float | str:

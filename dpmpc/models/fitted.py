@@ -9,7 +9,9 @@ import importlib
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from dpmpc.base import plugins
 from dpmpc.base.errors import InputError
+from dpmpc.base.plugins import Open
 
 if TYPE_CHECKING:
     from dpmpc.models.common.commanded import Commanded, CommandedInRounds
@@ -27,13 +29,23 @@ MODELS = {
     "poisson": "regression.poisson_regression.PoissonRegression",
     "table-one": "tables.table_one.TableOne",
 }
+KINDS = Open(MODELS, plugins.MODELS)
 REGRESSIONS = ("ridge", "logistic", "poisson", "grouped-ridge")  # what predicts
 
 
 def class_of(kind: str) -> Any:
-    """Return the class of a model."""
+    """Return the class of a model: of this package, or of an entry point."""
+    if kind not in MODELS and kind in plugins.declared(plugins.MODELS):
+        from dpmpc.models.common.commanded import Commanded
+
+        return plugins.load(plugins.MODELS, kind, Commanded)[0]
     module, _, name = MODELS[kind].rpartition(".")
     return getattr(importlib.import_module(f"dpmpc.models.{module}"), name)
+
+
+def predicts(kind: str) -> bool:
+    """Return whether a model's result holds a linear predictor: of plug-ins, whether it has features."""
+    return kind in REGRESSIONS or (kind not in MODELS and kind in KINDS and bool(class_of(kind).from_features))
 
 
 def fit_again(kind: str, parameters: Mapping[str, object], release: Release, target: str | None) -> Commanded:

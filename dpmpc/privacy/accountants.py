@@ -366,8 +366,11 @@ ACCOUNTANTS: dict[str, type[Accountant]] = {
 def accountant_of(noise: str) -> Accountant:
     """Return the accountant of a family of noise."""
     family = family_named(noise)
-    kind = ACCOUNTANTS[family.accountant] if isinstance(family.accountant, str) else family.accountant
-    return cast(Accountant, kind(family))
+    kind = getattr(family, "accountant", None)
+    kind = ACCOUNTANTS.get(kind) if isinstance(kind, str) else kind
+    if not isinstance(kind, type) or not issubclass(kind, Accountant):
+        raise InputError("noise", f"{noise!r} of {family.origin} without an accountant", "a subclass of Accountant")
+    return kind(family)
 
 
 def is_pure(noise: str) -> bool:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args, get_origin,
 
 import msgspec
 
+from dpmpc.base import plugins
 from dpmpc.base.arguments import NOISES, choice, require_choice, require_float, require_whole
 from dpmpc.base.errors import InputError
 
@@ -177,9 +178,9 @@ class Mechanism(msgspec.Struct, frozen=True):
     'discrete-gaussian'
     """
 
-    noise: Annotated[str, choice("Family of the noise; all are drawn exactly, in whole numbers.", *NOISES)] = (
-        "discrete-gaussian"
-    )
+    noise: Annotated[
+        str, choice("Family of the noise; all are drawn exactly, in whole numbers.", *NOISES, group=plugins.NOISES)
+    ] = "discrete-gaussian"
     noise_by: Annotated[str, choice("Who adds the noise.", *NOISED_BY)] = "clients"
     copies: Annotated[
         str,
@@ -236,6 +237,7 @@ class Sketch(msgspec.Struct, frozen=True):
             "What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' "
             "is 'sum' while a client sends at most 8192 words, then 'osnap'.",
             *SKETCHES,
+            group=plugins.SKETCHES,
         ),
     ] = "auto"
     rows: Annotated[int | None, choice("Rows k of the sketch; by default what suits the purpose.", symbol="K")] = None

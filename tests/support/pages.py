@@ -21,11 +21,8 @@ import re
 import subprocess
 import sys
 from pathlib import Path
-from unittest import mock
 
 import numpy as np
-
-from dpmpc.linear import noise, sketching
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -111,20 +108,19 @@ def run_page(page, folder, commands=Path(sys.executable).parent):
     (folder / "examples").symlink_to(ROOT / "examples")
     (folder / "people.csv").write_text(people())
     scope, printed, wrong = {"__name__": "__main__"}, "", []
-    with mock.patch.dict(noise.FAMILIES), mock.patch.dict(sketching.FAMILIES):  # a page may add its own
-        for block in blocks(page.read_text()):
-            if block.reason is not None:
-                continue
-            if block.file is not None:
-                (folder / block.file).write_text(block.code)
-            elif block.kind == "python":
-                with contextlib.redirect_stdout(io.StringIO()) as out:
-                    exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), scope)
-                printed += out.getvalue()
-            elif block.kind == "sh":
-                printed += run_shell(block.code, folder, commands, f"{page.name}, line {block.line}")
-            elif block.kind == "text":
-                wrong += [f"{page.name}:{block.line}: {line}" for line in not_printed(block.code, printed)]
+    for block in blocks(page.read_text()):
+        if block.reason is not None:
+            continue
+        if block.file is not None:
+            (folder / block.file).write_text(block.code)
+        elif block.kind == "python":
+            with contextlib.redirect_stdout(io.StringIO()) as out:
+                exec(compile("\n" * (block.line - 1) + block.code, str(page), "exec"), scope)
+            printed += out.getvalue()
+        elif block.kind == "sh":
+            printed += run_shell(block.code, folder, commands, f"{page.name}, line {block.line}")
+        elif block.kind == "text":
+            wrong += [f"{page.name}:{block.line}: {line}" for line in not_printed(block.code, printed)]
     return wrong
 
 

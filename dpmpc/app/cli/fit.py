@@ -21,7 +21,9 @@ from dpmpc.app.cli.options import (
     task_choices,
 )
 from dpmpc.app.cli.output import OUT_HELP, RELEASE_FILE, ResultFolder, new_path, print_result, progress
+from dpmpc.base import plugins
 from dpmpc.base.errors import InputError
+from dpmpc.base.plugins import Open
 from dpmpc.models.fitted import MODELS
 
 if TYPE_CHECKING:
@@ -31,7 +33,8 @@ if TYPE_CHECKING:
     from dpmpc.parties.networked import NetworkedRun
     from dpmpc.privacy.task import Task
 
-FITTED = tuple(kind for kind in MODELS if kind != "table-one")  # which `dpmpc describe` reads
+#: All but what `dpmpc describe` reads.
+FITTED = Open((kind for kind in MODELS if kind != "table-one"), plugins.MODELS)
 
 
 def add_commands(commands: Any) -> None:

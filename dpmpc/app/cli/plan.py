@@ -10,7 +10,7 @@ from dpmpc.app.cli.model_options import add_model, column_of, columns_of, model_
 from dpmpc.app.cli.options import add_proved, add_task_options, add_verbose, sums_only, task_choices
 from dpmpc.app.cli.output import print_result
 from dpmpc.base.errors import InputError
-from dpmpc.models.fitted import MODELS
+from dpmpc.models.fitted import KINDS, MODELS
 
 if TYPE_CHECKING:
     from dpmpc.data import Schema
@@ -27,7 +27,7 @@ def add_commands(commands: Any) -> None:
     plan.add_argument("--clients", type=int, required=True, metavar="N", help="how many people, one row each")
     plan.add_argument("--columns", dest="width", type=int, metavar="P", help="features and target; or give --bounds")
     plan.add_argument("--bounds", metavar="FILE", help="TOML with the public bounds, which name the columns")
-    add_model(plan, tuple(MODELS), default="ridge", without=("columns",))
+    add_model(plan, KINDS, default="ridge", without=("columns",))
     plan.add_argument(
         "--spread",
         type=float,

@@ -18,7 +18,7 @@ from dpmpc.base.errors import InputError
 from dpmpc.base.untrusted import read_bytes
 from dpmpc.data import Schema
 from dpmpc.models.common.commanded import Commanded
-from dpmpc.models.fitted import MODELS, REGRESSIONS, fit_again, fit_rounds_again
+from dpmpc.models.fitted import KINDS, REGRESSIONS, fit_again, fit_rounds_again, predicts
 from dpmpc.models.groups.grouped_ridge_regression import GroupedRidgeRegression
 from dpmpc.privacy import Guarantee
 from dpmpc.privacy.task import LONGEST_CHECK
@@ -48,8 +48,8 @@ class FitFolder:
         except ValueError as error:
             raise InputError("model", f"{path} is not the result of a fit: {error}") from error
         kind = content.get("model") if isinstance(content, dict) else None
-        if kind not in MODELS:
-            raise InputError("model", f"{path} holds a model {kind!r}, one of {', '.join(MODELS)} expected")
+        if kind not in KINDS:
+            raise InputError("model", f"{path} holds a model {kind!r}, one of {', '.join(KINDS)} expected")
         if not isinstance(content.get("parameters"), dict):
             raise InputError("model", f"{path} is not the result of a fit of this version: no parameters in it")
         return cls(Path(folder), content)
@@ -96,7 +96,7 @@ class FitFolder:
     def models(self) -> tuple[str, dict[str, Linear], str | None]:
         """Return the target, the models by group as published, and the column of groups where there is one."""
         path = self.path / RESULT_FILE
-        if self.model not in REGRESSIONS:
+        if not predicts(self.model):
             raise InputError("model", f"{path} holds a model {self.model!r}, one of {', '.join(REGRESSIONS)} expected")
         result: Any = self.content.get("result")
         if isinstance(result, dict) and result.get("coefficients", "") is None:

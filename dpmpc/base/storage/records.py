@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 
 from dpmpc.base.errors import DpmpcError, InputError
+from dpmpc.base.plugins import Origin
 from dpmpc.base.untrusted import ReadError, converted, printable
 
 #: What building a value from malformed plain data may raise: fields of another type, absent or too large.
@@ -46,9 +47,20 @@ D = TypeVar("D", bound="Described")
 class Described(abc.ABC):
     """A value of an open family, that a few public facts say all about.
 
-    Values with equal facts are equal, and `rebuilt` from them. Families are open: whoever uses the package may add a
-    kind to their tables, while the kinds of a tagged struct are all known beforehand.
+    Values with equal facts are equal, and `rebuilt` from them. Families are open: other distributions bring kinds of
+    their own (`dpmpc.base.plugins`), while the kinds of a tagged struct are all known beforehand.
+
+    Attributes
+    ----------
+    origin : Origin or None
+        The distribution that the class comes from, if it is not this one.
     """
+
+    origin: ClassVar[Origin | None] = None
+
+    def plugin(self) -> dict[str, Any]:
+        """Return the fact ``plugin``, of a value whose class another distribution brings; nothing of others."""
+        return {} if self.origin is None else {"plugin": msgspec.to_builtins(self.origin)}
 
     @abc.abstractmethod
     def describe(self) -> dict[str, Any]:
@@ -77,9 +89,18 @@ def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any, key: str
             raise InputError(where, f"{description!r}", f"a table with {key}")
         facts = dict(description)
         name = facts.pop(key, None)
+        origin = None if (stated := facts.pop("plugin", None)) is None else converted(stated, Origin)
         if name not in kinds:
+            if origin is not None:
+                raise InputError(where, f"{name} of {origin}, which is not installed here", f"{origin}")
             raise InputError(where, f"{key}: {name!r}", f"one of {', '.join(kinds)}")
+        if kinds[name].origin != origin:
+            raise InputError(where, f"{name} of {_whose(origin)}", f"that of {_whose(kinds[name].origin)}, as here")
         return kinds[name].from_facts(facts)
+
+
+def _whose(origin: Origin | None) -> str:
+    return "dpmpc itself" if origin is None else str(origin)
 
 
 def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = frozenset()) -> Mapping[str, Any]:

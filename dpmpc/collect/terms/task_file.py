@@ -19,7 +19,7 @@ import functools
 import hashlib
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar, Literal
 
@@ -35,6 +35,7 @@ from dpmpc.base.untrusted import LARGEST_FILE, LONGEST_TEXT, ReadError, is_unico
 from dpmpc.collect.terms.series import Series
 from dpmpc.collect.terms.server_entries import ServerEntry, check_servers, check_text
 from dpmpc.data import Codebook
+from dpmpc.linear import noise, sketching
 from dpmpc.linear.encoding.fixed_point import plan_modulus
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.linear.sketching.sparse import Sum
@@ -368,6 +369,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             raise InputError("collection", f"{path} cannot be written: {error.strerror}") from error
 
     def _task_of(self, clients: int, seed: bytes, dealers: int | None = None) -> Task:
+        self._require_no_plugin()
         sketch = {**self.template["sketch"], "columns": clients}
         if sketch["family"] != Sum.family:
             sketch["seed"] = seed.hex()
@@ -378,6 +380,20 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
             return Task.from_dict(fields)
         except (KeyError, TypeError) as error:
             raise InputError("task", f"{error} is missing, unknown or of the wrong type") from error
+
+    def _require_no_plugin(self) -> None:
+        """Refuse noises and matrices of other distributions, before any of their code is imported."""
+        for what, kinds, key in (("noise", noise.FAMILIES, "name"), ("sketch", sketching.FAMILIES, "family")):
+            description = self.template.get(what)
+            name = description.get(key) if isinstance(description, Mapping) else None
+            if kinds.foreign(name):
+                raise InputError(
+                    what,
+                    f"{name!r} of another distribution",
+                    "a family of dpmpc itself",
+                    "servers that run for weeks execute no code of others",
+                    condition="in a collection",
+                )
 
 
 @contextlib.contextmanager

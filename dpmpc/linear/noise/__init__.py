@@ -20,8 +20,10 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
+from dpmpc.base import plugins
 from dpmpc.base.arguments import NOISES, SIMULATED_NOISES
 from dpmpc.base.errors import InputError
+from dpmpc.base.plugins import Kinds
 from dpmpc.base.storage.records import rebuilt
 from dpmpc.linear.noise.base import Noise
 from dpmpc.linear.noise.integer import DiscreteGaussian, DiscreteLaplace
@@ -35,15 +37,18 @@ def _class_at(place: str) -> type[Noise]:
     return found
 
 
-FAMILIES: dict[str, type[Noise]] = {name: _class_at(place) for name, place in (NOISES | SIMULATED_NOISES).items()}
-"""What a saved task may name; a noise from outside the package is added here."""
+FAMILIES = Kinds(
+    plugins.NOISES, {name: _class_at(place) for name, place in (NOISES | SIMULATED_NOISES).items()}, Noise, "name"
+)
+"""What a saved task may name; entry points of other distributions bring more."""
 
 
 def family_named(name: object) -> type[Noise]:
     """Return the noise of this name, or raise `InputError`."""
     if not isinstance(name, str) or name not in FAMILIES:
         raise InputError("noise", f"{name!r}", f"one of {', '.join(FAMILIES)}")
-    return FAMILIES[name]
+    found: type[Noise] = FAMILIES[name]
+    return found
 
 
 def noise_from(description: Mapping[str, Any]) -> Noise:
@@ -63,4 +68,5 @@ def noise_from(description: Mapping[str, Any]) -> Noise:
     InputError
         If the name is unknown, or a parameter is missing, superfluous or out of range.
     """
-    return rebuilt("noise", FAMILIES, description)
+    noise: Noise = rebuilt("noise", FAMILIES, description)
+    return noise

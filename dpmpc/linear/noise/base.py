@@ -135,7 +135,8 @@ class Noise(Described):
 
     def describe(self) -> dict[str, str | int | float]:
         """Return the name and the parameters, in plain types; `noise_from` is the inverse."""
-        return {"name": self.name} | {parameter: getattr(self, parameter) for parameter in self.parameters}
+        facts = {parameter: getattr(self, parameter) for parameter in self.parameters}
+        return {"name": self.name, **facts, **self.plugin()}
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:

@@ -49,7 +49,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from dpmpc.base import plugins
 from dpmpc.base.errors import InputError
+from dpmpc.base.plugins import Kinds
 from dpmpc.base.storage import canonical
 from dpmpc.base.storage.records import malformed, rebuilt
 from dpmpc.linear.sketching.dense import BernoulliMixing, Rademacher
@@ -58,9 +60,13 @@ from dpmpc.linear.sketching.sparse import OSNAP, CountSketch, Sum
 
 __all__ = ["FAMILIES", "OSNAP", "BernoulliMixing", "CountSketch", "PublicMatrix"]
 
-FAMILIES: dict[str, type[PublicMatrix]] = {
-    kind.family: kind for kind in (OSNAP, CountSketch, Sum, Rademacher, BernoulliMixing)
-}
+FAMILIES = Kinds(
+    plugins.SKETCHES,
+    {kind.family: kind for kind in (OSNAP, CountSketch, Sum, Rademacher, BernoulliMixing)},
+    PublicMatrix,
+    "family",
+)
+"""What a saved task may name; entry points of other distributions bring more."""
 
 
 def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
@@ -72,7 +78,7 @@ def sketch_from(description: Mapping[str, Any]) -> PublicMatrix:
         If the description is not one that `describe` can give.
     """
     with malformed("sketch"):
-        sketch = rebuilt("sketch", FAMILIES, description, "family")
+        sketch: PublicMatrix = rebuilt("sketch", FAMILIES, description, "family")
         if canonical(sketch.describe()) != canonical(description):  # where 1, 1.0 and true are three values
             raise InputError("description", f"{dict(description)}", f"{sketch.describe()}")
         return sketch

@@ -75,7 +75,24 @@ class PublicMatrix(Described):
     def describe(self) -> dict[str, Any]:
         """Return the public facts, fit for JSON; `from_facts` makes the same matrix from them."""
         names = ("family", "rows", "columns", "sparsity", "balanced")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in names} | self.plugin()
+
+    @classmethod
+    def drawn(cls, rows: int, columns: int, sparsity: int | None, seed: bytes, *, balanced: bool = True) -> Self:
+        """Draw a matrix for a task: how `design` makes one of a family that another distribution brings.
+
+        Parameters
+        ----------
+        rows, columns : int
+            k and n.
+        sparsity : int or None
+            s; None for what the family usually has.
+        seed : bytes
+            32 bytes.
+        balanced : bool
+            Whether every copy hits every row of the sketch equally often, where the family has the choice.
+        """
+        raise InputError("sketch", f"{cls.family!r}, which `design` cannot draw", "a family with a method `drawn`")
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:

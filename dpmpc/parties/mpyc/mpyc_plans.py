@@ -234,11 +234,17 @@ def specification(args: argparse.Namespace, schema: Schema, **choices: Any) -> R
     pooled = most_pooled(args.sharing)
     clients = args.clients // parties * parties
     corrupt = pooled * clients // parties if args.corrupt_clients is None else args.corrupt_clients
-    sketched = {"sketch": "osnap", "rows": args.rows, "sparsity": args.sparsity, "copies": args.copies}
+    sketched = {"sketch": args.sketch, "rows": args.rows, "sparsity": args.sparsity, "copies": args.copies}
     matrix = {} if choices.get("sketch") == "sum" else sketched
     trust = {"servers": parties, "corrupt_servers": pooled, "corrupt_clients": corrupt, "coalition": "static"}
     return ReleaseSpec.of(
-        schema, clients, args.epsilon, args.delta, sharing=args.sharing, **{**matrix, **trust, **choices}
+        schema,
+        clients,
+        args.epsilon,
+        args.delta,
+        sharing=args.sharing,
+        noise=args.noise,
+        **{**matrix, **trust, **choices},
     )
 
 

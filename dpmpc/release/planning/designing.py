@@ -11,8 +11,10 @@ import re
 
 import msgspec
 
+from dpmpc.base import plugins
 from dpmpc.base.arguments import require_bytes, require_choice, require_whole
 from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.plugins import Open
 from dpmpc.base.randomness import SEED_BYTES, Label, Stream, derive, seed_bytes
 from dpmpc.data import Codebook
 from dpmpc.linear.contributions import Rows, SecondMoments
@@ -23,7 +25,7 @@ from dpmpc.linear.encoding.ring import ring_named
 from dpmpc.linear.proving.contributions import bits_for, with_proofs
 from dpmpc.linear.proving.decide import fewest_present
 from dpmpc.linear.sharing import ShamirSharing
-from dpmpc.linear.sketching import OSNAP, CountSketch, PublicMatrix
+from dpmpc.linear.sketching import FAMILIES, OSNAP, CountSketch, PublicMatrix
 from dpmpc.linear.sketching.dense import Rademacher
 from dpmpc.linear.sketching.sparse import Sum
 from dpmpc.privacy.accountants import is_pure
@@ -213,6 +215,9 @@ def _of_several_rows(
     if rows <= columns:
         raise InputError("rows", rows, f"more than the {columns} columns", "the sketch would not be solvable")
     balanced = spec.sketch.balanced
+    if kind not in SKETCHES:
+        family: type[PublicMatrix] = FAMILIES[kind]
+        return family.drawn(rows, spec.clients, sparsity, seed, balanced=balanced)
     if kind == "countsketch":
         if sparsity not in (None, 1):
             raise InputError("sparsity", sparsity, "1", condition="with a CountSketch")
@@ -345,6 +350,6 @@ def _least(*radii: float | None) -> float | None:
 
 def _resolved(sketch: str, columns: int) -> str:
     """Choose what "auto" stands for."""
-    if require_choice("sketch", sketch, SKETCHES) != "auto":
+    if require_choice("sketch", sketch, Open(SKETCHES, plugins.SKETCHES)) != "auto":
         return sketch
     return "sum" if SecondMoments().width(columns) <= AUTO_WIDTH else "osnap"
