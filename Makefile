@@ -57,6 +57,10 @@ faults: .venv/tested  ## faults made on purpose, and whether the tests notice th
 	$(PIP) install 'cython>=3.2' 'setuptools>=77'
 	PYTHONPATH=.:tests $(BIN)/python -m faults $(if $(MINUTES),--minutes $(MINUTES))
 
+lemmas:  ## check the proofs in proofs/ with Coq (Debian: apt-get install --no-install-recommends coq); some seconds
+	rm -rf build/proofs && mkdir -p build/proofs && cp proofs/*.v build/proofs
+	cd build/proofs && for source in *.v; do coqc -q $$source && echo "$$source: checked" || exit 1; done
+
 bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `python -m bench all` is the full set
 	$(BIN)/python -m bench short
 

@@ -398,7 +398,10 @@ class CellCounts(CellCodes):
         return found
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return the root of the sum of the grids' squared reaches: grids are different coordinates."""
+        """Return the root of the sum of the grids' squared reaches: grids are different coordinates.
+
+        Lemma: none; the reach of a strategy is computed from all pairs of its columns.
+        """
         shift, width = self._shift(encoding), self.width(columns)
         reaches = [_reach(g.strategy, g.cells, g.group_count, g.missing is not None) for g in self.grids]
         squared = sum(one.squared for one in reaches) << (2 * shift)

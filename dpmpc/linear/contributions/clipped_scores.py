@@ -112,7 +112,10 @@ class ClippedScores(Contribution):
         return encoding.encode(np.column_stack([score, LENGTH_WEIGHT * (0.5 - length)]))
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return 2 in units of 2^-f, plus what rounding each entry can add."""
+        """Return 2 in units of 2^-f, plus what rounding each entry can add.
+
+        Lemmas: length_is_free, rounding_distance.
+        """
         return sensitivity_of_scores(2.0, self.width(columns), self.largest_entry(encoding), encoding)
 
     def largest_entry(self, encoding: FixedPoint) -> int:

@@ -26,7 +26,8 @@ from dpmpc.linear.contributions.noisy_gram import NoisyGram
 from dpmpc.linear.encoding import Sensitivity
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 
-MOST_FRACTIONAL_BITS = 43  # of products of floats, whose errors then are far below the unit that sensitivities count
+MOST_FRACTIONAL_BITS = 43  # of `WIDEST` products of floats, whose errors sensitivities count as one unit together
+WIDEST = 8192
 _BLOCK_CELLS = 1 << 16  # entries that are encoded at once: with what they are made of they stay in the cache
 
 OnePass = Callable[[Reals, Schema, Integers, int], None]
@@ -180,7 +181,10 @@ class Rows(_RowContribution):
         return functools.partial(encoding.encode_within, radius=self.radius)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return the replace-one sensitivity of the box, or of the ball where that is smaller."""
+        """Return the replace-one sensitivity of the box, or of the ball where that is smaller.
+
+        Lemma: rounding_moves_by_one, of a box.
+        """
         if self.radius is None or self.radius >= math.sqrt(columns):
             return encoding.sensitivity(columns)
         return encoding.sensitivity(columns, eta=self.radius, clip="ball")
@@ -229,11 +233,14 @@ class SecondMoments(_RowContribution):
         return lambda rows, schema, out, first: encoding.encode_moments_within(rows, schema, weight, out, first)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
+        """Return sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry to the nearest integer can add.
+
+        Lemmas: rank_one_difference, rounding_distance.
+        """
         return self._sensitivity(columns, self.width(columns), encoding)
 
     def _sensitivity(self, columns: int, width: int, encoding: FixedPoint) -> Sensitivity:
-        require_few_bits(encoding)
+        require_few_bits(encoding, width)
         real = moment_sensitivity(1 + largest_squared_norm(columns, self.radius)) * 2.0**encoding.fractional_bits
         l2 = real + math.sqrt(width) + 1
         linf = 2 * self.largest_entry(encoding)
@@ -307,9 +314,12 @@ class WhitenedProducts(Contribution):
         return encoding.encode(whitened[:, first] * whitened[:, second] * self._weights())
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return sqrt(2) in units of 2^-f, plus what rounding each entry to the nearest integer can add."""
-        require_few_bits(encoding)
+        """Return sqrt(2) in units of 2^-f, plus what rounding each entry to the nearest integer can add.
+
+        Lemmas: rank_one_difference, rounding_distance.
+        """
         width = self.width(columns)
+        require_few_bits(encoding, width)
         l2 = moment_sensitivity(1.0) * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
         return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=2 * self.largest_entry(encoding), columns=width)
 
@@ -333,10 +343,16 @@ def symmetric(entries: Reals, side: int) -> Reals:
     return np.asarray(upper + np.swapaxes(np.triu(upper, 1), -1, -2))
 
 
-def require_few_bits(encoding: FixedPoint, most: int = MOST_FRACTIONAL_BITS, of: str = "products") -> None:
-    """Refuse an encoding whose units are as small as the errors of floats."""
+def require_few_bits(encoding: FixedPoint, width: int, most: int = MOST_FRACTIONAL_BITS, of: str = "products") -> None:
+    """Refuse an encoding in whose units the errors of floats add more than 1 to the distance of two vectors.
+
+    The errors of W entries grow with sqrt(W), so that each four times of the width takes one bit (lemma few_roundoffs
+    of proofs/Rounding.v).
+    """
+    most -= max(0, (width - 1) // WIDEST).bit_length() + 1 >> 1
     if encoding.fractional_bits > most:
-        raise InputError("fractional_bits", encoding.fractional_bits, f"at most {most}", condition=f"of {of}")
+        condition = f"of {width} {of}"
+        raise InputError("fractional_bits", encoding.fractional_bits, f"at most {most}", condition=condition)
 
 
 def moment_sensitivity(squared_norm: float) -> float:
@@ -381,7 +397,10 @@ class WeightedMoments(SecondMoments):
         return None
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return sqrt(2)(1 + C^2) in units of 2^-f for the columns beside the weight, plus what rounding can add."""
+        """Return sqrt(2)(1 + C^2) in units of 2^-f for the columns beside the weight, plus what rounding can add.
+
+        Lemmas: rank_one_difference, rounding_distance.
+        """
         return self._sensitivity(columns - 1, self.width(columns), encoding)
 
     def gram(self, sums: Reals, ones: Reals, clients: int) -> Reals:

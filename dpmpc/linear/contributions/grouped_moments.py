@@ -119,10 +119,11 @@ class GroupedMoments(Contribution):
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return sqrt(2)(1 + C^2) in units of 2^-f, plus what rounding each entry can add, as of one block.
 
-        Two blocks of W entries differ, so that the L1 norm is sqrt(2) times that of one block.
+        Two blocks of W entries differ, so that the L1 norm is sqrt(2) times that of one block. Lemmas:
+        rank_one_difference, rounding_distance.
         """
-        require_few_bits(encoding)
         q, width = len(self._places(columns)), self.block_width(columns)
+        require_few_bits(encoding, width)
         real = moment_sensitivity(1 + largest_squared_norm(q, self.radius)) * 2.0**encoding.fractional_bits
         l2 = real + math.sqrt(width) + 1
         linf = 2 * self.largest_entry(encoding)

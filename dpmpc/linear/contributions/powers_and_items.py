@@ -68,7 +68,10 @@ class PowerSum(Contribution):
         return np.asarray(self._unit(rows) ** self.order)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return the width of the range of u^k: at most 1 for an even power or bounds on one side of 0, else 2."""
+        """Return the width of the range of u^k: at most 1 for an even power or bounds on one side of 0, else 2.
+
+        Lemma: none; two numbers of a range.
+        """
         _expect_one_column(self.name, columns)
         lower, upper = self._encoded_range(encoding)
         if lower == upper:
@@ -170,7 +173,10 @@ class ItemSketch(CellCodes):
         return ring.subtract(np.ascontiguousarray(plus), np.ascontiguousarray(minus))
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return ``||s_v - s_w||``: at most 2, in every norm, reached where items share a place with opposite signs."""
+        """Return ``||s_v - s_w||``: at most 2, in every norm, reached where items share a place with opposite signs.
+
+        Lemma: none; two unit vectors.
+        """
         _expect_one_column(self.name, columns)
         moved = 2 << encoding.fractional_bits
         return Sensitivity(l1=moved, l2=moved, linf=moved, columns=self.rows)

@@ -87,7 +87,10 @@ class ResidualProducts(Contribution):
         return encoding.encode(w[:, first] * w[:, second], -1.0, 1.0)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return p 2^f of the theorem, plus what rounding each entry can add."""
+        """Return p 2^f of the theorem, plus what rounding each entry can add.
+
+        Lemma: rounding_distance; Theorem 4 (docs/mathematics.md, section 12.1) is not checked by machine.
+        """
         return sensitivity_of_scores(float(columns), self.width(columns), self.largest_entry(encoding), encoding)
 
     def largest_entry(self, encoding: FixedPoint) -> int:

@@ -122,7 +122,10 @@ class Scores(Contribution):
         return encoding.encode(np.concatenate(parts, axis=1), -limit, limit)
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return that of Theorem 2 or 3 in units of 2^-f, plus what rounding each entry can add."""
+        """Return that of Theorem 2 or 3 in units of 2^-f, plus what rounding each entry can add.
+
+        Lemmas: outer_products_are_free, curvature_is_free (logistic), rounding_distance.
+        """
         distance = math.sqrt(self.link.squared_sensitivity)
         return sensitivity_of_scores(distance, self.width(columns), self.largest_entry(encoding), encoding)
 
@@ -171,7 +174,7 @@ def sensitivity_of_scores(distance: float, width: int, largest: int, encoding: F
     encoding : FixedPoint
         Whose units may not be as small as the errors of scores, which are longer sums than products are.
     """
-    require_few_bits(encoding, _MOST_BITS, "scores")
+    require_few_bits(encoding, width, _MOST_BITS, "scores")
     l2 = distance * 2.0**encoding.fractional_bits + math.sqrt(width) + 1
     return Sensitivity(l1=math.sqrt(width) * l2, l2=l2, linf=min(l2, 2.0 * largest), columns=width)
 

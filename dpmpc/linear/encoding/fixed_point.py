@@ -214,7 +214,8 @@ class FixedPoint(Described):
 
         With D = 2 for replace-one and 1 for zero-out, eta_f = round(2^f eta) and C_f = floor(2^f C):
         box, linf = max_j D eta_fj, l2^2 = sum_j (D eta_fj)^2, l1 = sum_j D eta_fj; ball, linf = l2 = D C_f,
-        l1 = sqrt(p) l2 rounded down to an integer, as integer vectors have an integer l1 norm.
+        l1 = sqrt(p) l2 rounded down to an integer, as integer vectors have an integer l1 norm. Lemma:
+        rounding_moves_by_one.
 
         Parameters
         ----------

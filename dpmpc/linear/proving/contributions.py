@@ -62,7 +62,10 @@ class ProvedContribution(Contribution):
         return None
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
-        """Return by how much one point of the proved set differs from another."""
+        """Return by how much one point of the proved set differs from another.
+
+        Lemma: that of the statement.
+        """
         return self.statement(columns, encoding).sensitivity()
 
     def units(self, columns: int, encoding: FixedPoint) -> Reals:

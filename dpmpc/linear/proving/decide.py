@@ -59,7 +59,7 @@ def fewest_present(scheme: Scheme) -> int:
     """Return how many servers have to be present.
 
     With additive shares all. With Shamir shares 2t + 1, so that t + 1 honest ones fix each polynomial, and more than
-    (M + t)/2, so that any two runs have an honest server in common.
+    (M + t)/2, so that any two runs have an honest server in common (lemma quorums_share_an_honest_server).
     """
     if isinstance(scheme, ShamirSharing):
         return max(2 * scheme.threshold + 1, (scheme.servers + scheme.threshold) // 2 + 1)

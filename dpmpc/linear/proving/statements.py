@@ -147,7 +147,10 @@ class ProvedRows(Proved):
         return np.full(self.width, 1 / self.scale)
 
     def sensitivity(self) -> Sensitivity:
-        """Return the distance of two points of the box, or of the ball where that is smaller: 2C in L2."""
+        """Return the distance of two points of the box, or of the ball where that is smaller: 2C in L2.
+
+        Lemma: none; two points of a ball are a diameter apart at most.
+        """
         span, d = self.circuit.high - self.circuit.low, self.columns
         squared = d * span**2
         if self.circuit.squared_radius is not None:
@@ -183,7 +186,10 @@ class ProvedMoments(ProvedRows):
         return np.where(weights == DIAGONAL, 1.0, math.sqrt(2)) / (weights * float(self.scale) ** 2)
 
     def sensitivity(self) -> Sensitivity:
-        """Return 29 sqrt(2) ((R - 1)^2 + C^2) in L2, where a box has C^2 = d low^2."""
+        """Return 29 sqrt(2) ((R - 1)^2 + C^2) in L2, where a box has C^2 = d low^2.
+
+        Lemmas: proved_weights, rank_one_difference.
+        """
         top = _reach(self.circuit)
         squared = 2 * (DIAGONAL * (self.scale**2 + _squared_norm(self.circuit))) ** 2
         largest = 2 * OFF_DIAGONAL * top * max(top, self.scale)
@@ -263,7 +269,10 @@ class ProvedWhitened(Proved):
         return roots / (weights * (float(self.scale) * 2.0**self.matrix_bits) ** 2)
 
     def sensitivity(self) -> Sensitivity:
-        """Return 29 sqrt(2) C^2 in L2; sqrt(2) C^2 with `triangle`."""
+        """Return 29 sqrt(2) C^2 in L2; sqrt(2) C^2 with `triangle`.
+
+        Lemmas: proved_weights, rank_one_difference.
+        """
         squared = 2 * (self._pair[0] * _squared_norm(self.circuit)) ** 2
         largest = min(2 * self.largest_entry, math.isqrt(squared))
         return Sensitivity(root_up(self.width * squared), root_up(squared), largest, self.width)
@@ -303,7 +312,10 @@ class ProvedPower(Proved):
         return np.array([1 / self.scale])
 
     def sensitivity(self) -> Sensitivity:
-        """Return the width of the range."""
+        """Return the width of the range.
+
+        Lemma: none; two numbers of a range.
+        """
         span = self.circuit.high - self.circuit.low
         return Sensitivity(span, span, span, 1)
 
@@ -358,7 +370,7 @@ class ProvedCells(Proved):
         return self._cells.units(self.columns, self._exact)
 
     def sensitivity(self) -> Sensitivity:
-        """Return that of the contribution without proofs."""
+        """Return that of the contribution without proofs: a report holds one cell of each grid (lemma one_cell)."""
         return self._cells.sensitivity(self.columns, self._exact)
 
     @property
