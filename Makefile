@@ -84,7 +84,7 @@ wasm:  ## compile csrc/report.c for browsers: clang 14 with lld, whose bytes a t
 wheel: .venv/tested  ## build sdist and wheel, then install the wheel in a new environment and run doctor and demo from it
 	$(PIP) install build
 	rm -rf dist build/wheel-check
-	$(BIN)/python -m build
+	SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) $(BIN)/python -m build
 	$(PYTHON) -m venv build/wheel-check
 	build/wheel-check/bin/python -m pip --disable-pip-version-check --quiet install dist/*.whl
 	cd build/wheel-check && bin/dpmpc doctor --network && bin/dpmpc demo --clients 20000 --delta 1e-6

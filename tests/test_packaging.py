@@ -1,6 +1,7 @@
 """What is published: files of the source distribution, extras as documented, and the same bits from every compiler."""
 
 import fnmatch
+import hashlib
 import importlib.util
 import os
 import platform
@@ -12,18 +13,12 @@ import tomllib
 from pathlib import Path
 
 import pytest
+import yaml
 
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 INSTALL = (ROOT / "docs" / "install.md").read_text()
-SHIPPED = (
-    "csrc",
-    "docs",
-    "examples",
-    "proofs",
-    "tests",
-    "bench/results",
-)  # beside the packages, which setuptools finds
+SHIPPED = ("csrc", "docs", "examples", "proofs", "tests", "bench/results")  # beside what setuptools finds
 BUILD = tomllib.loads((ROOT / "csrc" / "instruction_sets.toml").read_text())
 MACHINE = platform.machine()
 CROSS = ("aarch64-linux-gnu-gcc", "qemu-aarch64")
@@ -86,6 +81,51 @@ def test_wheels_are_built_for_the_pythons_that_are_promised():
     promised = {line.rpartition(" ")[2] for line in classifiers if re.search(r":: 3\.\d+$", line)}
     built = {f"3.{tag[3:-2]}" for tag in PROJECT["tool"]["cibuildwheel"]["build"]}
     assert promised == built == {"3.11", "3.12", "3.13"}
+
+
+def test_a_version_is_the_same_wherever_it_stands():
+    version = PROJECT["project"]["version"]
+    assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
+    newest = re.search(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert newest[1] == version
+    exact = [line for line in PROJECT["project"]["dependencies"] if "==" in line]
+    assert [f"`{line}`" in (ROOT / "RELEASING.md").read_text() for line in exact] == [True]
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / ".github" / "workflows").glob("*.yml")), ids=lambda path: path.stem)
+def test_a_workflow_runs_what_exists(path):
+    workflow = yaml.safe_load(path.read_text())
+    targets = set(re.findall(r"^([a-z.]\S*?):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    for job in workflow["jobs"].values():
+        given = job.get("strategy", {}).get("matrix", {}).get("target", [])
+        made = [step["run"].removeprefix("make ") for step in job["steps"] if step.get("run", "").startswith("make ")]
+        assert {one.split()[0] for one in [*given, *made] if "{{" not in one} <= targets
+        named = [word for step in job["steps"] for word in step.get("run", "").split() if word.startswith("tests/")]
+        assert [word for word in named if not (ROOT / word).exists()] == []
+
+
+@pytest.mark.long("two builds: 45 seconds")
+def test_two_builds_of_one_commit_have_the_same_bytes(tmp_path):
+    pytest.importorskip("Cython", reason="Cython is not installed: `make faults` installs it")
+    digests = set()
+    for name in ("first", "another-folder"):
+        folder = tmp_path / name
+        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(folder)], check=True)
+        pip = [
+            sys.executable,
+            "-m",
+            "pip",
+            "wheel",
+            "--quiet",
+            "--no-build-isolation",
+            "--no-deps",
+            "--wheel-dir",
+            "out",
+        ]
+        subprocess.run([*pip, "."], cwd=folder, env=os.environ | {"SOURCE_DATE_EPOCH": "1700000000"}, check=True)
+        (wheel,) = (folder / "out").iterdir()
+        digests.add(hashlib.sha256(wheel.read_bytes()).hexdigest())
+    assert len(digests) == 1
 
 
 def bits(compiler, folder, *flags, generic=False, machine=MACHINE, emulator=(), flagged=None, others=None):
