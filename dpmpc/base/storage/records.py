@@ -92,10 +92,11 @@ def rebuilt(where: str, kinds: Mapping[str, type[D]], description: Any, key: str
         origin = None if (stated := facts.pop("plugin", None)) is None else converted(stated, Origin)
         if name not in kinds:
             if origin is not None:
-                raise InputError(where, f"{name} of {origin}, which is not installed here", f"{origin}")
+                raise InputError(where, f"{name} of {origin}, which is not installed here", "one that is installed")
             raise InputError(where, f"{key}: {name!r}", f"one of {', '.join(kinds)}")
         if kinds[name].origin != origin:
-            raise InputError(where, f"{name} of {_whose(origin)}", f"that of {_whose(kinds[name].origin)}, as here")
+            own = _whose(kinds[name].origin)
+            raise InputError(where, f"{name} of {_whose(origin)}", f"{name} of {own}", "as it is installed here")
         return kinds[name].from_facts(facts)
 
 
