@@ -135,8 +135,10 @@ Proof.
   nra.
 Qed.
 
-(** How large eta may be: up to 8192 4^j entries, each of at most `roundoffs` times 2^-53 in units of 2^-bits. Products
-    have 5 roundoffs at most and 43 - j bits, scores 45 and 40 - j. *)
+(** How large eta may be, with up to 8192 4^j entries of magnitude 1 at most in units of 2^-bits: 5 roundoffs of 2^-53 with
+    43 - j bits, which the code allows products of floats, and 45 with 40 - j bits, which it allows scores. That products
+    and scores have no more roundoffs is not proven here: the code computes the former by three operations, and forces
+    the parts of the latter into their ranges. *)
 Definition widest := 8192.
 
 Lemma few_roundoffs : forall (W j : nat) eta s u, 0 <= s -> s * s = INR W -> INR W <= widest * 4 ^ j ->
