@@ -17,7 +17,6 @@ from dpmpc.base.plugins import Kinds, Open, Origin
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.linear.noise import FAMILIES, Noise, noise_from
 from dpmpc.linear.sketching import sketch_from
-from dpmpc.privacy.accountants import accountant_of
 from dpmpc.privacy.task import Task
 from dpmpc.release.release import Release
 from support.pages import ROOT
@@ -145,15 +144,6 @@ def test_a_task_file_that_names_a_plugin_is_rejected_before_its_code_is_imported
         collection = Collection.from_dict(facts)
     assert collection is None
     assert "diluted_laplace" not in sys.modules
-
-
-def test_a_noise_without_an_accountant_is_rejected(monkeypatch):
-    class Silent(Noise):
-        name, parameters = "silent", ()
-
-    monkeypatch.setitem(FAMILIES.data, "silent", Silent)
-    with rejects("noise", given="'silent' of None without an accountant"):
-        accountant_of("silent")
 
 
 def declare(folder, group, *points, distribution="acme", module=""):

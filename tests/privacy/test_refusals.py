@@ -10,9 +10,10 @@ import pytest
 from dpmpc.base.errors import GuaranteeError, InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
+from dpmpc.linear.noise import FAMILIES, Noise
 from dpmpc.linear.noise.floating import Gaussian
 from dpmpc.privacy import gaussian
-from dpmpc.privacy.accountants import Accountant, _mu_above
+from dpmpc.privacy.accountants import Accountant, _mu_above, accountant_of
 from dpmpc.privacy.calibration import NoisePlacement
 from dpmpc.privacy.composition import ZCDPBudget, _left, rho_of_sum
 from dpmpc.privacy.guarantee import NoGuarantee
@@ -184,3 +185,12 @@ def test_the_facts_of_a_verified_task_are_no_verified_task():
     assert facts.verify() == verified
     with rejects("task"):
         require_verified(facts)
+
+
+def test_a_noise_without_an_accountant_is_rejected(monkeypatch):
+    class Silent(Noise):
+        name, parameters = "silent", ()
+
+    monkeypatch.setitem(FAMILIES.data, "silent", Silent)
+    with rejects("noise", given="'silent' of None without an accountant"):
+        accountant_of("silent")
