@@ -28,7 +28,7 @@ FINDS = {
     "a_report_is_answered_for_anew": ("damaged", 43, "a report is answered for in two ways"),
     "a_withdrawal_that_comes_first_is_forgotten": ("doors", 1, "withdrawn reports are released"),
     "a_withdrawal_ends_with_its_report": ("doors", 25, "a withdrawal is lost"),
-    "withdrawals_are_taken_after_the_announcement": ("doors", 3, "withdrawn reports are released"),
+    "withdrawals_are_taken_after_the_announcement": ("doors", 7, "withdrawn reports are released"),
     "a_mixed_release_is_made_anew": ("mixing", 33, "an honest server is accused: BatchMismatch"),
     "a_round_is_answered_anew": ("owners", 2, "an owner sends two answers"),
     "a_round_is_entered_anew": ("owners", 2, "no release"),
