@@ -9,7 +9,7 @@ WASM := dpmpc/collect/intake/web/report.wasm
 TESTS = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit slow long durations core coverage faults bench docs notebooks vectors wasm wheel clean
+.PHONY: demo test doctor lint format types unit slow long durations core coverage faults lemmas bench docs notebooks vectors wasm wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo

@@ -41,9 +41,13 @@ DILUTED = "diluted-laplace"
 NO_NOISE = {"epsilon": 1e5, "delta": 1e-3, "simulation_seed": 0}
 
 
-@pytest.mark.parametrize("program", ["block_sketch", "private_variance", "diluted_laplace", "elastic_net"])
-def test_examples_are_short(program):
-    assert len((ROOT / "examples" / f"{program}.py").read_text().splitlines()) <= 85
+@pytest.mark.parametrize(
+    ("program", "lines"),
+    [("block_sketch", 69), ("private_variance", 69), ("diluted_laplace", 69), ("elastic_net", 85)],
+)
+def test_examples_are_short(program, lines):
+    """The last one is a model of the command too."""
+    assert len((ROOT / "examples" / f"{program}.py").read_text().splitlines()) <= lines
 
 
 def test_the_sketch_of_the_example_is_what_its_entries_say():

@@ -17,6 +17,7 @@ from dpmpc.base.plugins import Kinds, Open, Origin
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.linear.noise import FAMILIES, Noise, noise_from
 from dpmpc.linear.sketching import sketch_from
+from dpmpc.models.fitted import class_of
 from dpmpc.privacy.task import Task
 from dpmpc.release.release import Release
 from support.pages import ROOT
@@ -139,10 +140,8 @@ def test_a_collection_rejects_what_another_distribution_brings(installed, tmp_pa
 def test_a_task_file_that_names_a_plugin_is_rejected_before_its_code_is_imported(installed, tmp_path):
     facts = Servers.make(tmp_path).collection.to_dict()
     facts["task"]["noise"] = {"name": NOISE, "scale": 3, "chance": 0.5}
-    collection = None
     with rejects("noise", given=f"{NOISE!r} of another distribution"):
-        collection = Collection.from_dict(facts)
-    assert collection is None
+        Collection.from_dict(facts)
     assert "diluted_laplace" not in sys.modules
 
 
@@ -170,6 +169,13 @@ def test_an_entry_point_that_brings_no_such_class_is_rejected(tmp_path, point, m
         noise_from({"name": "odd"})
     sys.modules.pop("acme", None)
     assert rejected.value.given.startswith(given)
+
+
+def test_a_model_of_another_name_than_its_entry_point_is_rejected(tmp_path):
+    declare(tmp_path, plugins.MODELS, "odd = acme:Odd", module="from dpmpc import RidgeRegression as Odd")
+    with available(tmp_path), rejects(plugins.MODELS, given="'odd' for a class whose kind is 'ridge'", expected="odd"):
+        class_of("odd")
+    sys.modules.pop("acme", None)
 
 
 def test_a_name_that_two_distributions_declare_is_rejected(tmp_path):

@@ -179,7 +179,8 @@ def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]
         runs: dict[int, dict[str, list[float]]] = {
             together: {name: [] for name in (*processes, "wall")} for together in DOOR_BODIES
         }
-        way = Way(servers.proxied[0], processes["server"], "", _door_path(collection), None, lambda count: [])
+        path = SEALED_UPLOADS.format(digest=collection.digest.hex())
+        way = Way(servers.proxied[0], processes["server"], "", path, None, lambda count: [])
         for number in range(ROUNDS):
             print(f"intake: round {number + 1} of {ROUNDS}, through a door", file=sys.stderr)
             for together, seconds in runs.items():
@@ -200,10 +201,6 @@ def measure_door(folder: Path, reports: int, connections: int) -> dict[str, Any]
             for together, seconds in runs.items()
         },
     }
-
-
-def _door_path(collection: Collection) -> str:
-    return SEALED_UPLOADS.format(digest=collection.digest.hex())
 
 
 def _bodies(collection: Collection, count: int) -> list[bytes]:

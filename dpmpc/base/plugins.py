@@ -61,7 +61,8 @@ def declared(group: str) -> Mapping[str, EntryPoint]:
     return found
 
 
-def load(group: str, name: str, base: type) -> tuple[type[Any], Origin]:
+@functools.cache
+def load(group: str, name: str, base: type, naming: str) -> tuple[type[Any], Origin]:
     """Import the class that an entry point names.
 
     Parameters
@@ -70,6 +71,8 @@ def load(group: str, name: str, base: type) -> tuple[type[Any], Origin]:
         The group of entry points, and one in it.
     base : type
         What the class has to be a subclass of.
+    naming : str
+        The attribute of the class that holds its name, which has to be that of the entry point.
 
     Returns
     -------
@@ -88,6 +91,9 @@ def load(group: str, name: str, base: type) -> tuple[type[Any], Origin]:
         raise InputError(group, f"{name!r} of {distribution} {version}, which cannot be imported: {error}") from error
     if not isinstance(kind, type) or not issubclass(kind, base):
         raise InputError(group, f"{name!r} of {distribution} {version}: {kind!r}", f"a subclass of {base.__name__}")
+    own = getattr(kind, naming, None)
+    if own != name:
+        raise InputError(group, f"{name!r} for a class whose {naming} is {own!r}", name)
     source = getattr(sys.modules[kind.__module__], "__file__", None)
     if source is None:
         raise InputError(group, f"{name!r} of {distribution} {version}, whose module has no file", "a file")
@@ -147,11 +153,7 @@ class Kinds(collections.UserDict[str, Any]):
     def __missing__(self, name: str) -> Any:
         if name not in declared(self._group):
             raise KeyError(name)
-        kind, origin = load(self._group, name, self._base)
-        if getattr(kind, self._naming, None) != name:
-            raise InputError(
-                self._group, f"{name!r} for a class whose {self._naming} is {getattr(kind, self._naming, None)!r}", name
-            )
+        kind, origin = load(self._group, name, self._base, self._naming)
         kind.origin = origin
         self.data[name] = kind
         return kind

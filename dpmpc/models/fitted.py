@@ -38,7 +38,7 @@ def class_of(kind: str) -> Any:
     if kind not in MODELS and kind in plugins.declared(plugins.MODELS):
         from dpmpc.models.common.commanded import Commanded
 
-        return plugins.load(plugins.MODELS, kind, Commanded)[0]
+        return plugins.load(plugins.MODELS, kind, Commanded, "kind")[0]
     module, _, name = MODELS[kind].rpartition(".")
     return getattr(importlib.import_module(f"dpmpc.models.{module}"), name)
 

@@ -24,6 +24,7 @@ from bench.audit.mechanism import AuditedMechanism, Claim
 from bench.audit.rates import AuditScores, least_bits, least_epsilon, least_mu, lower_bound, upper_rate
 from bench.audit.registry import SUBJECTS, sketched
 from bench.audit.sums import Replicated
+from bench.system.audit import cells, render
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions import Rows
 from dpmpc.linear.encoding.fixed_point import FixedPoint
@@ -329,10 +330,11 @@ def test_the_bench_keeps_what_a_whole_run_finds(monkeypatch, capsys):
     assert written == []  # a part, another claim and a short form are not kept
     assert main(command) == 0
     ((name, content, text),) = written
-    assert (name, content["releases"], content["seed"], content["refuted"]) == ("audit", 2000, 1, [])
+    assert (name, content["releases"], content["seed"]) == ("audit", 2000, 1)
+    assert [finding["refuted"] for finding in content["findings"]] == [[], []]
     assert [finding["mechanism"] for finding in content["findings"]] == ["dgm", "additive-noise"]
     assert [finding["failure"] for finding in content["findings"]] == pytest.approx([0.025, 0.025])
-    assert f"| {' | '.join(content['rows'][0])} |" in text
+    assert f"| {' | '.join(cells(content['findings'][0]))} |" in text
     assert text in capsys.readouterr().out
     assert "1.0000 bits" in text
 
@@ -369,4 +371,6 @@ def test_the_example_of_the_documentation_runs(capsys):
 def test_what_was_found_of_every_mechanism_is_kept_and_refutes_none():
     found = json.loads((ROOT / "bench" / "results" / "audit.json").read_text())
     assert [finding["mechanism"] for finding in found["findings"]] == list(SUBJECTS)
-    assert (found["seed"], found["epsilon"], found["delta"], found["refuted"]) == (1, 1.0, 1e-5, [])
+    assert (found["seed"], found["epsilon"], found["delta"]) == (1, 1.0, 1e-5)
+    assert not any(finding["refuted"] for finding in found["findings"])
+    assert render(found) == (ROOT / "bench" / "results" / "audit.md").read_text().rstrip("\n")

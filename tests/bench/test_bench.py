@@ -41,6 +41,7 @@ from dpmpc.linear.sharing.batch import SHARE_FILE, open_share
 from dpmpc.linear.sketching import OSNAP
 from dpmpc.linear.sketching.dense import Rademacher
 from dpmpc.release.planning.cost import Prices
+from support.pages import ROOT
 from support.rejections import rejects
 
 
@@ -277,6 +278,14 @@ def test_shapes_of_the_kernel_are_judged():
         assert row[:6] == ["2,000,000", "10", "1,000", "4", "2000.0", f"{csc:.2f}"]
         assert row[-2:] == [f"{touch:.2f}", met]
         assert f": {int(met != 'missed')} of 1, 30 required." in "\n".join(kernels.render_grid([entry]))
+
+
+def test_the_page_states_how_many_shapes_meet_the_target():
+    grid = json.loads((ROOT / "bench" / "results" / "kernels.json").read_text())["grid"]
+    met = sum(kernels.grid_row(entry)[-1] != "missed" for entry in grid)
+    page = " ".join((ROOT / "docs" / "performance.md").read_text().split())
+    assert f"Of {len(grid)} shapes" in page
+    assert f"{met} met the target in this run, of which {kernels.REQUIRED} are required" in page
 
 
 @pytest.mark.parametrize(("ratio", "told"), [(0.81, "| 0.81 |"), (0.79, "| 0.79 (missed) |")])

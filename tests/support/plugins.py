@@ -49,6 +49,7 @@ def available(folder):
 def _forget():
     importlib.invalidate_caches()
     plugins.declared.cache_clear()
+    plugins.load.cache_clear()
     for kinds in (noise.FAMILIES, sketching.FAMILIES):
         for name in [name for name in kinds.data if kinds.data[name].origin is not None]:
             del kinds.data[name]

@@ -71,8 +71,7 @@ def _predict(options: argparse.Namespace) -> None:
     cells = read_cells(options.data, tuple(wanted), dialect=dialect_of(options))
     if model.by is None:
         most = model.public.columns[model.public.index(model.target)].upper
-        kind = model.kind if model.kind in _HEADINGS else "ridge"  # a plug-in predicts a mean
-        predicted = predict_coded(model.public, *model.models[EVERYBODY], cells, model=kind, most=most)
+        predicted = predict_coded(model.public, *model.models[EVERYBODY], cells, model=model.kind, most=most)
     else:
         predicted, groups = predict_by_group(model.public, model.by, model.models, cells)
         if absent := sorted({group for group in groups if group and group not in model.models}):
@@ -87,7 +86,7 @@ def _predict(options: argparse.Namespace) -> None:
         )
     names = range(1, len(cells) + 1) if options.id is None else cells.column(options.id)
     writer = csv.writer(sys.stdout, lineterminator="\n")
-    writer.writerow([options.id or "row", f"{_HEADINGS.get(model.kind, 'predicted')} {model.target}"])
+    writer.writerow([options.id or "row", f"{_HEADINGS[model.kind]} {model.target}"])
     for name, value in zip(names, predicted.tolist(), strict=True):
         writer.writerow(["" if name is None else name, "" if math.isnan(value) else f"{value:.10g}"])
     lacking = sum(map(math.isnan, predicted.tolist()))
@@ -109,7 +108,7 @@ def _of_folder(options: argparse.Namespace) -> _Model:
                 f"{str(folder.path / folder.files[0])!r} can be read anew",
             )
     target, models, by = folder.models()
-    kind = "ridge" if by is not None else folder.model
+    kind = folder.model if by is None and folder.model in _HEADINGS else "ridge"  # groups and plug-ins predict means
     return _Model(kind, folder.schema, target, models, by)
 
 

@@ -100,9 +100,8 @@ class SealedUploads:
                 results.append(self._metrics.refuse(outcome))
             else:
                 raise outcome
-        if added := [one for one in results if isinstance(one, Added)]:
-            together = Added(sum(one.stored for one in added), sum(one.duplicates for one in added))
-            self._metrics.count_stored(together, len(added) * self._record_bytes)
+        added = _added_by(results)
+        self._metrics.count_stored(added, (added.stored + added.duplicates) * self._record_bytes)
         return results
 
     def _answer(self, own: list[Added | Reply], handed: list[dict[int, Status]]) -> Reply:
@@ -115,13 +114,7 @@ class SealedUploads:
             reports.append({str(number): status for number, status in sorted(at_all.items())})
         numbers = dict.fromkeys(itertools.chain.from_iterable(reports))
         servers = {number: _together([one.get(number) for one in reports]) for number in numbers}
-        added = [one for one in own if isinstance(one, Added)]
-        content = {
-            "stored": sum(one.stored for one in added),
-            "duplicates": sum(one.duplicates for one in added),
-            "servers": servers,
-            "reports": reports,
-        }
+        content = {**_added_by(own)._asdict(), "servers": servers, "reports": reports}
         return Reply(200 if all(status == STORED for status in servers.values()) else 202, content)
 
 
@@ -137,6 +130,12 @@ def _opened(opener: Opener, roster: Roster | None, reports: list[bytes]) -> list
         except (ReportRejected, Refusal) as error:
             found.append(error)
     return found
+
+
+def _added_by(results: list[Added | Reply]) -> Added:
+    """Return what the reports of a body, each of which may have been refused, have added together."""
+    added = [one for one in results if isinstance(one, Added)]
+    return Added(sum(one.stored for one in added), sum(one.duplicates for one in added))
 
 
 def _together(statuses: list[Status | None]) -> Status:

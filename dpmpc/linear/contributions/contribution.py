@@ -349,7 +349,7 @@ def require_few_bits(encoding: FixedPoint, width: int, most: int = MOST_FRACTION
     The errors of W entries grow with sqrt(W), so that each four times of the width takes one bit (lemma few_roundoffs
     of proofs/Rounding.v).
     """
-    most -= max(0, (width - 1) // WIDEST).bit_length() + 1 >> 1
+    most -= max(0, (width - 1) // WIDEST).bit_length() + 1 >> 1  # log4(W / WIDEST), rounded up
     if encoding.fractional_bits > most:
         condition = f"of {width} {of}"
         raise InputError("fractional_bits", encoding.fractional_bits, f"at most {most}", condition=condition)

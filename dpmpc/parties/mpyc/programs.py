@@ -39,7 +39,7 @@ from dpmpc.base.plugins import Open
 from dpmpc.data import Schema
 from dpmpc.parties.mpyc.agreed_runs import LinkedPlan, Plan
 from dpmpc.parties.mpyc.secret_arrays import SHARINGS
-from dpmpc.privacy.specification import SKETCHES
+from dpmpc.privacy.specification import SKETCHES, Mechanism
 from dpmpc.privacy.task import Task
 
 
@@ -65,9 +65,10 @@ def options(doc: str, **defaults: Any) -> argparse.Namespace:
     add = parser.add_argument
     add("--clients", type=int, default=200_000, metavar="N", help="whose rows are generated (default %(default)s)")
     add("--columns", type=int, default=10, metavar="D", help="of a row (default %(default)s)")
-    sketches, noises = Open(SKETCHES[1:-1], plugins.SKETCHES), Open(NOISES, plugins.NOISES)  # no "auto", and no sum
-    add("--sketch", choices=sketches, default="osnap", metavar="FAMILY", help=f"{', '.join(sketches)} (default osnap)")
-    add("--noise", choices=noises, default=noises[0], metavar="FAMILY", help=f"{', '.join(noises)} (default the first)")
+    sketches = Open((kind for kind in SKETCHES if kind not in ("auto", "sum")), plugins.SKETCHES)
+    noises, usual = Open(NOISES, plugins.NOISES), Mechanism().noise
+    for name, kinds, default in (("--sketch", sketches, "osnap"), ("--noise", noises, usual)):
+        add(name, choices=kinds, default=default, metavar="FAMILY", help=f"{', '.join(kinds)} (default {default})")
     add("--rows", type=int, default=100, metavar="K", help="of the sketch, k (default %(default)s)")
     add("--sparsity", type=int, default=1, metavar="S", help="rows that a client meets, s (default %(default)s)")
     add("--copies", choices=("each", "one"), default="each", help="a noisy copy for each of these rows, or one for all")
