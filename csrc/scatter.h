@@ -9,9 +9,11 @@
 #include "rows.h"
 
 #define AHEAD 8192               /* bytes between what is read of X and what is prefetched */
+#define AHEAD_ONCE 4096          /* the same, of what goes to the first-level cache alone */
 #define LINE 8                   /* words of a cache line */
 
 #define PREFETCH(address) __builtin_prefetch((const void *)(address), 0, 2)
+#define PREFETCH_ONCE(address) __builtin_prefetch((const void *)(address), 0, 0) /* does not stay in any cache */
 #define PREFETCH_TO_WRITE(address) __builtin_prefetch(address, 1, 3)
 
 INLINE void prefetch_row(int64_t step, const uint64_t *X)

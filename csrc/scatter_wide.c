@@ -1,18 +1,34 @@
 /* Y += S X for one block of clients of a sparse public matrix, whose entries have been drawn: rows of more than 16 words.
  *
  * A pass over a row of X adds it to the rows of up to eight copies together, so that many rows of Y are under way at a
- * time. Where Y is larger than a second-level cache, the rows that the next client meets are prefetched. */
+ * time. Where Y is larger than a second-level cache, the rows that a later client meets are prefetched. With one copy
+ * they always are, and most of the time goes into reading X: where Y takes a third of that cache or more, X is
+ * prefetched past it, since every line of X would else evict one of Y. */
 
 #include "scatter.h"
 
 #if LANES >= 2
-#define LARGE (INT64_C(1) << 17) /* words of Y above which its rows are prefetched, twice that for one copy: 1 MiB */
-#define SOON 32                  /* words of a row of one copy up to which the next client's is prefetched in any case */
-#define TOGETHER 8               /* rows of Y that take a row of X in one pass, at most */
+#define LARGE (INT64_C(1) << 17)   /* words of Y above which its rows are prefetched, of several copies: 1 MiB */
+#define CROWDED (INT64_C(3) << 14) /* words of Y that are much of a second-level cache: 384 KiB */
+#define LONG 64                    /* words of a row of X from which on it is prefetched past that cache in any case */
+#define SOON 3                     /* clients until the one whose row of Y is prefetched, for one copy */
+#define TOGETHER 8                 /* rows of Y that take a row of X in one pass, at most */
+
+/* How many copies there are: several, one, or one whose X is prefetched past the second-level cache. */
+enum { SEVERAL, ALONE, ALONE_CROWDED };
+
+/* Where there is one copy, prefetch what is read of X later. */
+INLINE void prefetch_alone(int alone, const uint64_t *x)
+{
+    if (alone == ALONE)
+        PREFETCH((uintptr_t)x + AHEAD);
+    if (alone == ALONE_CROWDED)
+        PREFETCH_ONCE((uintptr_t)x + AHEAD_ONCE);
+}
 
 /* Rows of Y that take a client's row of X together, and what turns it into its negative. */
 struct meeting {
-    uint64_t *y[TOGETHER], *next[TOGETHER]; /* `next`: rows that the next client meets */
+    uint64_t *y[TOGETHER], *next[TOGETHER]; /* `next`: rows that a later client meets */
     uint64_t flip[TOGETHER];
     int64_t apart; /* words from one copy's row of X to the next copy's; 0 if all copies take one */
 };
@@ -52,13 +68,12 @@ INLINE void add_rest(enum sketch_kind kind, int together, int64_t width, const s
 #endif
 }
 
-/* Add a line of a row, from word i on, to `together` rows of Y, prefetching the next client's rows of Y (`fetch`) and,
+/* Add a line of a row, from word i on, to `together` rows of Y, prefetching a later client's rows of Y (`fetch`) and,
  * where there is one copy (`alone`), what is read of X later. */
 INLINE void add_line(enum sketch_kind kind, int together, int alone, int fetch, const struct meeting *at,
                      const uint64_t *x, int64_t i)
 {
-    if (alone)
-        PREFETCH((uintptr_t)(x + i) + AHEAD);
+    prefetch_alone(alone, x + i);
     if (fetch)
         for (int j = 0; j < together; j++)
             PREFETCH_TO_WRITE(at->next[j] + i);
@@ -126,14 +141,12 @@ INLINE void add_together(enum sketch_kind kind, int shared, int together, int al
             ADD_LINES(1, add_line);
     }
 #undef ADD_LINES
-    if (alone)
-        PREFETCH((uintptr_t)(x + width - 1) + AHEAD);
+    prefetch_alone(alone, x + width - 1);
     if (fetch)
         for (int j = 0; j < together; j++)
             PREFETCH_TO_WRITE(at.next[j] + width - 1);
     if (width & 4) {
-        if (alone)
-            PREFETCH((uintptr_t)(x + i) + AHEAD); /* else a line between the last whole one and the row's end is left out */
+        prefetch_alone(alone, x + i); /* else a line between the last whole one and the row's end is left out */
 #if LANES >= 4
         add_quads(kind, together, &at, x, i);
 #else
@@ -156,7 +169,8 @@ INLINE int scatter_rows(enum sketch_kind kind, int shared, int alone, int fetch,
     const uint64_t *X = terms->X;
     struct seen seen = {0};
     for (int64_t c = 0; c < count; c++, X += step) {
-        const uint32_t *entries = all + c, *later = entries + (c + 1 < count);
+        const int64_t soon = alone ? SOON : 1;
+        const uint32_t *entries = all + c, *later = entries + (c + soon < count ? soon : 0);
         const uint64_t *x = X;
         if (!alone)
             prefetch_row(step, X);
@@ -182,15 +196,30 @@ INLINE int scatter_rows(enum sketch_kind kind, int shared, int alone, int fetch,
     return all_canonical(&seen);
 }
 
+/* One copy, X prefetched into the second-level cache. A function of its own: where the compiler sees that rows are
+ * shorter than `LONG` it drops tests of their width, and GCC 12's code for the rest takes a sixth longer. */
+#define DEFINE_ALONE(name, kind)                                                                                       \
+    static __attribute__((noinline)) int name(const struct sketch_terms *terms, uint64_t *Y)                           \
+    {                                                                                                                  \
+        return scatter_rows(kind, 1, ALONE, 1, terms, Y);                                                              \
+    }
+DEFINE_ALONE(alone_ring, SKETCH_RING)
+DEFINE_ALONE(alone_field, SKETCH_FIELD)
+DEFINE_ALONE(alone_real, SKETCH_REAL)
+#undef DEFINE_ALONE
+
 INLINE int scatter_kind(enum sketch_kind kind, const struct sketch_terms *terms, uint64_t *Y)
 {
     const int64_t words = terms->rows * terms->pitch;
     if (!terms->shared)
-        return scatter_rows(kind, 0, 0, 0, terms, Y);
+        return scatter_rows(kind, 0, SEVERAL, 0, terms, Y);
+    if (terms->copies == 1 && (words > CROWDED || terms->width >= LONG))
+        return scatter_rows(kind, 1, ALONE_CROWDED, 1, terms, Y);
     if (terms->copies == 1)
-        return words > 2 * LARGE || terms->width <= SOON ? scatter_rows(kind, 1, 1, 1, terms, Y)
-                                                         : scatter_rows(kind, 1, 1, 0, terms, Y);
-    return words > LARGE ? scatter_rows(kind, 1, 0, 1, terms, Y) : scatter_rows(kind, 1, 0, 0, terms, Y);
+        return kind == SKETCH_RING    ? alone_ring(terms, Y)
+               : kind == SKETCH_FIELD ? alone_field(terms, Y)
+                                      : alone_real(terms, Y);
+    return words > LARGE ? scatter_rows(kind, 1, SEVERAL, 1, terms, Y) : scatter_rows(kind, 1, SEVERAL, 0, terms, Y);
 }
 
 static int scatter(const struct sketch_terms *terms, uint64_t *Y)
