@@ -97,6 +97,7 @@ BENCHES = {
         ("--clients", "20000", "--proved", "2000"),
     ),
     "system.intake": Bench("uploads to one server of a collection", "a bare aiohttp handler", brief=True),
+    "system.startup": Bench("`import dpmpc` and `dpmpc read`", "importing NumPy, importing SciPy", brief=True),
     "system.stores": Bench("reports into a store, by workers and groups", "SQLite beside PostgreSQL", brief=True),
     "system.glm": Bench(
         "regressions in rounds: logistic, and linear on the household set", "the best fit; one release"

@@ -163,6 +163,13 @@ def test_reading_loads_neither_scikit_learn_nor_pandas(after_reading):
     check_each(check, READING)
 
 
+def test_reading_a_sum_loads_only_what_its_answer_needs(released):
+    """SciPy, a template engine and certificates take longer than all else (`bench startup`)."""
+    ((status, names),) = loaded_by_commands(("read", released / "ridge", "--target", "y"))
+    assert status == 0
+    assert not names & {"scipy", "jinja2", "cryptography.x509", "dpmpc.collect.terms.certificate"}
+
+
 def test_asking_servers_loads_no_numerical_library(released):
     ((status, names),) = loaded_by_commands(("status", released / "collection"))
     assert status == 3  # these servers are no more

@@ -30,6 +30,7 @@ from dpmpc.base.untrusted import ReadError, open_regular, printable, read_json
 
 FORMAT: Final = 2
 PUBLIC_MEMBER, SUMS_MEMBER = "release.json", "sums.npy"
+CERTIFICATE_MEMBER = "certificate.json"  # only in the release of a collection
 ROUNDING = 1e-7  # relative, of what linear algebra gives a guarantee
 LARGEST_PUBLIC = 1 << 25  # bytes of JSON: the whitening matrix of 1,000 columns takes 20 MB, 100,000 columns 10 MB
 MOST_MEMBERS = 16

@@ -8,11 +8,13 @@ import math
 
 import numpy as np
 import pytest
+import scipy.stats
 
 from bench.secure_sketching import coverage
 from bench.secure_sketching.coverage import Setting, release_of_law
 from dpmpc import RidgeRegression
 from dpmpc.data import Schema
+from dpmpc.models.common import inference
 from dpmpc.models.common.linear_algebra import exact_gram, ridge_cost
 from dpmpc.models.papers.baselines.linear import optimal_ridge
 from dpmpc.models.regression import ridge_regression as penalty
@@ -279,3 +281,22 @@ def test_a_closed_sketch_has_neither_intervals_nor_a_chosen_penalty():
         RidgeRegression().fit_release(closed).inference()
     with rejects("release", given="products of a closed sketch"):
         RidgeRegression("auto").fit_release(closed)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 7, 50, 301])
+def test_tails_of_chi_squared_are_those_of_scipy(degrees):
+    statistics = [1e-9, 0.3, 1.0, degrees, 3.0 * degrees, 700.0]
+    found = [inference.chi2_tail(statistic, degrees) for statistic in statistics]
+    np.testing.assert_allclose(found, scipy.stats.chi2.sf(statistics, degrees), rtol=1e-11)
+    assert inference.chi2_tail(0.0, degrees) == 1
+    assert inference.chi2_tail(math.inf, degrees) == 0
+    assert math.isnan(inference.chi2_tail(math.nan, degrees))
+
+
+@pytest.mark.parametrize("degrees", [3.0, 41.5, math.inf])
+def test_quantiles_and_tails_are_those_of_scipy(degrees):
+    law = scipy.stats.norm() if math.isinf(degrees) else scipy.stats.t(degrees)
+    for probability in (1e-6, 0.025, 0.5, 0.9, 0.975, 1 - 1e-9):
+        assert inference.t_quantile(probability, degrees) == pytest.approx(law.ppf(probability), rel=1e-12, abs=1e-15)
+    statistics = np.array([[0.0, 1.96], [-3.0, 8.0]])
+    np.testing.assert_allclose(inference.t_tail(statistics, degrees), law.sf(statistics), rtol=1e-12)

@@ -77,7 +77,6 @@ def add_commands(commands: Any) -> None:
 
 
 def _read(options: argparse.Namespace) -> None:
-    from dpmpc.app.render.page import page
     from dpmpc.app.render.reading import ReadOptions, read
     from dpmpc.privacy.task import LONGEST_CHECK
 
@@ -113,6 +112,8 @@ def _read(options: argparse.Namespace) -> None:
     elif options.json:
         print(report.to_json())
     elif options.html:
+        from dpmpc.app.render.page import page
+
         print(page(report))
     else:
         print(report if options.verbose else report.brief())

@@ -8,15 +8,16 @@ mixed file's names and date are true, because nothing is computed from them.
 from __future__ import annotations
 
 import dataclasses
-from urllib.parse import urlsplit
+from typing import TYPE_CHECKING
 
 from dpmpc.base.untrusted import printable
-from dpmpc.collect.terms.certificate import Certificate
-from dpmpc.collect.terms.series import Series
-from dpmpc.collect.terms.task_file import Collection
-from dpmpc.owners.columns.mixed_release import MixedRelease
-from dpmpc.parties.network.identity import fingerprint
 from dpmpc.release.release import Release
+
+if TYPE_CHECKING:
+    from dpmpc.collect.terms.certificate import Certificate
+    from dpmpc.collect.terms.series import Series
+    from dpmpc.collect.terms.task_file import Collection
+    from dpmpc.owners.columns.mixed_release import MixedRelease
 
 
 @dataclasses.dataclass(frozen=True)
@@ -39,6 +40,10 @@ class About:
     @classmethod
     def of_collection(cls, collection: Collection, certificate: Certificate) -> About:
         """Say what a certificate says of a collection."""
+        from urllib.parse import urlsplit
+
+        from dpmpc.parties.network.identity import fingerprint
+
         manifest, statement = certificate.statement.manifest, certificate.statement
         operators = []
         for number, server in enumerate(collection.servers):

@@ -5,6 +5,8 @@ computed again from its releases. Everything is computed from the files, so that
 
 Promised: the guarantee is recomputed, and of a collection's release everything that `dpmpc verify` checks without a
 task file. Not promised: that a collection's keys are those of whom you trust: `dpmpc verify --collection` checks that.
+
+What only some files need is imported when one of these is read: most are the release of a fit.
 """
 
 from __future__ import annotations
@@ -17,25 +19,21 @@ from pathlib import Path
 
 from dpmpc.app.render.about import About
 from dpmpc.app.render.fit_folder import FitFolder
-from dpmpc.app.render.mixed import mixed_report, mixed_result
 from dpmpc.app.render.readings import reading_of
 from dpmpc.app.render.released import report_of
 from dpmpc.app.render.report import Report
 from dpmpc.base.errors import InputError, UtilityWarning
 from dpmpc.base.storage.records import MALFORMED
 from dpmpc.base.untrusted import printable, read_json
-from dpmpc.collect.terms.certificate import CERTIFICATE_MEMBER
-from dpmpc.collect.terms.verifying import verify
 from dpmpc.models import LogisticRegression
 from dpmpc.models.common.release_parts import with_variables
 from dpmpc.models.groups.group_comparison import GroupComparison
 from dpmpc.models.survival.cox_regression import CoxRegression
 from dpmpc.models.survival.kaplan_meier import KaplanMeier
 from dpmpc.models.tables.cross_table import CrossTable
-from dpmpc.owners.columns.mixed_release import MixedRelease
 from dpmpc.privacy.task import LONGEST_CHECK
 from dpmpc.release.release import Release
-from dpmpc.release.release_file import LARGEST_PUBLIC, PUBLIC_MEMBER, open_members
+from dpmpc.release.release_file import CERTIFICATE_MEMBER, LARGEST_PUBLIC, PUBLIC_MEMBER, open_members
 from dpmpc.release.results import Result
 
 
@@ -111,6 +109,9 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
     if kind == "mixed":
         if requested.crosstab is not None:
             raise InputError("crosstab", "given, but the public files of dpmpc mix hold no second moments")
+        from dpmpc.app.render.mixed import mixed_report, mixed_result
+        from dpmpc.owners.columns.mixed_release import MixedRelease
+
         mixed = MixedRelease.load(path)
         result = mixed_result(
             mixed,
@@ -134,6 +135,8 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
 def _opened(path: str | os.PathLike[str], kind: str, longest: float) -> tuple[Release, About, list[str]]:
     """Return a checked release, what is known of it, and what the file alone cannot tell."""
     if kind == "collection":
+        from dpmpc.collect.terms.verifying import verify
+
         verified = verify(path, longest=longest)
         about = About.of_collection(verified.collection, verified.certificate)
         left = [f"dpmpc verify {Path(path).name} --collection TASKFILE checks whose keys these are."]

@@ -34,9 +34,16 @@ from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.parties.network.identity import sign
 from dpmpc.privacy.task import Task
 from dpmpc.release.release import Release
-from dpmpc.release.release_file import LARGEST_PUBLIC, PUBLIC_MEMBER, ROUNDING, SUMS_MEMBER, alike, open_members
+from dpmpc.release.release_file import (
+    CERTIFICATE_MEMBER,
+    LARGEST_PUBLIC,
+    PUBLIC_MEMBER,
+    ROUNDING,
+    SUMS_MEMBER,
+    alike,
+    open_members,
+)
 
-CERTIFICATE_MEMBER = "certificate.json"
 LARGEST_CERTIFICATE = 2 * LARGEST_PUBLIC  # bytes: it repeats what is public, and has the variance of every row
 RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY, WITHDRAWN = "released before", "damaged", "dealt wrongly", "withdrawn"
 DIFFERENT_LISTS, FALSE_PROOF = "different lists", "false proof"

@@ -5,9 +5,10 @@ normalised and clipped to their public bounds. A penalty has no part in it, so a
 the coefficients of a penalised fit. An interval covers the sampling of the clients, the error of the sketch and
 the noise (docs/mathematics.md, section 6).
 
-It is computed from `Observed`: the second moments that a release shows, and the noise in them. Quantiles and tails are
-the functions of SciPy that `scipy.stats` calls for them, called without it: importing it takes longer than all else
-that reading a release does. Nor is `scipy.special` imported before there is something to compute.
+It is computed from `Observed`: the second moments that a release shows, and the noise in them. Quantiles and tails of
+the normal distribution are those of the standard library; those of t and F are the functions of SciPy that
+`scipy.stats` calls for them. SciPy is imported for these alone, for it takes longer than all else that reading a
+release does.
 
 Promised: everything is a function of the release and of the arguments; no data, no randomness. Where the noise does not
 leave the Gram matrix a safe inverse there is no estimate, and intervals are infinite.
@@ -20,6 +21,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -80,13 +82,13 @@ class Observed:
 
 def normal_quantile(probability: float) -> float:
     """Return the z with P(Z <= z) = probability."""
-    from scipy.special import ndtri
-
-    return float(ndtri(probability))
+    return statistics.NormalDist().inv_cdf(probability)
 
 
 def t_quantile(probability: float, degrees: float) -> float:
     """Return the same of a t distribution; infinite degrees of freedom make it the normal one."""
+    if math.isinf(degrees):
+        return normal_quantile(probability)
     from scipy.special import stdtrit
 
     return float(stdtrit(degrees, probability))
@@ -94,16 +96,22 @@ def t_quantile(probability: float, degrees: float) -> float:
 
 def t_tail(statistic: Reals, degrees: float) -> Reals:
     """Return P(T > statistic) of a t distribution."""
+    if math.isinf(degrees):
+        tails = [math.erfc(value / math.sqrt(2)) / 2 for value in np.ravel(statistic)]
+        return np.reshape(tails, np.shape(statistic))
     from scipy.special import stdtr
 
     return np.asarray(stdtr(degrees, -statistic))
 
 
-def chi2_tail(statistic: float, degrees: float) -> float:
-    """Return P(X > statistic) of a chi-squared distribution."""
-    from scipy.special import chdtrc
-
-    return float(chdtrc(degrees, statistic))
+def chi2_tail(statistic: float, degrees: int) -> float:
+    """Return P(X > statistic) of a chi-squared distribution: a finite sum (Abramowitz and Stegun, 26.4.4, 26.4.5)."""
+    if not 0 < statistic < math.inf:
+        return math.nan if math.isnan(statistic) else float(statistic <= 0)
+    half = statistic / 2
+    tail = math.erfc(math.sqrt(half)) if degrees % 2 else 0.0
+    powers = np.arange(degrees % 2 / 2, degrees / 2)
+    return tail + math.fsum(math.exp(power * math.log(half) - half - math.lgamma(power + 1)) for power in powers)
 
 
 def f_tail(statistic: float, degrees: tuple[float, float]) -> float:
