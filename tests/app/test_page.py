@@ -391,3 +391,9 @@ def test_plots_and_style_share_their_colours():
     light, dark = themes()
     assert {name: light[name] for name in COLOURS} == COLOURS
     assert set(light) == set(dark)
+
+
+@pytest.mark.parametrize("heading", ["p (Holm)", "people"])
+def test_a_number_that_is_none_is_called_so(heading):
+    [(_, [[number]])] = layout(NumberTable("", {heading: [math.nan]}, ["intercept"])).rows
+    assert number == ("none", None, "")
