@@ -24,7 +24,7 @@ ALL, SHORT, PAGE = "all", "short", "page"
 SETS = {
     ALL: "every bench, one after another; --short: in its short form",
     SHORT: "the benches of speed that are marked with *, in their short forms: some minutes",
-    PAGE: "draw docs/performance.md and its plots again from the results",
+    PAGE: "draw docs/benchmarks.md and its plots again from the results",
 }
 
 

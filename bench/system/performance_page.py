@@ -1,4 +1,4 @@
-"""The figures of docs/performance.md, drawn from `bench/results`: tables between marks, and plots.
+"""The figures of docs/benchmarks.md, drawn from `bench/results`: tables between marks, and plots.
 
 `python -m bench page` rewrites what stands between ``<!-- NAME: drawn from bench/results -->`` and ``<!-- end of NAME
 -->`` and leaves all other text alone. It measures nothing. A name without its marks, or marks without a name, are
@@ -16,12 +16,12 @@ from typing import Any
 from bench.charts import require_plots
 from bench.harness import RESULTS, markdown, plus_minus
 from bench.secure_sketching import mp_spdz, runtime_tables, setting
-from bench.system import kernels, projections, scale
-from bench.system.performance_goals import Goal, Results, all_goals, client_goals, fit_goals, kernel_goals, read_results
+from bench.system import scale
+from bench.system.performance_goals import Results, all_goals, read_results
 from bench.system.performance_plots import draw
 from dpmpc.base.errors import InputError
 
-PAGE = Path("docs/performance.md")
+PAGE = Path("docs/benchmarks.md")
 MOST_CLIENTS = max(setting.CLIENTS)
 
 
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> None:
     chosen = parser.parse_args(arguments)
     require_plots()
     if not chosen.page.is_file():
-        raise InputError("page", f"{str(chosen.page)!r}", "the file docs/performance.md of the sources")
+        raise InputError("page", f"{str(chosen.page)!r}", "the file docs/benchmarks.md of the sources")
     results = read_results(chosen.results)
     chosen.page.write_text(rewritten(chosen.page.read_text(), blocks(results)))
     for path in draw(results, chosen.results):
@@ -60,18 +60,8 @@ def blocks(results: Results) -> dict[str, str]:
     """Name -> Markdown."""
     parts: dict[str, Callable[[Results], str]] = {
         "targets": _targets,
-        "kernels": _kernels,
-        "kernel-peers": _kernel_peers,
-        "projections": _projections,
-        "clients": _clients,
-        "noise": _noise,
-        "fit": _fit,
         "servers": _servers,
         "mp-spdz": _mp_spdz,
-        "server-peers": _server_peers,
-        "dense": _dense,
-        "noising": _noising,
-        "unopened": _unopened,
         "scale": _scale,
         "cost": _cost,
     }
@@ -84,82 +74,6 @@ def _targets(results: Results) -> str:
     missed = [[part, g.what, g.wanted, g.printed] for part, of in goals.items() for g in of if not g.reached]
     counted, listed = _table(["part", "targets", "met"], met), _table(["part", "missed", "target", "figure"], missed)
     return f"{counted}\n\n{listed}" if missed else counted
-
-
-def _kernels(results: Results) -> str:
-    content = results["kernels"]
-    independent, balanced = (kernel_goals(content, balanced=balanced) for balanced in (False, True))
-    rows = [
-        [goal.what, goal.wanted, goal.told, other.told, stored]
-        for goal, other, stored in zip(independent, balanced, _with_stored(content), strict=True)
-    ]
-    table = _table(["ratio", "target", "independent", "balanced", "if S were stored"], rows)
-    return f"{_origin(content, 'kernels')}\n\n{table}"
-
-
-def _with_stored(content: dict[str, Any]) -> list[str]:
-    """Return the ratio to ours with the entries of S at hand, as the peers have them; of independent clients."""
-    cells = []
-    for target in kernels.TARGETS:
-        shape = {"clients": target.setting.clients, "columns": target.setting.columns, "rows": target.setting.rows}
-        shape |= {"sparsity": target.setting.sparsity, "balanced": False}
-        seconds = next(entry["seconds"] for entry in content["measured"] if shape.items() <= entry.items())
-        known = target.fast == "ours" and target.slow in seconds and not target.slow.startswith("ours")
-        cells.append(f"{_median(seconds[target.slow]) / _median(seconds['ours, S stored']):.2f}" if known else "")
-    return cells
-
-
-def _kernel_peers(results: Results) -> str:
-    """Return all ways to do the main job."""
-    at = kernels.HEADLINE
-    shape = {"clients": at.clients, "columns": at.columns, "rows": at.rows, "sparsity": at.sparsity}
-    both = [entry["seconds"] for entry in results["kernels"]["measured"] if shape.items() <= entry.items()]
-    rows = [
-        [way, *(f"{1e3 * _median(of[way]):.2f}" for of in both), *(_over(of[way], of["ours"]) for of in both)]
-        for way in both[0]
-    ]
-    return _table(["way", "ms, independent", "ms, balanced", "times ours, independent", "balanced"], rows)
-
-
-def _projections(results: Results) -> str:
-    content = results["projections"]
-    ours = content["cpu_s"][projections.OURS]
-    rows = [[way, f"{1e3 * _median(of):.1f}", _over(of, ours)] for way, of in content["cpu_s"].items()]
-    return f"{_origin(content, 'projections')}\n\n{_table(['way', 'CPU ms', 'way / ours'], rows)}"
-
-
-def _clients(results: Results) -> str:
-    content = results["clients"]
-    rows = [
-        [
-            entry["name"],
-            f"{entry['amount'] / _median(entry['cpu_s']) / 1e9:.2f}",
-            f"{entry['speed_over_peer']:.2f}",
-            "" if entry["wall_s"] is None else f"{entry['amount'] / entry['wall_s']['min'] / 1e9:.2f}",
-        ]
-        for entry in content["rows"]
-    ]
-    speeds = _table(["rows", "GB/s", "of the speed of reading", f"GB/s, {content['threads']} threads, wall"], rows)
-    return f"{_origin(content, 'clients')}\n\n{_goal_table(client_goals(content))}\n\n{speeds}"
-
-
-def _noise(results: Results) -> str:
-    content = results["clients"]
-    rows = [
-        [
-            entry["name"],
-            f"{entry['amount'] / _median(entry['cpu_s']) / 1e6:.2f}",
-            "" if entry["peer"] is None else f"{entry['speed_over_peer']:.1f}",
-            entry["peer"] or "",
-        ]
-        for entry in content["noise"]
-    ]
-    return _table(["noise", "million draws/s", "times its peer's speed", "peer"], rows)
-
-
-def _fit(results: Results) -> str:
-    content = results["end_to_end"]
-    return f"{_origin(content, 'end_to_end')}\n\n{_goal_table(fit_goals(content))}"
 
 
 def _servers(results: Results) -> str:
@@ -226,58 +140,6 @@ def _mp_spdz_origin(results: Results) -> str:
     )
 
 
-def _server_peers(results: Results) -> str:
-    found = {name: runtime_tables.ratios(results[name]["measured"]) for name in ("table3", "table4", "table5")}
-    rows = [[name, ratio, f"{value:,.2f}"] for name, ratios in found.items() for ratio, value in ratios.items()]
-    return _table(["run", "ratio of means", "value"], rows)
-
-
-def _dense(results: Results) -> str:
-    content = results["dense"]
-    rows = []
-    for entry in content["measured"]:
-        for kind, ways in entry["cpu_s"].items():
-            shape = [f"{entry[name]:,}" for name in ("clients", "rows", "columns")]
-            cells = [_over(ways[way], ways["ours"]) for way in ("cached", "stored")]
-            rows.append([*shape, kind, f"{_median(ways['ours']):.4f}", *cells])
-    headings = ["n", "k", "d", "numbers", "ours (CPU s)", "GEMM, S cached / ours", "GEMM, S stored / ours"]
-    return f"{_origin(content, 'dense')}\n\n{_table(headings, rows)}"
-
-
-def _noising(results: Results) -> str:
-    content = results["noising"]
-    first = next(iter(content["ways"].values()))
-    rows = [
-        [
-            way,
-            f"{entry['released_variance'] / first['released_variance']:.2f}",
-            *(f"{entry[name] / first[name]:.2f}" for name in ("client_bytes", "spool_mb")),
-            *(_over(entry[name], first[name]) for name in ("clients_s", "server_cpu_s")),
-        ]
-        for way, entry in content["ways"].items()
-    ]
-    headings = ["noise", "variance of a row", "client sends", "server stores", "clients' time", "server's CPU time"]
-    return f"{_origin(content, 'noising')}\n\n{_table(headings, rows)}"
-
-
-def _unopened(results: Results) -> str:
-    content = results["unopened"]
-    pairs = zip(content["measured"][::2], content["measured"][1::2], strict=True)
-    rows = [
-        [
-            str(opened["servers"]),
-            str(opened["rows"]),
-            f"{_median(opened['cpu_s']):.4f}",
-            f"{_median(unopened['cpu_s']):.4f}",
-            _over(unopened["cpu_s"], opened["cpu_s"]),
-            f"{opened['payload_to_analyst']} / {unopened['payload_to_analyst']}",
-        ]
-        for opened, unopened in pairs
-    ]
-    headings = ["servers", "k", "opened (CPU s)", "unopened (CPU s)", "ratio", "bytes to the analyst"]
-    return f"{_origin(content, 'unopened')}\n\n{_table(headings, rows)}"
-
-
 def _scale(results: Results) -> str:
     content = results["scale"]
     rows = [
@@ -335,10 +197,6 @@ def _table(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return drawn
 
 
-def _goal_table(goals: Sequence[Goal]) -> str:
-    return _table(["what", "target", "figure"], [[goal.what, goal.wanted, goal.told] for goal in goals])
-
-
 def _origin(content: dict[str, Any], *names: str) -> str:
     """Say where and when a result was measured, and where all of it is."""
     where = content["machine"]
@@ -348,7 +206,3 @@ def _origin(content: dict[str, Any], *names: str) -> str:
 
 def _median(entry: dict[str, float]) -> float:
     return entry["median"]
-
-
-def _over(slow: dict[str, float], fast: dict[str, float]) -> str:
-    return f"{_median(slow) / _median(fast):.2f}"

@@ -1,4 +1,4 @@
-"""The plots of docs/performance.md: targets, peers, and time over n. Drawn from results, nothing is measured here."""
+"""The plots of docs/benchmarks.md: targets, peers, and time over n. Drawn from results, nothing is measured here."""
 
 from __future__ import annotations
 

@@ -283,7 +283,7 @@ def test_shapes_of_the_kernel_are_judged():
 def test_the_page_states_how_many_shapes_meet_the_target():
     grid = json.loads((ROOT / "bench" / "results" / "kernels.json").read_text())["grid"]
     met = sum(kernels.grid_row(entry)[-1] != "missed" for entry in grid)
-    page = " ".join((ROOT / "docs" / "performance.md").read_text().split())
+    page = " ".join((ROOT / "docs" / "benchmarks.md").read_text().split())
     assert f"Of {len(grid)} shapes" in page
     assert f"{met} met the target in this run, of which {kernels.REQUIRED} are required" in page
 

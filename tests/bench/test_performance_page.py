@@ -44,8 +44,7 @@ def told(entry):
 
 
 def test_other_pages_have_the_figures_of_the_runtime_tables(results):
-    """The paper's page at a million clients and s = 4, the costs page at both sizes, and the README at 100,000."""
-    costs = (SOURCES / "docs" / "costs.md").read_text()
+    """The paper's page at a million clients and s = 4, and the README at 100,000."""
     paper = (SOURCES / "docs" / "papers" / "secure-sketching.md").read_text()
     readme = (SOURCES / "README.md").read_text()
     for name in ("table3", "table4", "table5"):
@@ -53,22 +52,10 @@ def test_other_pages_have_the_figures_of_the_runtime_tables(results):
         page = (RESULTS / f"{name}.md").read_text()
         assert render(results[name]["title"], results[name]).strip() == page.strip()
         for entry in results[name]["measured"]:
-            phases = entry["phases"]
             if entry["sparsity"] != 4:
                 continue
             if entry["clients"] == 1_000_000:
                 assert f"{told(entry)} |" in paper or f"{told(entry)};" in paper
-            if name == "table3" and entry["clients"] in (100_000, 1_000_000):
-                cells = [
-                    phases["read"]["cpu_s"]["mean"],
-                    phases["transform"]["cpu_s"]["mean"],
-                    seconds(entry),
-                    warm(entry),
-                ]
-                sizes = [f"{entry['sent_mb']:.3f} MB", f"{entry['peak_rss_mb']:.0f} MB"]
-                assert (
-                    f"| {entry['clients']:,} | {' | '.join([*(f'{cell:.4f} s' for cell in cells), *sizes])} |" in costs
-                )
             if entry["clients"] == 100_000:
                 plain = entry["plain_mpyc"]
                 cells = [f"{seconds(entry):.3f} s", f"{entry['sent_mb']:.2f} MB", f"{plain['cpu_s']:.1f} s"]
@@ -81,13 +68,9 @@ def test_a_new_figure_comes_to_the_page_and_to_its_target(results):
     assert (entry["balanced"], entry["sparsity"]) == (False, kernels.HEADLINE.sparsity)
     entry["seconds"]["scipy csc"]["median"] = 40 * entry["seconds"]["ours"]["median"]
     at = "scipy csc / ours at (1,000,000, 10, 1,000, 4)"
-    drawn = blocks(content)
-    assert f"| {at} | ≥ 3.5 | 40.00 |" in drawn["kernels"]
-    assert f"| kernel, independent | {at} |" not in drawn["targets"]
+    assert f"| kernel, independent | {at} |" not in blocks(content)["targets"]
     entry["seconds"]["scipy csc"]["median"] = 0.4 * entry["seconds"]["ours"]["median"]
-    drawn = blocks(content)
-    assert f"| {at} | ≥ 3.5 | 0.40 (missed) |" in drawn["kernels"]
-    assert f"| kernel, independent | {at} | ≥ 3.5 | 0.40 |" in drawn["targets"]
+    assert f"| kernel, independent | {at} | ≥ 3.5 | 0.40 |" in blocks(content)["targets"]
 
 
 def test_a_peer_that_is_not_installed_is_said_to_be(results):
@@ -97,11 +80,10 @@ def test_a_peer_that_is_not_installed_is_said_to_be(results):
     for entry in content["clients"]["noise"]:
         if "OpenDP" in (entry["peer"] or ""):
             entry["peer"] = entry["speed_over_peer"] = None
-    drawn = blocks(content)
-    assert (
-        "| numba / ours at (1,000,000, 10, 1,000, 4) | ≥ 2 | peer not installed | peer not installed |"
-        in (drawn["kernels"])
-    )
+    [goal] = [
+        goal for goal in all_goals(content)["kernel, balanced"] if goal.what.startswith("numba / ours at (1,000,")
+    ]
+    assert goal.told == "peer not installed"
     assert not any("numba" in name for name in performance_plots.peer_ratios(content))
 
 

@@ -229,7 +229,7 @@ class FileShare(Share):
 
     Rows are read, not mapped: mapped pages would count as this process's memory and be fetched one fault at a time.
     Those of a large file leave the system's page cache at once, which is not only polite: the system then reuses a few
-    pages, in a quarter of the time that it takes to fill its memory with new ones (docs/performance.md).
+    pages, in a quarter of the time that it takes to fill its memory with new ones.
     """
 
     def __init__(self, path: Path, shape: tuple[int, ...], offset: int, ring: Ring):

@@ -196,8 +196,7 @@ class PublicMatrix(Described):
         """Return the sums over no client, to add chunks to: zeros, uint64 (k, width).
 
         They begin where a cache line does, so that fewer of the kernel's vectors lie in two lines. With several copies
-        `apply` then takes less time than with an `out` that begins elsewhere; with one it may take more
-        (docs/performance.md).
+        `apply` then takes less time than with an `out` that begins elsewhere; with one it may take more.
         """
         size = self.rows * width
         room: Words = np.zeros(size + LINE // 8, np.uint64)
