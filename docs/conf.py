@@ -9,7 +9,9 @@ from pathlib import Path
 
 import dpmpc
 
-sys.path.insert(0, str(Path(__file__).parent))  # for command_reference
+sys.path.insert(0, str(Path(__file__).parent))  # for command_reference and threat_list
+
+from threat_list import list_threats
 
 project = "dpmpc"
 author = "The dpmpc developers"
@@ -67,10 +69,14 @@ RESULT = re.compile(r"\[([^\]]*)\]\((?:\.\./)+bench/results/(\w+)\.md\)")
 
 
 def setup(app):
-    """Have links to tables in `bench/results`, as they stand in the repository, lead to the site's pages of them."""
+    """Have pages changed as they are read."""
+    app.connect("source-read", list_threats)
     app.connect("source-read", link_results)
 
 
 def link_results(app, docname, source):
-    """Name the page: MyST would follow the link that puts the folder among the site's pages, and lose it."""
+    """Have links to tables in `bench/results`, as they stand in the repository, lead to the site's pages of them.
+
+    It names the page: MyST would follow the link that puts the folder among the site's pages, and lose it.
+    """
     source[0] = RESULT.sub(r"{doc}`\1 </results/\2>`", source[0])

@@ -4,6 +4,7 @@ import ast
 import functools
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import yaml
@@ -11,6 +12,7 @@ import yaml
 from dpmpc.app.cli.main import parser
 from dpmpc.collect.intake.admission import Limits
 from support.lints import check_each
+from support.pages import load
 
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs" / "security.md").read_text()
@@ -18,7 +20,9 @@ DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
 HOSTS = (ROOT / "docs" / "how-to" / "three-hosts.md").read_text().split("## All commands")[1]
 COMPOSE = ROOT / "docs" / "deploy" / "compose.yaml"
 UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
-THREATS = re.findall(r"^\*\*(\d+)\. (.*?)(?=^\*\*\d+\. |^###|\Z)", SECURITY, re.MULTILINE | re.DOTALL)
+THREATS = tomllib.loads((ROOT / "docs" / "threats.toml").read_text())["threat"]
+WORDS = 110  # of a threat, at most
+SITE = load(ROOT / "docs" / "threat_list.py")
 
 
 @functools.cache
@@ -28,20 +32,32 @@ def functions_in(name):
     return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
 
 
-def test_threats_are_numbered_and_there_are_enough():
-    assert [int(number) for number, _ in THREATS] == list(range(1, len(THREATS) + 1))
-    assert len(THREATS) >= 15
+def test_threats_are_numbered_and_the_page_states_how_many_there_are():
+    assert [threat["id"] for threat in THREATS] == list(range(1, len(THREATS) + 1))
+    assert f"list {len(THREATS)} attacks" in " ".join(SECURITY.split())
 
 
-def check_named_tests(threat):
-    named = re.findall(r"`(\w+\.py)::(\w+)`", threat[1])
-    assert named, "names no test"
+def check_threat(threat):
+    allowed = {"id", "title", "adversary", "status", "defence", "remains", "tests"}
+    assert set(threat) - {"remains"} == allowed - {"remains"}
+    assert threat["adversary"] in SITE.ADVERSARIES
+    assert threat["status"] in ("prevented", "detected", "limited", "accepted")
+    assert threat["status"] == "prevented" or "remains" in threat, "what remains?"
+    assert len(f"{threat['defence']} {threat.get('remains', '')}".split()) <= WORDS
+    assert threat["tests"], "names no test"
+    named = [name.split("::") for name in threat["tests"]]
     missing = [f"{file}::{name}" for file, name in named if name not in functions_in(file)]
     assert not missing, f"names {missing}, which do not exist"
 
 
-def test_each_threat_names_tests_that_exist():
-    check_each(check_named_tests, THREATS, name=lambda threat: f"threat {threat[0]}")
+def test_each_threat_has_its_fields_and_names_tests_that_exist():
+    check_each(check_threat, THREATS, name=lambda threat: f"threat {threat['id']}")
+
+
+def test_the_site_lists_every_threat_once():
+    page = [(ROOT / "docs" / "threats.md").read_text()]
+    SITE.list_threats(None, "threats", page)
+    assert sorted(map(int, re.findall(r"^\*\*(\d+)\. ", page[0], re.MULTILINE))) == [t["id"] for t in THREATS]
 
 
 def check_command(line):

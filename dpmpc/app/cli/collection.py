@@ -365,7 +365,7 @@ def _collection(options: argparse.Namespace) -> None:
     if not collection.proved:
         print(
             "dpmpc collection: no proofs, so that one client which shares arbitrary words can spoil the release "
-            "(docs/security.md, threat 15)",
+            "(docs/threats.toml, threat 15)",
             file=sys.stderr,
         )
     if collection.plan.noising.by == "clients":
@@ -462,7 +462,7 @@ def _of_clients_noise(collection: Any) -> str:
     return (
         f"clients add the noise, so a server that denies reports can leave a victim among strangers: the guarantee "
         f"holds if at most {t} of any {least} reports are of people who work with a server, with a roster too "
-        f"(docs/security.md, threats 12 and 27){many}; --noise-by servers needs no such bound"
+        f"(docs/threats.toml, threats 12 and 27){many}; --noise-by servers needs no such bound"
     )
 
 
@@ -507,7 +507,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         if collection.plan.noise_is_dealt:
             yield f"noise: {noise_promise(collection, ())}"
     else:
-        yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/security.md, threat 15)"
+        yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/threats.toml, 15)"
 
 
 def _roster(options: argparse.Namespace) -> None:
