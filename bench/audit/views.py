@@ -17,8 +17,14 @@ normal variables at distance mu,
 so that the tight curve of the Gaussian at mu *is* epsilon. For discrete Gaussian noise `View.least_epsilon` is a lower
 bound. Let the noise have, up to a log-ratio a, the law of the lattice Gaussian of covariance parameter C. Whoever sees
 it may add continuous noise of variance w^2 to each number. The sum is normal of covariance C + w^2 I, up to the
-log-ratio by which a lattice Gaussian about w wide notices where its lattice lies, 2^-300 for each number
-(docs/audit.md). Adding noise tells nothing new, so epsilon(mu', delta e^a) - 2 a bounds the truth from below, with
+log-ratio by which a lattice Gaussian about w wide notices where its lattice lies, 2^-300 for each number: the density
+at y is, with some c that depends on y,
+
+    sum_v exp(-v^T C^-1 v / 2 - |y - v|^2 / (2 w^2))
+        = exp(-y^T (C + w^2 I)^-1 y / 2) sum_v exp(-(v - c)^T (C^-1 + I / w^2) (v - c) / 2),
+
+and by Poisson summation the last sum is constant up to that factor, for w twice the `ROUNDING_WIDTH` of the proofs and
+C large beside w^2. Adding noise tells nothing new, so epsilon(mu', delta e^a) - 2 a bounds the truth from below, with
 C + w^2 I in the place of C in mu'. a is the `slack` of the guarantee.
 """
 
