@@ -70,6 +70,14 @@ def test_the_commands_of_the_walk_through_exist():
     check_each(check_command, lines)
 
 
+def test_the_settings_of_the_units_are_options_of_the_command():
+    settings = re.findall(r"WEB=(--[^`\n]+)", DEPLOY)
+    assert len(settings) == 2
+    check_each(
+        check_command, [f"dpmpc serve TASK --server 0 --folder F --listen 0.0.0.0:7443 {web}" for web in settings]
+    )
+
+
 def check_unit(unit):
     (command,) = re.findall(r"^ExecStart=/opt/dpmpc/bin/dpmpc (.*)$", unit.read_text(), re.MULTILINE)
     values = {"${TASK}": "/etc/dpmpc/survey.json", "${SERVER}": "0", "${LISTEN}": "0.0.0.0:7443", "%i": "survey"}

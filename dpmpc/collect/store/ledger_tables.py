@@ -41,7 +41,7 @@ _ANSWERS = "SELECT ids, hashes FROM answers WHERE collection = ? AND last >= ? A
 _SET_LINK = "UPDATE releases SET link = ? WHERE number = ?"
 ADVICE = (
     "nothing was sent by this run. Do not repair it and do not restore an older copy, which may have forgotten "
-    "releases: keep the file, and treat this server's ledger as lost (docs/deploy.md, 'When the ledger is damaged')"
+    "releases: keep the file, and treat this server's ledger as lost (docs/deploy.md, 'The ledger is damaged')"
 )
 
 

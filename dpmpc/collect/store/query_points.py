@@ -39,7 +39,7 @@ NO_POINT = bytes(SEED_BYTES)
 
 _LOST = (
     "messages at two points would give rows away, so the proofs of this collection are never checked again here: do "
-    "not delete either of them, and collect anew (docs/deploy.md, 'When a server has lost its query point')"
+    "not delete either of them, and collect anew (docs/deploy.md, 'A query point is lost')"
 )
 
 
