@@ -46,7 +46,7 @@ def told(entry):
 def test_other_pages_have_the_figures_of_the_runtime_tables(results):
     """The paper's page at a million clients and s = 4, and the README at 100,000."""
     paper = (SOURCES / "docs" / "papers" / "secure-sketching.md").read_text()
-    readme = (SOURCES / "README.md").read_text()
+    readme = " ".join((SOURCES / "README.md").read_text().split())
     for name in ("table3", "table4", "table5"):
         assert f"mean over all processes of {results[name]['runs']} runs" in paper
         page = (RESULTS / f"{name}.md").read_text()
@@ -56,10 +56,11 @@ def test_other_pages_have_the_figures_of_the_runtime_tables(results):
                 continue
             if entry["clients"] == 1_000_000:
                 assert f"{told(entry)} |" in paper or f"{told(entry)};" in paper
-            if entry["clients"] == 100_000:
+            if (name, entry["clients"]) == ("table3", 100_000):
+                ours = f"{seconds(entry):.3f} s of CPU and sends {entry['sent_mb']:.2f} MB"
                 plain = entry["plain_mpyc"]
-                cells = [f"{seconds(entry):.3f} s", f"{entry['sent_mb']:.2f} MB", f"{plain['cpu_s']:.1f} s"]
-                assert f"| {entry['servers']} | {' | '.join(cells)} | {plain['sent_mb']:.1f} MB |" in readme
+                assert f"a server takes {ours}" in readme
+                assert f"takes {plain['cpu_s']:.1f} s and sends {plain['sent_mb']:.1f} MB" in readme
 
 
 def test_a_new_figure_comes_to_the_page_and_to_its_target(results):
