@@ -50,7 +50,7 @@ def test_numbers_in_the_sentence_are_at_least_the_exact_ones(epsilon, delta):
 
 def test_delta_is_not_the_probability_that_the_likelihood_ratio_exceeds_the_factor():
     """As the page on choosing epsilon says: 20 and 36 delta."""
-    page = (ROOT / "docs/how-to/choose-epsilon.md").read_text()
+    page = (ROOT / "docs/how-to/plan.md").read_text()
     for epsilon, times in ((1.0, 20), (0.5, 36)):
         mu = mpmath.mpf(mu_of_budget(epsilon, 1e-6))
         assert int(mpmath.ncdf(mu / 2 - epsilon / mu) / mpmath.mpf("1e-6")) == times
