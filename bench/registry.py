@@ -107,6 +107,9 @@ BENCHES = {
         "the nominal level, one release",
         ("--runs", "3"),
     ),
+    "system.short_intervals": Bench(
+        "short intervals of slopes: fits in rounds", "one release of the same budget", ("--runs", "1")
+    ),
     "system.survival_coverage": Bench(
         "coverage of survival curves and hazard ratios from cells, sizes of log-rank tests",
         "the nominal level",
