@@ -72,7 +72,10 @@ def test_the_figures_of_workers_are_added_up(servers, postgres, tmp_path):
 
 
 def test_a_collection_with_workers_that_are_killed_is_released(servers, postgres, tmp_path):
-    """Clients send all the while; each report is stored once, and the release has all of them."""
+    """Clients send all the while; each report counts once, and the release has all of them.
+
+    What a killed worker has stored may be stored again, for the others do not remember its ids.
+    """
     start_with_workers(servers, postgres.database())
     sent = []
 
@@ -92,7 +95,7 @@ def test_a_collection_with_workers_that_are_killed_is_released(servers, postgres
         thread.join()
     assert len(sent) == 3
     with servers.spool(0) as spool:
-        assert len(spool) == len(ROWS)
+        assert len(spool.ids()) == len(ROWS) <= len(spool)
         assert spool.intact().ids.tobytes() == spool.ids().tobytes()
         assert spool.intact().damaged == 0
     assert "ended with status -9; it begins again" in servers.log(0)
