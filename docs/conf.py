@@ -11,14 +11,12 @@ import dpmpc
 
 sys.path.insert(0, str(Path(__file__).parent))  # for command_reference and threat_list
 
-from threat_list import list_threats
-
 project = "dpmpc"
 author = "The dpmpc developers"
 project_copyright = author
 release = version = dpmpc.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "command_reference"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "command_reference", "threat_list"]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 
 myst_heading_anchors = 3
@@ -69,8 +67,7 @@ RESULT = re.compile(r"\[([^\]]*)\]\((?:\.\./)+bench/results/(\w+)\.md\)")
 
 
 def setup(app):
-    """Have pages changed as they are read."""
-    app.connect("source-read", list_threats)
+    """Have links to results changed as pages are read, after the extensions have changed theirs."""
     app.connect("source-read", link_results)
 
 

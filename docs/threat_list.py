@@ -1,4 +1,4 @@
-"""The threats of threats.toml as a page of the site, by adversary."""
+"""The threats of threats.toml as a page of the site, by adversary: an extension of Sphinx."""
 
 from __future__ import annotations
 
@@ -17,6 +17,11 @@ ADVERSARIES = {
     "owner": "Data owners",
     "preparer": "Prepared folders",
 }
+
+
+def setup(app: Any) -> None:
+    """Have Sphinx call `list_threats` for each page that it reads."""
+    app.connect("source-read", list_threats)
 
 
 def list_threats(app: Any, docname: str, source: list[str]) -> None:

@@ -38,8 +38,7 @@ def test_threats_are_numbered_and_the_page_states_how_many_there_are():
 
 
 def check_threat(threat):
-    allowed = {"id", "title", "adversary", "status", "defence", "remains", "tests"}
-    assert set(threat) - {"remains"} == allowed - {"remains"}
+    assert {*threat, "remains"} == {"id", "title", "adversary", "status", "defence", "remains", "tests"}
     assert threat["adversary"] in SITE.ADVERSARIES
     assert threat["status"] in ("prevented", "detected", "limited", "accepted")
     assert threat["status"] == "prevented" or "remains" in threat, "what remains?"

@@ -1,7 +1,7 @@
 """How long a fresh interpreter takes to start with dpmpc, and for `dpmpc read`, against importing NumPy and SciPy.
 
-Each way is a process of its own, run once per round, in turn. A second is one of its CPU time, threads included. The
-released sum has ten columns; the release of a sketch needs quantiles of the t distribution, for which SciPy is
+Each way is a process of its own, run once per round, in turn. Seconds are CPU seconds of that process, in all of its
+threads. Both releases have ten columns. Reading a sketch needs quantiles of the t distribution, for which SciPy is
 imported.
 """
 

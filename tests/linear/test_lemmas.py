@@ -32,6 +32,16 @@ def test_nothing_is_assumed_in_place_of_a_proof():
     assert len(STATEMENTS) == len(re.findall(r"\bQed\.", TEXT))
 
 
+def test_the_page_on_limitations_counts_them():
+    lemmas, theorems = (
+        re.findall(rf"^{kind} (\w+)", text, re.MULTILINE)
+        for kind, text in (("Lemma", SOURCES["Integers"]), ("Theorem", SOURCES["Rounding"]))
+    )
+    assert (len(lemmas), theorems) == (8, ["rounding_distance"])
+    page = (ROOT / "docs" / "limitations.md").read_text()
+    assert "**Coq checks eight lemmas in integers and the theorem on rounding**" in page
+
+
 def test_weights_of_proved_moments():
     diagonal, other, again = map(int, re.findall(r"(\d+)\^2", STATEMENTS["proved_weights"]))
     assert (diagonal, other, again) == (statements.DIAGONAL, statements.OFF_DIAGONAL, statements.DIAGONAL)

@@ -300,3 +300,9 @@ def test_quantiles_and_tails_are_those_of_scipy(degrees):
         assert inference.t_quantile(probability, degrees) == pytest.approx(law.ppf(probability), rel=1e-12, abs=1e-15)
     statistics = np.array([[0.0, 1.96], [-3.0, 8.0]])
     np.testing.assert_allclose(inference.t_tail(statistics, degrees), law.sf(statistics), rtol=1e-12)
+
+
+def test_normal_quantiles_are_infinite_at_the_ends():
+    """(1 + level) / 2 is 1 for a level that is the last double below 1."""
+    assert [inference.normal_quantile(probability) for probability in (0.0, 1.0)] == [-math.inf, math.inf]
+    assert inference.t_quantile((1 + math.nextafter(1, 0)) / 2, math.inf) == math.inf

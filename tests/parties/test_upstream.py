@@ -53,6 +53,11 @@ def test_the_patches_are_for_the_installed_version():
     ]
 
 
+def test_the_page_names_the_size_from_which_on_arrays_are_words():
+    (smallest,) = set(re.findall(r"^\+    WORDS_FROM = (\d+)$", PATCHES[1].read_text(), re.MULTILINE))
+    assert f"Arrays of fewer than {smallest} elements" in (UPSTREAM / "index.md").read_text()
+
+
 def test_their_own_tests_pass(patched):
     assert run_tests(patched, "test_shares.py", "test_words.py") == 9
 

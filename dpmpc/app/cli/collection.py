@@ -507,7 +507,9 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         if collection.plan.noise_is_dealt:
             yield f"noise: {noise_promise(collection, ())}"
     else:
-        yield "proofs: none; one client that shares arbitrary words can spoil the release (docs/threats.toml, 15)"
+        yield (
+            "proofs: none; one client that shares arbitrary words can spoil the release (docs/threats.toml, threat 15)"
+        )
 
 
 def _roster(options: argparse.Namespace) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from dpmpc.base.untrusted import printable
 from dpmpc.release.release import Release
@@ -40,8 +41,6 @@ class About:
     @classmethod
     def of_collection(cls, collection: Collection, certificate: Certificate) -> About:
         """Say what a certificate says of a collection."""
-        from urllib.parse import urlsplit
-
         from dpmpc.parties.network.identity import fingerprint
 
         manifest, statement = certificate.statement.manifest, certificate.statement

@@ -142,8 +142,9 @@ def _cell(table: NumberTable, name: str, heading: str, value: float, before: str
     if value == math.inf and before == "to ":
         return Number("or more")
     found = Number.of(value, 3 if before == "± " else _DIGITS, before)
-    rounded = math.isfinite(value)  # a number that `text` has rounded is another; one that is none stays none
-    text = table.text(name, heading, value, lambda n: f"{n:,}" if rounded and n != value else found.text)
+    if found.value is None:
+        return found
+    text = table.text(name, heading, value, lambda number: found.text if number == value else f"{number:,}")
     return found._replace(text=text)
 
 

@@ -81,7 +81,9 @@ class Observed:
 
 
 def normal_quantile(probability: float) -> float:
-    """Return the z with P(Z <= z) = probability."""
+    """Return the z with P(Z <= z) = probability; infinite at 0 and 1."""
+    if probability in (0.0, 1.0):
+        return math.inf if probability else -math.inf
     return statistics.NormalDist().inv_cdf(probability)
 
 
