@@ -168,8 +168,9 @@ def test_lists_are_taken_and_what_is_no_variable_is_refused():
 
 def test_missing_values_of_tables_that_are_counted_have_one_remedy():
     book = Codebook([Variable("age", 0, 100), Variable("ward", values=("a", "b"))])
-    with pytest.raises(
-        InputError, match=r'is missing; if_missing = "indicator" in its column counts those who lack it$'
+    with rejects(
+        "X: column 'age', row 2",
+        given='the value is missing; if_missing = "indicator" in its column counts those who lack it',
     ):
         book.encode(Frame(age=["30", ""], ward=["a", "b"]), counted=True)
 

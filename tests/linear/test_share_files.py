@@ -97,7 +97,7 @@ def test_rows_are_not_counted_from_the_end(first, count):
 def test_an_array_share_that_is_not_canonical_is_refused_when_read():
     share = ArrayShare(words([[0], [P]]), "mersenne61")
     assert share.rows(0, 1).tolist() == [[0]]
-    with pytest.raises(InputError, match=f"share: element 0 is {P}"):
+    with rejects("share", given="element 0 is 2305843009213693951, a number below 2305843009213693951 expected"):
         share.rows(1, 1)
 
 
@@ -193,7 +193,7 @@ def test_every_truncation_and_addition_is_refused(tmp_path, kind):
     content = path.read_bytes()
     for damaged in [*(content[:length] for length in range(len(content))), content + b"\0", content + bytes(5000)]:
         path.write_bytes(damaged)
-        with pytest.raises(InputError, match="path: "):
+        with rejects("path"):
             open_share(path)
 
 

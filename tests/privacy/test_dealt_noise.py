@@ -218,7 +218,11 @@ def test_a_task_without_dealt_noise_is_written_as_before():
 
 def test_noise_that_nobody_honest_deals_is_refused():
     placement = NoisePlacement("servers", dealers=2)
-    with pytest.raises(GuaranteeError, match="dealers: 2 given, of whom 2 may be corrupt"):
+    with rejects(
+        "dealers",
+        GuaranteeError,
+        given="2 given, of whom 2 may be corrupt, more expected: nobody's noise could be counted on",
+    ):
         placement.exposure(Sum(columns=10), TrustModel(servers=3, corrupt_servers=2))
 
 

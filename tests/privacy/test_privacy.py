@@ -106,9 +106,9 @@ def test_skellam_costs_about_fifteen_percent_in_standard_deviation():
 
 def test_discrete_gaussian_below_the_smoothing_width_is_accounted_as_nothing():
     sketch = Sum(columns=2)
-    with pytest.raises(GuaranteeError, match="epsilon"):
+    with rejects("epsilon", GuaranteeError):
         Calibration(sketch, box(1, bits=0), 1, 1e-6).guarantee(DiscreteGaussian(0.25))
-    with pytest.raises(GuaranteeError, match="epsilon"):
+    with rejects("epsilon", GuaranteeError):
         Calibration(Sum(columns=1), box(1, bits=0), 1, 1e-6).guarantee(DiscreteGaussian(1.5))
 
 
@@ -233,7 +233,7 @@ def test_too_little_noise_is_refused_with_both_epsilons():
 
 def test_the_papers_occupancy_bound_can_use_up_delta():
     sketch = CountSketch(rows=100, columns=1000, seed=2)
-    with pytest.raises(GuaranteeError, match="delta"):
+    with rejects("delta", GuaranteeError):
         privacy.calibrate(sketch, box(2), 1, 1e-6, calibration="paper")
     assert occupancy_failure(sketch) > 1
 

@@ -283,9 +283,9 @@ def test_clients_of_a_collection_prove_what_they_share_unless_that_cannot_be(ent
     assert "--no-proved" not in str(asked.value)
     with pytest.raises(InputError, match=r"'mersenne61' expected with proofs.*--no-proved\) it could be"):
         collected(entries, ring="ring64")
-    with pytest.raises(InputError, match=r"'mersenne61' expected with proofs, or none$"):
+    with rejects("ring", expected="'mersenne61'"):
         collected(entries, ring="ring64", proved=True)
-    with pytest.raises(InputError, match=r"ring: 'ring8' given(?!.*--no-proved)"):
+    with rejects("ring", given="'ring8'"):
         collected(entries, ring="ring8")
     with rejects("proved", given="1"):
         collected(entries, proved=1)
@@ -345,7 +345,7 @@ def test_reports_of_other_names_compose(tmp_path):
     ledger.spend(promise, "first", reports="spring")
     ledger.spend(promise, "second", reports="autumn")
     for reports in ("spring", None):
-        with pytest.raises(GuaranteeError, match="reports: "):
+        with rejects("reports", GuaranteeError):
             ledger.spend(promise, "third", reports=reports)
     ledger.save(tmp_path / "ledger.json")
     loaded = BudgetLedger.load(tmp_path / "ledger.json")

@@ -161,6 +161,9 @@ def test_deltas_that_even_pure_noise_refuses(noise, delta):
 
 @pytest.mark.parametrize("noise", ["discrete-gaussian", "skellam", "gaussian"])
 def test_only_pure_noise_takes_delta_zero(noise):
-    with pytest.raises(InputError, match="only discrete-laplace noise gives delta = 0"):
+    with rejects(
+        "delta",
+        given="0 given, a number strictly between 0 and 1 expected; only discrete-laplace noise gives delta = 0",
+    ):
         privacy.calibrate(Sum(columns=100), box(2), 1, 0, noise=noise)
     assert not is_pure(noise)
