@@ -9,7 +9,7 @@ WASM := dpmpc/collect/intake/web/report.wasm
 TESTS = $(BIN)/python -m pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 SOURCES := setup.py pyproject.toml $(wildcard csrc/*)
 
-.PHONY: demo test doctor lint format types unit slow long durations core coverage faults lemmas bench docs notebooks vectors wasm wheel clean
+.PHONY: demo test doctor lint format types unit slow long durations core coverage faults lemmas bench report docs notebooks vectors wasm wheel clean
 
 demo: .venv/installed  ## the main job: three server processes over TLS, a private ridge regression
 	$(BIN)/dpmpc demo
@@ -63,6 +63,12 @@ lemmas:  ## check the proofs in proofs/ with Coq (Debian: apt-get install --no-i
 
 bench: .venv/tested  ## short forms of the benches of speed, under five minutes; `python -m bench all` is the full set
 	$(BIN)/python -m bench short
+
+report: .venv/tested  ## the technical report, build/report/report.pdf (Debian: apt-get install texlive-latex-recommended)
+	mkdir -p build/report
+	for pass in 1 2; do (cd report && pdflatex -interaction=batchmode -halt-on-error -output-directory ../build/report \
+		"\def\dpmpcversion{$$($(abspath $(BIN))/python -c 'import dpmpc; print(dpmpc.__version__)')}\input{report}") \
+		|| { grep -A3 '^!' build/report/report.log; exit 1; }; done
 
 docs: .venv/tested  ## the site, in build/site; every warning is an error
 	$(BIN)/python -m sphinx --fail-on-warning --keep-going --quiet -d build/doctrees docs build/site

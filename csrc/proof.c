@@ -1,4 +1,4 @@
-/* Fully linear proofs in Z_p, p = 2^61 - 1: prove, query, decide (docs/proved-reports.md, whose letters these are).
+/* Fully linear proofs in Z_p, p = 2^61 - 1: prove, query, decide (theorem proof-soundness; letters are those of the report).
  *
  * Everything is inner products of field elements. A product is below 2^122, so LAZY of them are added up in 128 bits
  * before they are reduced once; that needs operands below p, which callers check. Nothing here branches on a secret

@@ -29,7 +29,7 @@ _SQUARES = {"none": PROOF_NO_SQUARES, "columns": PROOF_SQUARED_COLUMNS, "product
 
 
 cdef class Proofs:
-    """Proofs of one circuit (docs/proved-reports.md): see `proof_circuit` in csrc/kernels.h for the arguments.
+    """Proofs of one circuit (theorem proof-soundness): see `proof_circuit` in csrc/kernels.h for the arguments.
 
     `matrix` is empty where there is none. `tables` are the weights at the 3N + 1 points of the quotient, and 1 / Z
     there: three arrays of 3N + 1 rows.

@@ -42,7 +42,7 @@ typedef struct {
 } Unsettled;
 
 /* One part of a client's share, a signed sum of the points of a Poisson process on k = 1, 2, ... whose intensity at k
- * is 1 / (shares k) q^k for either sign, q = exp(-2^shift / scale) (docs/mathematics.md, section 2).
+ * is 1 / (shares k) q^k for either sign, q = exp(-2^shift / scale) (theorem exact-samplers).
  *
  * The process is thinned from one whose intensity at k is 1 / (shares 2^level), 2^level <= k < 2^(level + 1): that has
  * 1 / shares on every level, 2 levels / shares in all, a rational number. Points from 2^levels on are left out. */

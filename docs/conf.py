@@ -9,14 +9,14 @@ from pathlib import Path
 
 import dpmpc
 
-sys.path.insert(0, str(Path(__file__).parent))  # for command_reference and threat_list
+sys.path.insert(0, str(Path(__file__).parent))  # for command_reference and toml_pages
 
 project = "dpmpc"
 author = "The dpmpc developers"
 project_copyright = author
 release = version = dpmpc.__version__
 
-extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "command_reference", "threat_list"]
+extensions = ["myst_nb", "sphinx.ext.autodoc", "numpydoc", "sphinx_copybutton", "command_reference", "toml_pages"]
 exclude_patterns = ["_build", "**.ipynb_checkpoints"]
 
 myst_heading_anchors = 3

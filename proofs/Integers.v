@@ -1,4 +1,4 @@
-(** Inequalities in integers on which sensitivities and proofs rest: docs/mathematics.md and docs/proved-reports.md.
+(** Inequalities in integers on which sensitivities and proofs rest; the theorems stand in report/.
 
     Lengths are integers in units of 1/R: a length s/R of the text is the integer s here, between 0 and R. Each lemma
     names the theorem that ends with it. What comes before that end, such as which cosine is worst, is proven in the
@@ -7,7 +7,7 @@
 Require Import ZArith Lia Psatz.
 Open Scope Z_scope.
 
-(** ** Scores (docs/mathematics.md, section 12.1) *)
+(** ** Scores (theorem last-rounds) *)
 
 (** "The length is free": (s + t)^2 + 3 (s - t)^2 <= 4 for lengths s and t in [0, 1]. *)
 Lemma length_is_free : forall R s t, 0 <= s <= R -> 0 <= t <= R ->
@@ -69,7 +69,7 @@ Proof.
   lia.
 Qed.
 
-(** ** Second moments (docs/mathematics.md, section 3; docs/proved-reports.md, section 3) *)
+(** ** Second moments (theorem second-moments) *)
 
 (** With a = |u|^2 and b = |v|^2 of at most B, and c = u.v: |u u^T - v v^T|_F^2 = a^2 + b^2 - 2 c^2 <= 2 B^2. *)
 Lemma rank_one_difference : forall a b c B, 0 <= a <= B -> 0 <= b <= B ->
@@ -88,7 +88,7 @@ Lemma proved_weights : forall d o, 0 <= d -> 0 <= o ->
   29^2 * d + 41^2 * o <= 29^2 * (d + 2 * o).
 Proof. intros. lia. Qed.
 
-(** ** Cells (docs/proved-reports.md, section 2) *)
+(** ** Cells (theorem proof-soundness) *)
 
 (** A digit is at most 3. If the K digits of a grid add up to 1 modulo p, and 3 K < p, they add up to 1. *)
 Lemma one_cell : forall p K S, 1 < p -> 3 * K < p -> 0 <= S <= 3 * K -> (S - 1) mod p = 0 -> S = 1.
@@ -102,7 +102,7 @@ Proof.
   lia.
 Qed.
 
-(** ** Rounding (docs/mathematics.md, section 2) *)
+(** ** Rounding *)
 
 (** Numbers x and y, in units of which D make one integer, are rounded to integers q and r: their distance grows by at
     most one. *)
@@ -110,7 +110,7 @@ Lemma rounding_moves_by_one : forall D q r x y, 0 < D ->
   2 * Z.abs (D * q - x) <= D -> 2 * Z.abs (D * r - y) <= D -> Z.abs (D * (q - r) - (x - y)) <= D.
 Proof. intros. lia. Qed.
 
-(** ** Servers that are present (docs/proved-reports.md, section 5) *)
+(** ** Servers that are present (theorem collection-game) *)
 
 (** Two sets of a and of b servers, more than (M + t)/2 of M each, have more than t in common: i = a + b - u, where u is
     the size of their union. *)

@@ -1,4 +1,4 @@
-(** Rounding vectors of floats to integers: docs/mathematics.md, section 3, and section 12.1, "In integers".
+(** Rounding vectors of floats to integers: theorem last-rounds, "In integers".
 
     An entry x is computed with an error of at most eta units and rounded, so that the integer q differs from x by at most
     1/2 + eta. If 2 eta sqrt(W) <= 1, two vectors of W entries that are at most D apart become integers that are at most

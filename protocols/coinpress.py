@@ -1,8 +1,7 @@
 """CoinPress among real processes: mean, covariance or regression, with no trusted curator.
 
 Data: n clients, each with d features x, and for a regression a label y. Wanted: the mean of x, its covariance, or the
-coefficients, while all rounds together have rho-zCDP (Biswas et al. 2020; Ediger 2021; docs/mathematics.md, section
-10).
+coefficients, while all rounds together have rho-zCDP (Biswas et al. 2020; Ediger 2021; theorem coinpress-rounds).
 
 In each round
 

@@ -1,4 +1,4 @@
-"""Regression between data owners among real processes, in rounds of noisy sums (docs/mathematics.md, section 12).
+"""Regression between data owners among real processes, in rounds of noisy sums (theorem owner-noise).
 
 Data: M organisations, each with many rows of the same columns, about people of its own. Wanted: one logistic, Poisson
 or linear regression over all rows, while all rounds together give each row (epsilon, delta)-differential privacy, also

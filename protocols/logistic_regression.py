@@ -1,4 +1,4 @@
-"""Logistic regression among real processes, in rounds of noisy sums (docs/mathematics.md, section 12).
+"""Logistic regression among real processes, in rounds of noisy sums.
 
 Data: n clients, each with d features within public bounds, mapped to z in [-1, 1]^d, and an outcome y, 0 or 1.
 Wanted: theta with P[y = 1] = 1 / (1 + exp(-theta . (1, z))), its standard errors and odds ratios, while all rounds

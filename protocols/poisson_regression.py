@@ -1,4 +1,4 @@
-"""Poisson regression among real processes, in rounds of noisy sums (docs/mathematics.md, section 12).
+"""Poisson regression among real processes, in rounds of noisy sums.
 
 Data: n clients, each with d features within public bounds, mapped to z in [-1, 1]^d, and a count y from 0 to a public
 most. Wanted: theta with E[y] = exp(theta . (1, z)), its standard errors and rate ratios, while all rounds together give

@@ -1,4 +1,4 @@
-"""Ridge regression among clients of whom some lie, and servers that leave the lies out (docs/proved-reports.md).
+"""Ridge regression among clients of whom some lie, and servers that leave the lies out (theorem proof-soundness).
 
 Parties: n clients, M servers and an analyst. With additive shares any M - 1 servers may pool what they have and learn
 nothing of a row. The proofs hold if all servers follow the protocol: then one client cannot ruin the release.

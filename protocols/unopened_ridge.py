@@ -34,7 +34,7 @@ async def main() -> dict[str, Any]:
     args = options(__doc__, sharing="shamir", rows=64, model={"alpha": 1.0}, target=DEMO_TARGET)
 
     def ridge(release: GramRelease) -> Result:
-        """Solve (A^T A + alpha I) w = A^T b (docs/mathematics.md, section 5.3)."""
+        """Solve (A^T A + alpha I) w = A^T b."""
         from dpmpc.models import RidgeRegression  # no server needs it
 
         w = RidgeRegression(**args.model).fit_release(release, target=args.target)

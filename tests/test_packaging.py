@@ -18,7 +18,7 @@ import yaml
 ROOT = Path(__file__).parent.parent
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 INSTALL = (ROOT / "docs" / "install.md").read_text()
-SHIPPED = ("csrc", "docs", "examples", "proofs", "tests", "bench/results")  # beside what setuptools finds
+SHIPPED = ("csrc", "docs", "examples", "proofs", "report", "tests", "bench/results")  # beside what setuptools finds
 BUILD = tomllib.loads((ROOT / "csrc" / "instruction_sets.toml").read_text())
 MACHINE = platform.machine()
 CROSS = ("aarch64-linux-gnu-gcc", "qemu-aarch64")

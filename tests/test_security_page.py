@@ -1,7 +1,5 @@
 """Pages on security and deployment name what is there: tests that exist, commands that parse, links that lead on."""
 
-import ast
-import functools
 import re
 import shlex
 import tomllib
@@ -11,7 +9,7 @@ import yaml
 
 from dpmpc.app.cli.main import parser
 from dpmpc.collect.intake.admission import Limits
-from support.lints import check_each
+from support.lints import check_each, functions_in
 from support.pages import load
 
 ROOT = Path(__file__).parent.parent
@@ -22,14 +20,7 @@ COMPOSE = ROOT / "docs" / "deploy" / "compose.yaml"
 UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
 THREATS = tomllib.loads((ROOT / "docs" / "threats.toml").read_text())["threat"]
 WORDS = 110  # of a threat, at most
-SITE = load(ROOT / "docs" / "threat_list.py")
-
-
-@functools.cache
-def functions_in(name):
-    """Return the names of the functions of all test files of that name."""
-    trees = [ast.parse(path.read_text()) for path in (ROOT / "tests").rglob(name)]
-    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}
+SITE = load(ROOT / "docs" / "toml_pages.py")
 
 
 def test_threats_are_numbered_and_the_page_states_how_many_there_are():
@@ -55,7 +46,7 @@ def test_each_threat_has_its_fields_and_names_tests_that_exist():
 
 def test_the_site_lists_every_threat_once():
     page = [(ROOT / "docs" / "threats.md").read_text()]
-    SITE.list_threats(None, "threats", page)
+    SITE.write_lists(None, "threats", page)
     assert sorted(map(int, re.findall(r"^\*\*(\d+)\. ", page[0], re.MULTILINE))) == [t["id"] for t in THREATS]
 
 

@@ -72,7 +72,7 @@ def boosted_adassp(problem: Problem, epsilon: float, runs: int, stream: Stream) 
     Replace-one: with noise sigma B^2 on both releases of the matrix and sigma B C sqrt(T) on every X^T g, round t moves
     by at most ||x g - x' g'||^2 <= B^2 C^2 (2 + 2u), u = |x.x'|/B^2, whatever was released before, so the T rounds
     together count as one release of X^T y. The worst case over u is then AdaSSP's: 4/sqrt(3) in units of sigma
-    (docs/mathematics.md, section 4.1), and all releases together are mu-GDP at sigma = (4/sqrt(3))/mu.
+    (theorem adassp-sensitivity), and all releases together are mu-GDP at sigma = (4/sqrt(3))/mu.
     """
     medians = {
         rounds: float(np.median(problem.excess(boosted(problem, epsilon, rounds, TUNING_RUNS, stream))))

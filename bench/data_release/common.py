@@ -1,8 +1,8 @@
 """What parties with different columns release, without parties: second moments that have the law of a release's.
 
 Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022), section 5. All three
-regressions of `dpmpc.owners.columns` read a release through its second moments alone (docs/mathematics.md, section
-8.1), so those are what is drawn here:
+regressions of `dpmpc.owners.columns` read a release through its second moments alone (theorem columns-party), so those
+are what is drawn here:
 
 - DGM and BGM, D + R with n rows. For any T with T^T T = D^T D, rotating the n rows, which changes neither moments nor
   the law of R, puts T above n - p rows of zeros; hence, exactly in law,
@@ -93,7 +93,7 @@ def noise_sd(sizes: Sequence[int], epsilon: float) -> float:
 
 
 def subject_mu(sizes: Sequence[int], epsilon: float) -> float:
-    """Return 2 sqrt(d + 1) / tau: what these parties promise for a whole row (docs/mathematics.md, section 8.2)."""
+    """Return 2 sqrt(d + 1) / tau: what these parties promise for a whole row (theorem columns-party)."""
     return 2 * math.sqrt(sum(sizes)) / noise_sd(sizes, epsilon)
 
 

@@ -146,7 +146,7 @@ def release_by_parties(task: Task, rows: Reals, stream: Stream) -> Release:
 def release_of_law(task: Task, rows: Reals, generator: np.random.Generator) -> Release:
     """Release the true sums plus rounded Gaussian noise of the released variance: no client draws any.
 
-    Rows get independent noise, also where each client sends one copy (docs/mathematics.md, section 1.4).
+    Rows get independent noise, also where each client sends one copy.
     """
     sums = _sums(task, rows)
     deviations = np.sqrt(task.noise_terms * task.noise.variance)

@@ -124,7 +124,7 @@ def main(arguments: Sequence[str]) -> None:
     note = (
         f"d = {FEATURES}, rows clipped to norm {RADIUS}, δ = {DELTA:g}; the n rows are the first n of "
         "one population. Gaussian noise of variance (Δ₂/μ)² n^-p on every entry, drawn through the Gram matrix, "
-        "exactly in law (docs/mathematics.md, section 7); no guarantee is claimed for p > 0. p = 0 is the local model."
+        "exactly in law (theorem gram-noise); no guarantee is claimed for p > 0. p = 0 is the local model."
     )
     chart = Chart(NAME, TITLE, note, "clients n", RidgeProblem.measure, panels, findings(panels), styles=STYLES)
     finish(chart, options.out)

@@ -3,7 +3,7 @@
 The job: n clients' rows of d columns meet an OSNAP with s = 8; three servers and an analyst are processes that talk
 over TLS on loopback. Compared under one guarantee: variance of a released row, what a client uploads, what a server
 stores, seconds of clients and servers. The first two ways trust n - 1 - t clients to add their noise; the last trusts
-none (docs/one-copy.md, docs/mathematics.md section 1.2).
+none (theorems one-copy and sketch-gaussian).
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class NoiseProducts:
         """Draw them for N of N(0, 1) entries by their law, given the rows' second moments: at a cost free of n.
 
         With R^T R = X^T X and Q orthogonal, Q^T X = [R; 0], the matrix Q^T N has the law of N. Its first p rows N_1
-        give X^T N = R^T N_1, the n - p others N^T N = N_1^T N_1 + a Wishart matrix (docs/mathematics.md, section 7).
+        give X^T N = R^T N_1, the n - p others N^T N = N_1^T N_1 + a Wishart matrix (theorem gram-noise).
         """
         rng, columns = np.random.default_rng(seed), len(exact)
         if clients < columns:

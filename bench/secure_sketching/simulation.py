@@ -1,8 +1,8 @@
 """What the servers open, without clients and shares: one draw of noise for each released number.
 
-Row r of the opened sketch is (S q)_r plus the sum of the N_r shares of noise that the copies in it carry
-(docs/mathematics.md, section 7). Secret shares cancel, so a release has the law of the exact integer sum plus one
-variable with the law of N_r shares of noise, independent between entries:
+Row r of the opened sketch is (S q)_r plus the sum of the N_r shares of noise that the copies in it carry. Secret shares
+cancel, so a release has the law of the exact integer sum plus one variable with the law of N_r shares of noise,
+independent between entries:
 
 - discrete Gaussian shares of parameter sigma add up to a discrete Gaussian of parameter sigma sqrt(N_r), up to the
   smoothing slack of `dpmpc.privacy.exposure`, which is below 1e-20 in the log-ratio of probabilities;
@@ -63,7 +63,7 @@ def total_noise(noise: Noise, count: int, shape: tuple[int, ...], stream: Stream
         return DiscreteGaussian(noise.sigma * math.sqrt(count)).sample(shape, stream=stream)
     if isinstance(noise, DiscreteLaplace):
         generator = np.random.default_rng(int(stream.words(1)[0]))
-        # docs/mathematics.md, section 1.3: q = exp(-1 / b)
+        # theorem sketch-laplace: q = exp(-1 / b)
         minuend, subtrahend = generator.negative_binomial(
             count / noise.shares, -math.expm1(-1 / noise.scale), size=(2, *shape)
         )

@@ -117,7 +117,7 @@ def render(content: dict[str, Any]) -> str:
             markdown(["by", "what it does", "what comes of it", "cause", "honest reports", "released"], rows),
             "",
             f"What works, of all these: {'; '.join(works) or 'nothing'}. With additive shares nothing promises that it "
-            "fails; with Shamir shares such messages lie on no polynomial (docs/proved-reports.md, sections 4 and 9).",
+            "fails; with Shamir shares such messages lie on no polynomial (theorem proof-soundness).",
             "",
             *counted(content, "statements", "False statements, each with a proof computed as an honest client does"),
             *counted(content, "changes", "Honest reports, changed after their proof was made"),

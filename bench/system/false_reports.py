@@ -1,7 +1,7 @@
 """False statements about rows: what clients who lie share, for tests and benches.
 
 A *lie* makes witnesses of rows that are not well formed. Whoever tells it computes the proof as an honest client does,
-of the false witness. Each lie breaks one condition of docs/proved-reports.md, 2.3, and keeps the others where it can:
+of the false witness. Each lie breaks one condition of theorem proof-soundness, and keeps the others where it can:
 what is out of its range has products that are right, and products that are wrong have the right trace.
 
 Not promised: that there are no other lies. That no lie passes is proved, not counted.
@@ -234,7 +234,7 @@ def not_zero(draw: Draw, count: int) -> Words:
 
 
 def full_size() -> RowCircuit:
-    """Return the circuit of docs/proved-reports.md, 5: d = 10 columns, f = 11 bits, in a ball of radius 1."""
+    """Return the circuit: d = 10 columns, f = 11 bits, in a ball of radius 1."""
     circuit = proved(SecondMoments(radius=1.0), columns=10, fractional_bits=11).circuit
     assert isinstance(circuit, RowCircuit)
     return circuit

@@ -6,7 +6,7 @@ so that coding a table promises and costs nothing. It travels in the schema of a
 model predicts for as it coded those that the model was learnt from.
 
 Each term, a variable or a product, has an L2 norm of at most 1 in every row, however many columns stand for it, so that
-the sensitivity is that of as many numbers as there are terms (docs/mathematics.md, section 13).
+the sensitivity is that of as many numbers as there are terms (theorem unit-terms).
 """
 
 from __future__ import annotations

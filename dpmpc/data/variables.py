@@ -1,7 +1,7 @@
 """The variables of a table as people write them, and how each row of them becomes columns of numbers.
 
 A variable is a number, a category, an answer or a date. It becomes one column or several, of which the
-normalised values z, together, have an L2 norm of at most 1 in every row (docs/mathematics.md, section 13): a number is
+normalised values z, together, have an L2 norm of at most 1 in every row (theorem unit-terms): a number is
 one column in [-1, 1]; a category has an indicator for each value but the reference, of which at most one is 1; the
 functions of a spline are not negative and add up to at most 1; an indicator of what is missing is 1 only where the
 other columns are 0.

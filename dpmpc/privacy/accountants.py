@@ -1,11 +1,11 @@
 """How each family of noise is accounted for: by the accountant that the noise names.
 
 An accountant says what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives a
-budget. Formulas stand in `gaussian`, `exposure` and docs/mathematics.md, sections 1.2 and 1.3.
+budget. Formulas stand in `gaussian`, `exposure` and theorems sketch-gaussian and sketch-laplace.
 
 `paper_variance` and `Accountant.as_in_paper` are our reconstruction of the calibration of Burkhardt et al. (2025,
 section 4), from a text that has lost its formulas. It is private, but costs about s^2 d times more variance than the
-joint calibration (docs/mathematics.md, section 1.1).
+joint calibration (theorem sketch-gaussian).
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class SearchedAccountant(Accountant):
         return self.with_variance(paper_variance(sketch, sensitivity, epsilon, delta, trust))
 
     def released_sd(self, l1: float, l2: float, sparsity: int, epsilon: float, delta: float) -> float:
-        """Return Delta / mu, whatever the sparsity (docs/mathematics.md, section 1.2)."""
+        """Return Delta / mu, whatever the sparsity (theorem sketch-gaussian)."""
         return l2 / gaussian.mu_of_budget(epsilon, delta)
 
 
@@ -261,7 +261,7 @@ class _SkellamAccountant(SearchedAccountant):
 
 
 class _LaplaceAccountant(Accountant):
-    """Pure epsilon from m = min_r m_r shares of scale b = s Delta_1 / epsilon (docs/mathematics.md, section 1.3)."""
+    """Pure epsilon from m = min_r m_r shares of scale b = s Delta_1 / epsilon (theorem sketch-laplace)."""
 
     sources: tuple[str, ...] = ("laplace-shares",)
     pure = True

@@ -9,7 +9,7 @@ at most Delta, and noise in different rows is independent. For Gaussian noise th
 with
 
     mu^2 = (Delta^2 / v) max_i sum_{r in R_i} 1 / m_r,
-    (docs/mathematics.md, section 1.2)
+    (theorem sketch-gaussian)
 
 one joint mechanism over all columns and copies, without composition and without a bound on the occupancy.
 `EffectiveNoise` holds what this needs of S and of who adds the noise; a `Calibration` finds the least noise that is
@@ -19,7 +19,7 @@ Who adds the noise, and to what (`NoisePlacement`)
 --------------------------------------------------
 - *Clients, each copy*: the setting above, the paper's randomizer. The release's rows have independent noise.
 - *Clients, one copy*: every client sends its noisy row once, and all its places in the sketch share that noise; every
-  server adds as much noise as one client's to its sums (docs/one-copy.md). 1/s of the upload and of the work.
+  server adds as much noise as one client's to its sums (theorem one-copy). 1/s of the upload and of the work.
 - *Servers*: clients send their rows without noise, every server adds to its sums what protects alone. It holds whatever
   the clients do and costs M times the variance; noise is fresh in every release, so that budgets of releases compose.
 - *Servers, dealt*: with Shamir shares a server's own noise is no share of the sums. So each server deals its noise
@@ -39,8 +39,8 @@ The rule "paper" reproduces the printed calibration (Theorem 4.4, Corollary 4.7)
 d columns and s copies with the classical Gaussian, and the occupancy failure of Lemma 4.5 added to delta. For Laplace
 noise it is Corollary 4.10, which counts all k rows as hit.
 
-Pure epsilon: the least m_r shares of a discrete Laplace are in every row, and delta is 0 (docs/mathematics.md, section
-1.3). Shares beyond those are independent noise on top, which is post-processing.
+Pure epsilon: the least m_r shares of a discrete Laplace are in every row, and delta is 0 (theorem sketch-laplace).
+Shares beyond those are independent noise on top, which is post-processing.
 """
 
 from __future__ import annotations

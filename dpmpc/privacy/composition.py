@@ -2,7 +2,7 @@
 
 A release is described by its `Cost`: privacy parameters that are known to hold for it. Costs compose as trade-off
 functions do (Dong, Roth and Su 2022, Theorem 3.2), and where all of them are Gaussian or (epsilon, delta) the result
-is exact for the costs given (docs/mathematics.md, section 11): for Gaussians it is the square root of the sum of the
+is exact for the costs given (theorem joint-ledger): for Gaussians it is the square root of the sum of the
 mu^2, for (epsilon, delta) the optimal composition of Kairouz, Oh and Viswanath 2015, which never exceeds the
 basic and the advanced one (Dwork, Rothblum and Vadhan 2010), up to the rounding of a grid, which is upwards.
 With zCDP among them everything is added up as zCDP (Bun and Steinke 2016), which is sound and not tight.
@@ -199,7 +199,7 @@ def _left(delta: float, slack: float, spent: Sequence[float]) -> float:
 
 
 def _least_epsilon(mu: float, pure: Sequence[float], delta: float, highest: float) -> float:
-    """Halve the bracket of the epsilon at which delta is what is left (docs/mathematics.md, section 11)."""
+    """Halve the bracket of the epsilon at which delta is what is left (theorem joint-ledger)."""
     losses, chances = _pure_losses(pure)
     margin = 1 + (len(chances) + 4 * len(pure)) * 2.0**-52  # for the rounding of chances and of their sum
     losses += _OF_LOSSES * losses[-1]

@@ -2,7 +2,7 @@
 
 The servers open S (Z + E) + E_0: S unscaled with entries +-1, E the clients' discrete Gaussian noise of parameter
 sigma, one row a client, and E_0 the anchors, discrete Gaussian noise of the same sigma that every server adds to each
-entry of its own transformed share. The proofs stand in docs/one-copy.md.
+entry of its own transformed share. Proofs: theorems one-copy and coalition-leverage.
 
 Matrices hold exact integers; what floating point finds for them is only a guess, which is then *proven* by a
 computation whose own rounding is bounded beforehand, by the g(m) of `dpmpc.privacy.exposure`.
@@ -63,7 +63,7 @@ class OneCopyNoise(EffectiveNoise):
         """
         lost = require_whole("corrupt_clients + dropouts", trust.lost, 0, sketch.columns - 1)
         largest, smallest = _measured(sketch, lost, trust.lost_in_a_row(sketch))
-        # Beside the anchors only; docs/one-copy.md, section 5.
+        # Beside the anchors only: theorem coalition-leverage.
         alone = above(Fraction(sketch.sparsity, 1 + sketch.sparsity))
         return cls(
             leverage=min(largest * (1 + ROUNDING), alone),
@@ -78,13 +78,13 @@ class OneCopyNoise(EffectiveNoise):
         return dataclasses.replace(self, leverage=self.leverage * (1 + MARGIN))
 
     def integer_slack(self, sigma: float, columns: int) -> float:
-        """Return the slack of the sums' law and of rounding every row; docs/one-copy.md, section 4."""
+        """Return the slack of the sums' law and of rounding every row: a of theorem one-copy."""
         return self.sum_slack(sigma, columns) + columns * self.rows * smoothing_slack(ROUNDING_WIDTH)
 
     def sum_slack(self, sigma: float, columns: int) -> float:
         """Return the pure log-ratio of the opened noise to the lattice Gaussian on Z^k of covariance sigma^2 G_H.
 
-        docs/one-copy.md, section 3: columns ln((1 + e)/(1 - e)), e = 1/(exp(2 pi^2 sigma^2 / (1 + s)) / (2 n) - 1), and
+        Theorem one-copy: columns ln((1 + e)/(1 - e)), e = 1/(exp(2 pi^2 sigma^2 / (1 + s)) / (2 n) - 1), and
         (1 + e)/(1 - e) = 1/(1 - 4 n exp(-2 pi^2 sigma^2 / (1 + s))). Infinite where that proves nothing.
         """
         excess = math.exp(min(math.log(4 * self.clients) - 2 * math.pi**2 * sigma**2 / (1 + self.sparsity), 0.0))
@@ -100,7 +100,7 @@ class OneCopyNoise(EffectiveNoise):
 def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, float]:
     """Measure the largest leverage and smallest eigenvalue without `lost` clients, at most `in_a_row` of any row.
 
-    docs/one-copy.md, section 5; what is computed of G is proven as the header says.
+    Theorem coalition-leverage; what is computed of G is proven as the header says.
     """
     G = sketch.overlaps()
     R, wrong = inverse_within(G)

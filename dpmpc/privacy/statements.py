@@ -119,15 +119,13 @@ SOURCES: dict[str, str] = {
     "coinpress": "Biswas, Dong, Kamath and Ullman 2020 (CoinPress: clipping to a ball that earlier rounds have found)",
     "zcdp-of-noise": "Canonne, Kamath and Steinke 2020, Theorem 4 (zCDP of the discrete Gaussian)",
     "rounding": "rounding bound of dpmpc.privacy.exposure",
-    "data-release": (
-        "Wu et al. 2022, sections 4.1 and 4.2 (the releases); docs/mathematics.md, section 8.2 (whole rows)"
-    ),
+    "data-release": ("Wu et al. 2022, sections 4.1 and 4.2 (the releases); dpmpc, theorem columns-party (whole rows)"),
     "additive-bits": "Showkatbakhsh, Karakus and Diggavi 2018, Lemma 1",
     "printed-bits": (
-        "Showkatbakhsh, Karakus and Diggavi 2018, Lemma 2, which is false: docs/mathematics.md, section 9.2"
+        "Showkatbakhsh, Karakus and Diggavi 2018, Lemma 2, which is false: dpmpc, theorem printed-projection"
     ),
-    "projected-bits": "docs/mathematics.md, section 9.3",
-    "fixed-sigma-bits": "docs/mathematics.md, section 9.3, for a sigma fixed beforehand",
+    "projected-bits": "dpmpc, theorem projected-bits",
+    "fixed-sigma-bits": "dpmpc, theorem projected-bits, for a sigma fixed beforehand",
 }
 
 NEIGHBOURING: dict[str, str] = {

@@ -513,7 +513,7 @@ def test_stages_of_a_fit_add_up_to_its_wall_clock(tmp_path):
 
 
 def test_a_page_compares_with_a_circuit_made_for_the_statement():
-    """The figures of docs/proved-reports.md, section 5: other sizes, divided by that of a record's words."""
+    """Other sizes, divided by that of a record's words."""
     for columns, binary, wider in ((10, 2.15, 1.84), (100, 1.25, 1.15)):
         words = 8 * proving.circuit_of(columns, 11).words
         assert round(proving.purpose_made_bytes(columns, 11, 1) / words, 2) == binary

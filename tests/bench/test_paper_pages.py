@@ -1,8 +1,6 @@
 """Figures that pages on the papers state are those of the results that they name, as the pages round them."""
 
 import json
-import math
-import re
 from pathlib import Path
 
 import numpy as np
@@ -71,7 +69,6 @@ def test_the_dense_mechanism_stands_on_the_page_as_measured():
 
 def test_the_printed_algorithm_of_coinpress_leaves_budget_unspent():
     """0.1 and 0.45 of rho: what the ledger says that was spent is 0.55 of it."""
-    import numpy as np
 
     from dpmpc.models.papers.coinpress import CoinPressRegression
 
@@ -98,18 +95,3 @@ def test_coverage_of_odds_and_rate_ratios_stands_on_its_page_as_measured():
     for line in lines:
         _, *cells = (cell.strip() for cell in line.strip("|").split("|"))
         assert tuple(cells) in rows_of, line
-
-
-def test_the_mathematics_states_the_errors_of_logistic_fits_as_measured():
-    """Section 12.6: geometric means of the errors at 100,000 people, without rounds and with them."""
-    page = " ".join((PAGES.parent / "mathematics.md").read_text().split())
-    stated = re.search(
-        r"the geometric mean error is (.*?) in these four columns; with rounds it is (.*?) \(\[glm\]", page
-    )
-    kinds = ("Gaussian", "binary", "5 % cases", "correlated")
-    without = result("zero_rounds")["cells"]
-    rounds = [cell for cell in result("glm")["logistic"] if cell["intervals"]]
-    for text, cells in zip(stated.groups(), (without, rounds), strict=True):
-        numbers = [float(number) for number in re.findall(r"\.\d+", text)]
-        errors = [[c["error"] for c in cells if c["n"] == 100_000 and c["population"] == kind] for kind in kinds]
-        assert numbers == [round(math.exp(np.mean(np.log(each))), 3) for each in errors]

@@ -30,7 +30,7 @@ import pytest
 from faults.source import ROOT
 
 COPIED = (
-    *("dpmpc", "bench", "csrc", "tests", "docs", "examples", "proofs", "protocols"),
+    *("dpmpc", "bench", "csrc", "tests", "docs", "examples", "proofs", "protocols", "report"),
     *("setup.py", "pyproject.toml", "README.md", "SECURITY.md", "CITATION.cff"),
 )
 PRELOADED = ("numpy", "scipy.stats", "scipy.optimize", "sklearn.base", "dp_accounting.pld.privacy_loss_distribution")

@@ -1,6 +1,6 @@
 """Scores that are clipped as a whole, and their lengths: by how much one client moves them, and what is read.
 
-The theorem is that of docs/mathematics.md, section 12. It is checked on a grid of reals and on encoded rows, with
+The theorem is that of theorem steering-round. It is checked on a grid of reals and on encoded rows, with
 public numbers that somebody chose to do harm.
 """
 

@@ -1,6 +1,6 @@
 """Second moments by group: sensitivity by brute force over all pairs of rows, what is encoded, and how it is read.
 
-The theorems are those of docs/mathematics.md, section 14.
+The theorem is grouped-moments of the report.
 """
 
 import itertools

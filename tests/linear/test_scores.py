@@ -1,6 +1,6 @@
 """Scores beside their outer products and curvature: by how much one client moves them, and what is read from a sum.
 
-The theorems are those of docs/mathematics.md, section 12. They are checked on grids of reals, on every pair of encoded
+They lead to theorem last-rounds. They are checked on grids of reals, on every pair of encoded
 rows at a few fractional bits, and against the rows that a search finds worst.
 """
 

@@ -1,4 +1,4 @@
-"""The bounds of docs/proved-reports.md where they can be counted: fields of 7 to 97 elements, in the reference.
+"""The bounds of theorem proof-soundness where they can be counted: fields of 7 to 97 elements, in the reference.
 
 At p = 2^61 - 1 the library equals the reference word for word (test_proving.py); the library itself has one field.
 """

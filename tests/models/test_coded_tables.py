@@ -90,7 +90,7 @@ def test_the_claimed_errors_are_those_of_the_noise():
 @pytest.mark.statistical
 @pytest.mark.parametrize("weight", [False, True])
 def test_intervals_cover_the_population(weight):
-    """With weights errors are upper bounds (docs/mathematics.md, section 13.4)."""
+    """With weights errors are upper bounds."""
     rng, here, covered = np.random.default_rng(2), task(public(weight=weight)), []
     for _ in range(RUNS):
         release = release_of_law(here, data(rng, weight=weight), rng)

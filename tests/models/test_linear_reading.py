@@ -90,7 +90,7 @@ def test_the_identity_is_exact(seed, epsilon, length):
 
 
 def reference(first, second, steered, contrasts):
-    """The reading of docs/mathematics.md, section 12.4, term by term; return estimates, S and B of the contrasts."""
+    """The reading of `dpmpc.models.rounds.linear_reading`, term by term; return estimates, S and B of the contrasts."""
     p, n = len(steered), first.clients
     M, sd = first.gram().matrix, math.sqrt(first.noise_variance[0])
     reach = min(2, 1 + sum(abs(steered)))

@@ -32,7 +32,7 @@ def rows_of(clients=3000, columns=4, seed=0):
 
 
 def by_loops(gram, variance, safe_alpha):
-    """The rule of docs/mathematics.md, section 4.2, a direction and a prior at a time; the target comes last."""
+    """The rule of `averaged_ridge`, a direction and a prior at a time; the target comes last."""
     n, means = gram[0, 0], gram[0, 1:] / gram[0, 0]
     centred = gram[1:, 1:] - n * np.outer(means, means)
     eigenvalues, vectors = np.linalg.eigh(centred[:-1, :-1])

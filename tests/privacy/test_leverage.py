@@ -1,4 +1,4 @@
-"""docs/one-copy.md against independent routes: dense algebra, every coalition, the exact law of the opened noise."""
+"""Theorem one-copy against independent routes: dense algebra, every coalition, the exact law of the opened noise."""
 
 import itertools
 import math
@@ -220,7 +220,7 @@ def test_shared_pairs_help_against_large_coalitions():
 
 @pytest.mark.parametrize("lost", [1, 2, 5])
 def test_what_a_coalition_holds_is_taken_away(lost, monkeypatch):
-    """Largest leverage / (1 - g) and (1 - g) lambda_min, where the trace is the least bound g (docs/one-copy.md, 5)."""
+    """Largest leverage / (1 - g) and (1 - g) lambda_min, where the trace is the least bound g."""
     monkeypatch.setattr(module, "MOST_PAIRWISE", 0)
     module._measured.cache_clear()
     S = OSNAP(30, 900, 2, 3)
@@ -233,7 +233,7 @@ def test_what_a_coalition_holds_is_taken_away(lost, monkeypatch):
 
 
 def test_a_static_coalition_is_bounded_row_by_row():
-    """g = s X / lambda_min, X of the coalition's clients in a row (docs/one-copy.md, section 5)."""
+    """g = s X / lambda_min, X of the coalition's clients in a row (theorem coalition-leverage)."""
     S, trust = OSNAP(100, 20_000, 2, 1), TrustModel(corrupt_clients=300, coalition="static")
     smallest = S.overlap_range()[0]
     g = 2 * trust.lost_in_a_row(S) / smallest

@@ -1,6 +1,6 @@
 """Who adds the noise, and to what: each way against dense linear algebra, and who may collude against exact tails.
 
-Sources: docs/mathematics.md, section 1.2, and docs/one-copy.md.
+Sources: theorems sketch-gaussian and one-copy.
 """
 
 import itertools

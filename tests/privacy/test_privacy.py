@@ -27,7 +27,7 @@ from support.rejections import rejects
 
 
 def test_balanced_reference_values():
-    """docs/mathematics.md, section 1.2: n=20000, k=100, p=10, eta=1, (1, 1e-6): balanced sigma_client = 1.8893 for
+    """Theorem sketch-gaussian: n=20000, k=100, p=10, eta=1, (1, 1e-6): balanced sigma_client = 1.8893 for
     every s, central sd 26.719.
     """
     for sparsity in (1, 4, 8):
@@ -43,7 +43,7 @@ def test_balanced_reference_values():
 
 @pytest.mark.parametrize(("sparsity", "ratio"), [(1, 30), (4, 598), (8, 2557)])
 def test_the_papers_calibration_pays_the_stated_factor(sparsity, ratio):
-    """docs/mathematics.md, section 1.1: ratio of client variances paper / joint at n=20000, k=100, d=10."""
+    """Theorem sketch-gaussian: ratio of client variances paper / joint at n=20000, k=100, d=10."""
     sketch = OSNAP(rows=100, columns=20_000, sparsity=sparsity, seed=3)
     joint = privacy.calibrate(sketch, box(10), 1, 1e-6)
     paper = privacy.calibrate(sketch, box(10), 1, 1e-6, calibration="paper")

@@ -1,6 +1,6 @@
 """Slow reference of proved reports: Python integers, polynomials by Lagrange's formula, any prime field.
 
-Letters are those of docs/proved-reports.md. Run it to write vectors/proving.json anew.
+Letters are those of the report. Run it to write vectors/proving.json anew.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
 """A lint is one test, however much it looks at, and lists all that fails."""
 
+import ast
+import functools
 from pathlib import Path
 
 import pytest
@@ -22,3 +24,10 @@ def check_each(check, things, name=str):
             found.append(f"{name(thing)}: {type(fault).__name__}: {fault}")
     if found:
         raise AssertionError("\n".join([f"{len(found)} of {len(things)} fail:", *found]))
+
+
+@functools.cache
+def functions_in(name):
+    """Return the names of the functions of all test files of that name."""
+    trees = [ast.parse(path.read_text()) for path in Path(__file__).parents[1].rglob(name)]
+    return {node.name for tree in trees for node in tree.body if isinstance(node, ast.FunctionDef)}

@@ -8,7 +8,7 @@ request holds one such withdrawal, so that one which another server rejects cost
 A server answers for itself alone, with its number and one word for each withdrawal (`Fate`). The status is 200 if all
 are withdrawn here, whenever that was; otherwise 404 if one of the reports was never here, or else 409.
 
-Promised (docs/security-game.md, proposition 3): if one honest server that takes part in the release answered
+Promised (theorem withdrawn-reports): if one honest server that takes part in the release answered
 "withdrawn now" or "was withdrawn", the report is not in the batch. The same holds if the report comes later than the
 withdrawal, as long as the server has room for the id of such a report (`report_store`): its word is "never here". A
 server that is too late hands the withdrawal on all the same: another one may not be. Once the keys are deleted, a

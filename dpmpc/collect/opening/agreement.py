@@ -42,7 +42,7 @@ def require_unaccused(server: int, accused: Collection[int], what: str) -> None:
     """Refuse to go on with a finding against this server itself, whoever made it; all follow the same rule.
 
     While no more servers lie than are assumed to, the rule finds none that is honest. Where more do, this server's own
-    share, which nobody else can vouch for, is what tells it (docs/proved-reports.md, Theorem 5).
+    share, which nobody else can vouch for, is what tells it (theorem share-opening).
     """
     if server in accused:
         raise InconsistentShares(

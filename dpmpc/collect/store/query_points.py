@@ -1,7 +1,7 @@
 """Keep the one query point of a collection: where this server answers for proofs, and that it takes no more reports.
 
 A server that answers for a report at two points gives its row away, and one that stores a report after it knows the
-point lets any report pass (docs/proved-reports.md). So both facts are kept twice, in the spool and in the ledger, which
+point lets any report pass (theorem proof-privacy). So both facts are kept twice, in the spool and in the ledger, which
 lie in different places:
 
 =========  ==========================  =============================================================

@@ -178,7 +178,7 @@ def omission(collection: Collection, task: Task | None = None) -> str:
 
 
 def soundness(collection: Collection, reports: int) -> str:
-    """Say what the proofs of this many reports promise, and on what condition (docs/proved-reports.md, Theorem 1)."""
+    """Say what the proofs of this many reports promise, and on what condition (theorem proof-soundness)."""
     scheme = scheme_of(collection.plan)
     error = soundness_error(circuit_of(collection.plan), scheme, reports)
     if isinstance(scheme, ShamirSharing):
@@ -214,7 +214,7 @@ def _designed(schema: Schema, largest_batch: int, *, by_default: bool, **options
 
 
 def noise_promise(collection: Collection, dealers: Sequence[int]) -> str:
-    """Say what is promised of noise that servers have dealt, and what is not (docs/proved-reports.md, section 6)."""
+    """Say what is promised of noise that servers have dealt, and what is not (theorem dealt-noise)."""
     plan, statement, scheme = collection.plan, collection.plan.dealt_noise, scheme_of(collection.plan)
     assert isinstance(scheme, ShamirSharing)
     error = soundness_error(statement.circuit, scheme, scheme.threshold * statement.blocks)

@@ -6,9 +6,9 @@ binds reports to it, that no other collection has begun this epoch, that what wa
 the table and the servers are those that the ledger knows under this name (`require_epoch`).
 
 Promised: all epochs that are ever opened, together, keep the total epsilon at delta for a person who replaces its rows
-in all of them, if one server whose share every opening needs is honest and its ledger is kept (docs/security-game.md,
-proposition 2). A failed run that is repeated spends nothing more. Not promised: anything about series of other names,
-of which no ledger knows that they ask the same people; or that a person is in one report of an epoch only.
+in all of them, if one server whose share every opening needs is honest and its ledger is kept (theorem series-epochs).
+A failed run that is repeated spends nothing more. Not promised: anything about series of other names, of which no
+ledger knows that they ask the same people; or that a person is in one report of an epoch only.
 """
 
 from __future__ import annotations

@@ -64,7 +64,7 @@ def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[s
 
 
 def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Sequence[int]]) -> str:
-    """Say whose shares of the sums were wrong, and whether that convicts them (docs/proved-reports.md, Theorem 5).
+    """Say whose shares of the sums were wrong, and whether that convicts them (theorem share-opening).
 
     It does where clients prove what they share, m >= 3t + 1 servers took part, and at most t of these lied: the sums of
     what honest servers accepted lie on one polynomial, and whoever is off it lied. Among fewer nobody is blamed.

@@ -3,7 +3,7 @@
 Either way a release is a public linear map of the contributions plus noise. `Rows` is what the paper sketches. With
 `SecondMoments` the public matrix is the all-ones row: the release is the noisy Gram matrix of (1, z), so that
 sufficient statistics perturbation runs with no trusted curator; `GroupedMoments` has one such matrix for each group.
-`PowerSum` and `ItemSketch`, for frequency moments, are summed likewise (docs/mathematics.md, section 5), and so are
+`PowerSum` and `ItemSketch`, for frequency moments, are summed likewise, and so are
 `CellCounts`, for histograms and quantiles (section 15).
 
 A contribution says what a client sends, and how far one client can move it. That bound holds for every row, whatever

@@ -2,7 +2,7 @@
 
 A grid is a number in ordered cells, a category, or either of them by groups. Each cell has a column of a public matrix
 of integers, its strategy: the identity, or a root of prefix sums, with which the number of people up to a value, and so
-every quantile, gets far less noise than by adding up noisy cells (docs/mathematics.md, section 15).
+every quantile, gets far less noise than by adding up noisy cells (theorem cell-sums).
 
 Promised: one client moves the sums by at most `CellCounts.sensitivity`, computed from the very integers that are added
 up, and whatever its row holds it is in exactly one cell of each grid. Not promised: that cells of different grids

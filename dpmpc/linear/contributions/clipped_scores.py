@@ -11,7 +11,7 @@ lengths s, s' in [0, 1] and |g| <= s, |g'| <= s'
 
     |g - g'|^2 + 3 (s - s')^2  <=  (s + s')^2 + 3 (s - s')^2  <=  4,
 
-since the middle is convex in s and in s', and at the corners it is 0 or 4 (docs/mathematics.md, section 12). Taken
+since the middle is convex in s and in s', and at the corners it is 0 or 4 (theorem steering-round). Taken
 about 1/2, it moves together with g by at most sqrt(7/4) where a client comes or goes.
 
 Promised: the sensitivity holds for every row, every matrix, all coefficients and every clip, since what is sent is

@@ -368,8 +368,7 @@ class WeightedMoments(SecondMoments):
     all that tells how many rows are complete: the exact number is no part of the release.
 
     Entries off the diagonal are multiplied by sqrt(2). With v = sqrt(w) (1, z), the contribution is v v^T and
-    ``|v|^2 <= 1 + C^2``, so that the bound of `SecondMoments` holds, corner included (docs/mathematics.md, section
-    13.3).
+    ``|v|^2 <= 1 + C^2``, so that the bound of `SecondMoments` holds, corner included (theorem weighted-moments).
     """
 
     name = "weighted-second-moments"

@@ -33,7 +33,7 @@ class GroupedMoments(Contribution):
 
     With v = sqrt(w) (1, z), two contributions differ by ``||v v^T - v' v'^T||_F`` if their groups are equal, and by
     ``sqrt(|v|^4 + |v'|^4)`` if not. Neither exceeds ``sqrt(2)(1 + C^2)``, the bound of `SecondMoments`, and the latter
-    attains it (docs/mathematics.md, section 14). Entries off the diagonal are multiplied by sqrt(2).
+    attains it (theorem grouped-moments). Entries off the diagonal are multiplied by sqrt(2).
 
     Parameters
     ----------

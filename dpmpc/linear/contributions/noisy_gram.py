@@ -73,7 +73,7 @@ class NoisyGram:
     def debiased(self, target: int, *, fit_intercept: bool) -> NoisyGram:
         """Take the noise's expectation off the diagonal where that is safe for predicting `target`; else return self.
 
-        Safe is a smallest eigenvalue that clearly exceeds the noise's fluctuation (docs/mathematics.md, section 4).
+        Safe is a smallest eigenvalue that clearly exceeds the noise's fluctuation.
         """
         lowest = self.smallest_eigenvalue(target, fit_intercept=fit_intercept)
         if self.bias == 0 or lowest - self.bias < _CLEARLY * self.fluctuation:

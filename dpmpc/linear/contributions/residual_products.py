@@ -89,7 +89,7 @@ class ResidualProducts(Contribution):
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return p 2^f of the theorem, plus what rounding each entry can add.
 
-        Lemma: rounding_distance; Theorem 4 (docs/mathematics.md, section 12.1) is not checked by machine.
+        Lemma: rounding_distance; theorem second-sum is not checked by machine.
         """
         return sensitivity_of_scores(float(columns), self.width(columns), self.largest_entry(encoding), encoding)
 

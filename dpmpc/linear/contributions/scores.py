@@ -7,8 +7,7 @@ client sends
     g = (y - m(eta)) v,     g g^T / sqrt(2),     b curvature(eta) v v^T,      eta = theta . (1, z).
 
 No row is weighted: what a sum of these estimates is least squares, or maximum likelihood, on all rows. The two matrices
-cost no privacy beside a logistic score, and 15 % of noise beside others: the three theorems are proved in
-docs/mathematics.md, section 12.
+cost no privacy beside a logistic score, and 15 % of noise beside others: theorem last-rounds.
 
 A link says how the target depends on the linear predictor. It turns a client's target t, on the normalised scale
 [-1, 1], and eta into a residual and a curvature, both in units in which they are bounded whatever the row is:
@@ -205,7 +204,7 @@ class Link(Described):
     """
 
     name: str
-    squared_sensitivity = 16 / 3  # Theorem 3 of docs/mathematics.md, section 12
+    squared_sensitivity = 16 / 3  # theorem other-curvature
     curvature_weight = 1.0
     steepest = 1.0
     reach: float = 1.0
@@ -240,7 +239,7 @@ class Logistic(Link):
     """A target between 0 (t = -1) and 1 (t = 1), whose mean is q = 1 / (1 + exp(-eta)).
 
     The curvature q (1 - q) is small where a residual is near 1: that is why it costs nothing beside the score
-    (docs/mathematics.md, section 12, Theorem 2).
+    (theorem logistic-curvature).
     """
 
     name = "logistic"
@@ -274,7 +273,7 @@ class Identity(Link):
     ----------
     limit : float
         The public bound of a residual on the normalised scale. Fits in rounds give one that no row within the bounds
-        exceeds (docs/mathematics.md, section 12.4); any other row's is forced into it.
+        exceeds; any other row's is forced into it.
     """
 
     name = "identity"

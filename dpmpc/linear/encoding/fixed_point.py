@@ -57,7 +57,7 @@ class Sensitivity:
 
 
 class FixedPoint(Described):
-    """Fixed-point numbers: the real z is held as an integer q near 2^f z (docs/mathematics.md, section 2).
+    """Fixed-point numbers: the real z is held as an integer q near 2^f z.
 
     Parameters
     ----------
@@ -210,7 +210,7 @@ class FixedPoint(Described):
     def sensitivity(
         self, columns: int, eta: ArrayLike = 1.0, clip: Clip = "box", neighbouring: Neighbouring = "replace-one"
     ) -> Sensitivity:
-        """Return by how much one client moves its encoded row (docs/mathematics.md, section 2).
+        """Return by how much one client moves its encoded row.
 
         With D = 2 for replace-one and 1 for zero-out, eta_f = round(2^f eta) and C_f = floor(2^f C):
         box, linf = max_j D eta_fj, l2^2 = sum_j (D eta_fj)^2, l1 = sum_j D eta_fj; ball, linf = l2 = D C_f,
@@ -322,7 +322,7 @@ def plan_modulus(
     cells: int,
     failure: float = 2.0**-40,
 ) -> ModulusPlan:
-    """Check 2^bits > 2 (max_r N_r eta_f + tail) + 1 (docs/mathematics.md, section 2).
+    """Check 2^bits > 2 (max_r N_r eta_f + tail) + 1 (theorem no-wraparound).
 
     Wrap-around would ruin the result, never privacy.
 

@@ -3,10 +3,9 @@
 `DiscreteGaussian`, `Skellam` and `DiscreteLaplace` are integer noise for data encoded in a ring or field. No
 floating-point number comes between the AES key stream and the sample, and the distribution is the one named: the total
 variation distance is below 2^-128 for each draw, all of it from cutting off far tails, which delta does not count
-(docs/mathematics.md, section 2, says why). A parameter is rounded *up* to
-what the sampler can hold, so that there is never less noise than requested; the attributes report the value in use.
-`Gaussian` and `GammaLaplace` are floating-point noise: its rounding artefacts can give data away (Mironov 2012), and so
-it is for simulations only.
+(theorem exact-samplers). A parameter is rounded *up* to what the sampler can hold, so that there is never less noise
+than requested; the attributes report the value in use. `Gaussian` and `GammaLaplace` are floating-point noise: its
+rounding artefacts can give data away (Mironov 2012), and so it is for simulations only.
 
 What is drawn depends on the stream alone: not on the number of threads, and not on how the work was cut.
 

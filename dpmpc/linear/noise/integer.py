@@ -189,7 +189,7 @@ class DiscreteLaplace(Noise):
 
     q = exp(-1 / scale). A share is the difference of two independent Polya (negative binomial) variables NB(1 / shares,
     q), and more than `shares` of them add up to a discrete Laplace variable plus independent noise. It is drawn as the
-    sum of the points of a thinned Poisson process (docs/mathematics.md, section 2), exactly but for points beyond
+    sum of the points of a thinned Poisson process (theorem exact-samplers), exactly but for points beyond
     128 scales: a sum of `shares` draws is within total variation distance 2^-183 of the discrete Laplace distribution.
 
     Parameters

@@ -1,4 +1,4 @@
-"""Proofs that what a client shares is well formed, which servers check on their shares (docs/proved-reports.md).
+"""Proofs that what a client shares is well formed, which servers check on their shares (theorem proof-soundness).
 
     with_proofs    a contribution in the integers that are proved, which a task may name  (contributions)
     Proved         what is proved of a contribution: encoding, circuit, sensitivity     (statements)

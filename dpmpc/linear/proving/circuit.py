@@ -8,8 +8,8 @@ of which a circuit may lack (P) or (T). z_j = low + sum_k weights_k digit_jk lie
 smaller range, because these weights write exactly the numbers from 0 to high - low (`digit_weights`).
 
 Digits fill columns of N rows, one column after the other, then the roots of squares do; the rest is 0. Column i holds
-the values at 1, ..., N of a polynomial w_i of degree N, a *wire*, whose value at 0 is a random *blind*. The proof is in
-docs/proved-reports.md; letters are those of that page.
+the values at 1, ..., N of a polynomial w_i of degree N, a *wire*, whose value at 0 is a random *blind*. Proofs and
+letters are those of the report (theorem proof-soundness).
 
 Promised: a circuit whose statement modulo p = 2^61 - 1 would not be the statement over the integers cannot be made.
 """

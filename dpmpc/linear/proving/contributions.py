@@ -24,7 +24,7 @@ from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.linear.proving.statements import OFF_DIAGONAL, Proved, proved
 
 USUAL_BITS, BITS_OF_MANY, MANY = 9, 11, 10**6
-"""f up to a million clients, and for more: rounding adds less than half a percent of the noise (mathematics.md)."""
+"""f up to a million clients, and for more: rounding adds less than half a percent of the noise."""
 
 
 class ProvedContribution(Contribution):

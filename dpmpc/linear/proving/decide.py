@@ -9,7 +9,7 @@ Everybody who has all messages computes the same verdicts.
 
 **Who has to be honest.** With additive shares all servers: one that colludes with a client chooses a message with which
 its report passes. With Shamir shares all but t of the servers *present*, of whom `require_present` demands 2t + 1: then
-t + 1 are honest and fix the polynomial (docs/proved-reports.md, Theorem 1 and what follows it).
+t + 1 are honest and fix the polynomial (theorem proof-soundness).
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def decide(
 
 
 def soundness_error(circuit: Circuit, scheme: Scheme, false_reports: int, hashes: float = HASHES) -> float:
-    """Bound the probability that any of this many false reports is accepted (docs/proved-reports.md, Theorem 1).
+    """Bound the probability that any of this many false reports is accepted (theorem proof-soundness).
 
         S (q + k) 5/p^2  +  S k (4N/(p - 4N - 1) + 1/p)  +  (M + 1/2) q^2/2^256
 

@@ -2,7 +2,7 @@
 
 With Shamir shares a server's own noise is no share of the sums. So each server d of those present shares its noise e_d,
 a number for each cell of the sums, as clients share their rows, and proves that |e_d| <= B in every cell
-(docs/proved-reports.md, section 6). The cells are cut into blocks of at most 64, each a witness of the circuit of a box
+(theorem dealt-noise). The cells are cut into blocks of at most 64, each a witness of the circuit of a box
 (`dpmpc.linear.proving.circuit.RowCircuit`): digits alone, no products. What is hashed names the collection, the dealer
 and the block, so that no dealing can be taken for another's.
 

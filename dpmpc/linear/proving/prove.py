@@ -7,7 +7,7 @@ can choose sigma and v, the client least of all.
 Many reports are made at once, for simulations; a client makes one.
 
 Promised: an honest report is accepted, with certainty. Fewer servers than the sharing scheme needs learn nothing of the
-row, if each server answers at one query point only (docs/proved-reports.md, Theorem 2). Not promised: that it takes the
+row, if each server answers at one query point only (theorem proof-privacy). Not promised: that it takes the
 same time whatever the row.
 """
 

@@ -4,7 +4,7 @@
 beside what `dpmpc.linear.sketching` promises of every public matrix: several times fewer additions than a matrix
 product makes (csrc/dense_apply.c); memory of a few times the result; float64 sums whose order of additions depends on k
 and on the first client of a chunk only. Not promised: a cheap replacement for OSNAP. A client that adds noise to every
-copy sends k of them (docs/mathematics.md, section 1.3).
+copy sends k of them (theorem sketch-laplace).
 
 *Normal entries* (`GaussianProjection`), for real numbers only. Promised: the same matrix from the same seed up to the
 rounding of the machine's normal quantile function and matrix product; memory of a block of rows. Not promised: what

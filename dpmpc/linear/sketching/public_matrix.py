@@ -286,7 +286,7 @@ class PublicMatrix(Described):
         """Return l_i = s_i^T G^-1 s_i of every client, float64 (n,), for the unscaled S and G = S S^T + I.
 
         It is at most s/(1 + s), and below k/n on average: how far client i's row stands out of the noise of all
-        (docs/one-copy.md). Memory of G, its inverse and the result; of the result alone where s is 1. For many clients,
+        (theorem one-copy). Memory of G, its inverse and the result; of the result alone where s is 1. For many clients,
         `leverages` gives the same numbers in pieces.
         """
         leverage = np.empty(self.columns)

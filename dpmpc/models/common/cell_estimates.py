@@ -1,8 +1,18 @@
 """Histograms of all variables of a release of cells, and how far off any function of one is: the only place for noise.
 
 Grids are solved for together: every grid has the same number of people, and those that count by the same variable the
-same people in each of its groups. Promised: the noise of a linear function of a histogram is exact, and its sampling
-error that of people drawn at random (docs/mathematics.md, section 15.3). Not promised: that an estimate lies in its
+same people in each of its groups.
+With h the histograms that the grids give by themselves, Sigma their covariance and A h = b these constraints, the
+estimate is h - Sigma A^T (A Sigma A^T)^-1 (A h - b). A function with the gradient g by counts, and w the variance of
+the noise in g . h, has the variance
+
+    max(sum h_c g_c^2 - ((g . h)^2 - w) / n, 0) + w:
+
+that of people drawn at random, from which the noise in a square is taken off, and the noise's own, which is exact where
+the function is linear.
+
+Promised: the noise of a linear function of a histogram is exact, and its sampling
+error that of people drawn at random. Not promised: that an estimate lies in its
 range; noise can make a number of people negative.
 """
 

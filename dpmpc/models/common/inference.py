@@ -3,12 +3,35 @@
 What is estimated is the unpenalised regression of the target on the other columns, of rows as clients encode them:
 normalised and clipped to their public bounds. A penalty has no part in it, so an interval need not be centred at
 the coefficients of a penalised fit. An interval covers the sampling of the clients, the error of the sketch and
-the noise (docs/mathematics.md, section 6).
+the noise.
 
 It is computed from `Observed`: the second moments that a release shows, and the noise in them. Quantiles and tails of
 the normal distribution are those of the standard library; those of t and F are the functions of SciPy that
 `scipy.stats` calls for them. SciPy is imported for these alone, for it takes longer than all else that reading a
 release does.
+
+How it is found
+---------------
+With u the intercept and the features, theta the regression that is sought, c = (-theta, 1) and M the released Gram
+matrix of (1, z) less its bias, the estimate solves M_uu t = M_uy, hence exactly t - theta = M_uu^-1 s with s = M_u c.
+All that is random enters s linearly, and M_uu is known with its noise: Cov(t) = M_uu^-1 Cov(s) M_uu^-1.
+
+*Second moments.* For symmetric noise N of variance v on the diagonal, v/2 off it and 0 in the public corner,
+``Cov(N c) = v/2 (|c|^2 I + c c^T) - v c_0^2 E_00``. A population adds Cov(sum u e) = n E[u u^T e^2]: n v_e G_uu where the
+residual's variance v_e does not depend on the features, and at most n v_e (1 + C^2) I in any case. As E[c^T M c] is
+(n - m) v_e - tr(M_uu^-1 Cov(N c)_u) at a fit of m coefficients, v_e follows from what the fit leaves.
+
+*Sketches of rows.* A row a_r adds up m_r clients and noise of variance v_r, so it is nearly Gaussian and a_r . c nearly
+independent of its features. With the score u_r (a_r . c) + v_r w, w without the intercept,
+
+    ``Var = Var(a_r . c) E[u_r u_r^T] + v_r^2 w w^T,    Var(a_r . c) = m_r v_e + v_r |c_x|^2``
+
+(Fuller 1987, section 2.2), whose unknown is estimated by sum (a_r . c)^2 / (k - m). Of s copies two rows share
+clients, which adds (1 - 1/s) n E[u u^T e^2] for the population.
+
+*R^2.* c^T M c is least at c, so that to first order noise moves RSS by <c c^T, N> and TSS by <b b^T, N> with
+b = e_y - mean e_0: ``Var(R^2) = v (|G|_F^2 - G_00^2) / TSS^2 + 4 R^2 (1 - R^2)^2 / n``,
+G = c c^T - (1 - R^2) b b^T.
 
 Promised: everything is a function of the release and of the arguments; no data, no randomness. Where the noise does not
 leave the Gram matrix a safe inverse there is no estimate, and intervals are infinite.
@@ -163,7 +186,7 @@ class Inference:
         n, public and exact.
     r_squared, r_squared_standard_error : float
         Share of the target's variance that the features explain, corrected for noise and for the fit's following it,
-        and its standard error (docs/mathematics.md, section 6.5); NaN where the release is not informative, or the
+        and its standard error; NaN where the release is not informative, or the
         target's variance does not stand out of the noise, or after rounds.
     robust : bool
         Whether the errors are those of rounds, which do not assume that errors are even (HC0).
@@ -464,7 +487,7 @@ def _of_rows(observed: Observed, rows: Reals, equation: _Equation) -> tuple[Real
     c, used, variance = equation.contrast, equation.used, observed.noise_variance
     mean = float(variance.mean())
     features, deviations = rows[:, used], rows @ c
-    # Var(a_r . c) = m_r v_e + v_r |c_x|^2; m_r and v_r are taken as proportional (docs/mathematics.md, section 6.2).
+    # Var(a_r . c) = m_r v_e + v_r |c_x|^2; m_r and v_r are taken as proportional.
     spread = float(deviations @ deviations) / (len(rows) - len(used))
     shift = np.where(np.array(used) == 0, 0.0, c[used])
     if observed.mixtures:
@@ -490,7 +513,7 @@ def _sampling(observed: Observed, equation: _Equation, residual: float, errors: 
 def _explained(
     observed: Observed, equation: _Equation, position: int, residual: float, share: float
 ) -> tuple[float, float]:
-    """Return R^2 and its standard error (docs/mathematics.md, section 6.5); `share` is the sampling to add."""
+    """Return R^2 and its standard error; `share` is the sampling to add."""
     c, matrix, n, rows = equation.contrast, equation.gram.matrix, observed.count, observed.rows
     centred = equation.used[0] == 0
     b = np.zeros(len(c))  # y minus its mean

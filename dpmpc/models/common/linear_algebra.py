@@ -3,7 +3,7 @@
 Everything here works on normalised columns, and nothing here draws noise: ridge regressions from a Gram matrix of
 (1, z), what they cost, and principal components of second moments that are not centred.
 
-`averaged_ridge` averages ridge weights over priors, from a noisy Gram matrix alone (docs/mathematics.md, section 4.2).
+`averaged_ridge` averages ridge weights over priors, from a noisy Gram matrix alone.
 In the eigenvectors of the features' noisy matrix, with eigenvalues l_i, least squares are z_i = w_i + noise of variance
 ``v/2 (1 + |w|^2 + w_i^2) / l_i^2``. Under the prior w_i ~ N(0, t l_i^-g) the posterior mean shrinks each z_i by a
 factor of its own; g = 1 is what a ridge penalty assumes, g = 0 is that coefficients in weak directions are no larger.

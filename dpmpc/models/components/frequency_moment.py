@@ -1,4 +1,4 @@
-"""Frequency moments from a release (Burkhardt et al. 2025, section 4.1; docs/mathematics.md, section 5.2)."""
+"""Frequency moments from a release (Burkhardt et al. 2025, section 4.1)."""
 
 from __future__ import annotations
 
@@ -346,7 +346,7 @@ def _of_second_moments(release: Release, column: Column, order: int) -> tuple[fl
 
 
 def item_moment(squared_norm: float, rows: int, noise_variance: float) -> tuple[float, float]:
-    """Return F2^ = ||z||^2 - k sigma_z^2 (docs/mathematics.md, section 5.2) and its standard error with F_4 = 0."""
+    """Return F2^ = ||z||^2 - k sigma_z^2 and its standard error with F_4 = 0."""
     estimate = squared_norm - rows * noise_variance
     return estimate, math.sqrt(item_moment_variance(max(estimate, 0.0), rows, noise_variance))
 

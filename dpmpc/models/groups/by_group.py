@@ -24,7 +24,7 @@ class EstimatorByGroup(PrivateEstimator):
 
     A client's second moments go to the block of its group, and every other block gets zeros: servers and analyst learn
     nothing of who is in which group, and the noise of a block is that of a release without groups
-    (docs/mathematics.md, section 14). What is small is the number of people in a block.
+    (theorem grouped-moments). What is small is the number of people in a block.
 
     Parameters
     ----------

@@ -5,7 +5,7 @@ of the groups, features, target), whose entries are
 
     diag(M_g[0, 0]),    M_g[0, j] of the group,    sum_g M_g[j, k],
 
-and exact zeros between two groups. Its noise has variance v, v/2, and G v or G v/2 (docs/mathematics.md, section 14.4).
+and exact zeros between two groups. Its noise has variance v, v/2, and G v or G v/2.
 So slopes have more noise than those of a table in which the groups are a category among the features, which is one
 block; they cost nothing where regressions by group are released anyway.
 

@@ -1,4 +1,4 @@
-"""Logistic and Poisson regression from rounds of noisy sums (docs/mathematics.md, section 12).
+"""Logistic and Poisson regression from rounds of noisy sums.
 
 `fit` simulates clients and servers in this process, who answer every round with fresh noise; the analyst's part, and
 all that the result is read from, is `dpmpc.models.rounds`.
@@ -131,7 +131,7 @@ class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
 
         They are those of the last rounds' estimates, `Inference.coef`, which are not shrunken as `coef_` is, and do not
         assume that the model is right (HC0). Where intervals would not hold their level, as far as the releases tell,
-        they are infinite, and `no_interval_` says why (docs/mathematics.md, section 12.4).
+        they are infinite, and `no_interval_` says why.
 
         Parameters
         ----------

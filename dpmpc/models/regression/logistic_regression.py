@@ -1,4 +1,4 @@
-"""Logistic regression from rounds of noisy sums, or roughly from one release (docs/mathematics.md, section 12)."""
+"""Logistic regression from rounds of noisy sums, or roughly from one release."""
 
 from __future__ import annotations
 

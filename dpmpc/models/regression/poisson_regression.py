@@ -1,4 +1,4 @@
-"""Poisson regression of counts from rounds of noisy sums (docs/mathematics.md, section 12)."""
+"""Poisson regression of counts from rounds of noisy sums."""
 
 from __future__ import annotations
 

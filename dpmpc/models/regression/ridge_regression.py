@@ -1,6 +1,6 @@
 """Ridge regression, from one release (Burkhardt et al. 2025, section 5.1) or in rounds of sums.
 
-`alpha="auto"` chooses the penalty from the release alone (docs/mathematics.md, section 4.2): choosing costs no privacy,
+`alpha="auto"` chooses the penalty from the release alone: choosing costs no privacy,
 as the noise's law is public. Of a sum, weights are averaged over priors, each direction with a penalty of its own
 (`dpmpc.models.common.linear_algebra.averaged_ridge`). Of a sketch of rows it is the penalty with the least estimated
 prediction risk. Not promised: the best penalty, or a better one than 1.
@@ -170,10 +170,10 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     debias : {"guarded", "never"}
         Clients' noise adds B = sum of the rows' noise variances to the Gram diagonal, in expectation, and shrinks the
         fit. "guarded" takes B off where the smallest eigenvalue clearly exceeds the noise's fluctuation, and never
-        elsewhere: an unguarded correction explodes (docs/mathematics.md, section 4).
+        elsewhere: an unguarded correction explodes.
     rounds : int or "auto"
         With 1 to 64 as many steering rounds follow the second moments, whose coefficients predict, and a second sum,
-        for errors and intervals that assume no spread (docs/mathematics.md, section 12.4). "auto", the default, takes
+        for errors and intervals that assume no spread. "auto", the default, takes
         8, or 32 for at most 100,000 rows without intervals. It takes one release where only that has what is required:
         a penalty, a fit without an intercept, a named sketch, a radius, Shamir shares, weights, other noise, or more
         columns than a round has room for. With 0 there is always one release.
@@ -403,7 +403,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
             themselves; of rows as they are encoded, clipped to the bounds, in either case.
         errors : {"homoscedastic", "any"}
             For a release of second moments: whether the residuals' variance is assumed not to depend on the features.
-            A sketch of rows needs no such assumption (docs/mathematics.md, section 6), nor does a fit in rounds.
+            A sketch of rows needs no such assumption, nor does a fit in rounds.
         """
         require_fitted(self)
         if self._in_rounds is not None:

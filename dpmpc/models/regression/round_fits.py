@@ -3,7 +3,7 @@
 Coefficients that predict are shrunken as far as noise asks for; estimates of the last sums are not, and have errors.
 
 Promised: everything is computed from the fit, and so from releases. Not promised: intervals of a fit from the start
-alone, whose bias nothing in a release tells (docs/mathematics.md, section 12.6): there are none.
+alone, whose bias nothing in a release tells: there are none.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `fit` is the whole: `releases` divides one budget among the sums, `start` reads the second moments, `steering` finds
 coefficients that predict, `last_round` estimates them without shrinkage and says how far off they may be, `models` says
-what a logistic, a Poisson and a linear regression differ in (docs/mathematics.md, section 12). `saved` computes a fit
+what a logistic, a Poisson and a linear regression differ in. `saved` computes a fit
 again from its files, `outlook` says what to expect before any data.
 
 Everybody who takes part is asked in every round, with fresh noise and fresh shares. Who answers is an argument: clients

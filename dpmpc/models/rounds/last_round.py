@@ -8,10 +8,10 @@ With U the eigenvectors of H whose eigenvalues stand out of the noise of H,
     Cov = U (U^T H U)^-1 U^T (M + N) U (U^T H U)^-1 U^T  +  W A^2 W^T  +  r^2,
 
 M the positive part of J - s s^T / n, N the noise of s and of H where what is looked for may be, W the other, weak
-eigenvectors and A how long coefficients can be along these, r what the step leaves because the link is curved
-(docs/mathematics.md, section 12.4). No residual is clipped and no row is weighted: what is estimated is maximum
-likelihood on all rows, and nothing is assumed of the errors' shape and spread. What r and A add is a bound that is
-treated as a standard deviation; A is an assumption of how long coefficients are.
+eigenvectors and A how long coefficients can be along these, r what the step leaves because the link is curved. No
+residual is clipped and no row is weighted: what is estimated is maximum likelihood on all rows, and nothing is assumed
+of the errors' shape and spread. What r and A add is a bound that is treated as a standard deviation; A is an assumption
+of how long coefficients are.
 
 Promised: everything is computed from releases. Every condition looks at curvature, lengths and noise, and none at the
 sign of an estimate. Not promised: a short interval where the public bounds are loose, as the noise in proportion to

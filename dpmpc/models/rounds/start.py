@@ -1,7 +1,7 @@
 """What second moments alone say: the coordinates of the last rounds, and a logistic fit without any round.
 
 Rows u = (1, z) are whitened to v = T u = (1, S^(-1/2)(z - m)), so that E|v|^2 = p and the noise of a last round depends
-on p and no longer on how loose the bounds are (docs/mathematics.md, section 12). Eigenvalues of S that the noise may
+on p and no longer on how loose the bounds are. Eigenvalues of S that the noise may
 have made are raised to its operator norm.
 
 The logistic fit takes the features for Gaussian ones (Stein's lemma; Brillinger 1982): then the coefficients have the

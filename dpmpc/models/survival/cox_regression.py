@@ -1,9 +1,8 @@
 """Cox regression on categories, as it is read from a release of cells of times by their patterns and the event.
 
 Promised: coefficients maximise Breslow's partial likelihood of the noisy cells, and their errors cover sampling, as the
-sandwich of Lin and Wei does, and the noise. They are those of the delta method, measured (docs/mathematics.md, section
-15.7) and not proved. Intervals and p-values add what the order within cells can change, to first order. Not promised:
-that hazards are proportional.
+sandwich of Lin and Wei does, and the noise. They are those of the delta method, measured and not proved. Intervals and
+p-values add what the order within cells can change, to first order. Not promised: that hazards are proportional.
 """
 
 from __future__ import annotations

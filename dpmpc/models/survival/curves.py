@@ -1,8 +1,14 @@
 """Kaplan-Meier curves, medians, restricted means and the log-rank test, as they are read from a release of cells.
 
 Promised: all of it is a function of the release. Intervals and p-values hold for whatever order events and exits had
-within cells: they go from the interval of one extreme order to that of the other, which is proved; of each order their
-errors cover sampling and the noise by the delta method, measured and not proved (docs/mathematics.md, section 15.6).
+within cells: they go from the interval of one extreme order to that of the other, which is proved (theorem
+order-in-cells); of each order their errors cover sampling and the noise by the delta method, measured and not proved.
+
+To first order, with d_i events and n_i at risk in cell i and h_i = d_i / n_i, log S(t_j) = sum log(1 - h_i) has the
+derivatives -1/(n_i (1 - h_i)) by d_i and h_i/(n_i (1 - h_i)) by n_i, i <= j. A log-rank score U_a = sum (d_aj - D_j
+p_aj) is moved by the order within cells by at most sum D_j times the larger deviation of p_aj, whose extremes have all
+others leave first and group a last, or the other way around; the statistic shown is the least of all orders.
+
 Where too few people are at risk a curve ends, and what is the order's rather than the data's is left out. Not promised:
 anything about times beyond the end of a curve.
 """

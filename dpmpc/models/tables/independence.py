@@ -5,13 +5,13 @@ independence the covariance
 
     N D_r (x) D_c  +  (P_r (x) P_c) Sigma (P_r (x) P_c)^T,    D_r = diag r - r r^T,  P_r = I - r 1^T,
 
-of sampling and of noise, for Sigma that of the counts (docs/mathematics.md, section 14.7). u^T Cov^-1 u without the
+of sampling and of noise, for Sigma that of the counts. u^T Cov^-1 u without the
 last row and column is chi-squared; without noise it is the statistic of Pearson.
 
 A number and groups: with m the mid-ranks of the cells of all groups together, as shares, U_a = sum_c h_ac (m_c - 1/2)
 is how much higher the ranks of group a are. Under independence it has the covariance n (diag pi - pi pi^T) sum p (m -
 1/2)^2 of sampling, pi and p the shares of groups and cells, and the noise of a linear function of the histogram with
-coefficients (1{a = a'} - pi_a)(m_c - 1/2) (section 15.5). Without noise and with two groups it is the test of Mann and
+coefficients (1{a = a'} - pi_a)(m_c - 1/2). Without noise and with two groups it is the test of Mann and
 Whitney, with more that of Kruskal and Wallis.
 
 Promised: functions of the release; where too little stands out of the noise there is no test, and the reason in its

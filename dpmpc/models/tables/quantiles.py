@@ -2,7 +2,7 @@
 
 Promised: the interval of a quantile covers that of the people's law at least as often as its level says, whatever the
 law is, with any ties and at any number of people, where that number is public and the noise is normal; in a group, or
-where values are missing, the number is itself an estimate (docs/mathematics.md, section 15.4). Values outside the
+where values are missing, the number is itself an estimate (theorem quantile-interval). Values outside the
 bounds count as the bounds. The standard error of a mean contains what the place of people within their cells can
 change, whatever it is. Not promised: anything finer than a cell.
 """
@@ -145,7 +145,8 @@ class Distribution:
 
         Within its cell nobody is further from the middle than half of the width; with a step a cell is one value. So
         the mean is off by at most B = sum_c (n_c / n) width_c / 2 beside the error of variance v, and 1.96 times the
-        root of v + B^2 covers at least 95 % whatever the law is (docs/mathematics.md, section 15.4).
+        root of v + B^2 covers at least 95 % whatever the law is, for
+        Phi(1.96 sqrt(1 + t^2) - t) - Phi(-1.96 sqrt(1 + t^2) - t) >= 0.95 for every t = B / sqrt(v).
         """
         people = self.people
         if not self.tells(0.5):

@@ -2,7 +2,7 @@
 
 Neither divides by a noisy count and hopes: a share p is in its interval if x - p N is no further from 0 than its own
 error, of people drawn at random and of noise, lets it be; an odds ratio if T_11 T_22 - theta T_12 T_21 is not. Both are
-quadratic, as with Wilson (1927) and with Fieller (1954) (docs/mathematics.md, section 14.7).
+quadratic, as with Wilson (1927) and with Fieller (1954).
 
 Promised: functions of counts and of the covariance of their noise. Not promised: exact coverage where few people are
 expected in a cell.

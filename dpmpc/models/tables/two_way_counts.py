@@ -1,10 +1,10 @@
 """Counts of two categories and the noise in them, from whatever release holds them: second moments, or cells by group.
 
 Second moments of a table with a codebook hold all of its two-way tables. With E the codes (1, z) of the K values of a
-variable, one a row, and B = E^-1, the one-hot vector of a client is (1, z) B. So the counts of two variables are
-T = B_a^T M_ab B_b, for M_ab the released products of (1, z_a) and (1, z_b), and their noise has the covariance
-K D K^T with K = B_a^T (x) B_b^T and D the variances of these products: v/2, and 0 or v in the corner
-(docs/mathematics.md, section 14.7). Cells hold the counts themselves, of each category by the variable of the groups.
+variable, one a row, and B = E^-1, the one-hot vector of a client is (1, z) B. So the counts of two variables are T =
+B_a^T M_ab B_b, for M_ab the released products of (1, z_a) and (1, z_b), and their noise has the covariance K D K^T with
+K = B_a^T (x) B_b^T and D the variances of these products: v/2, and 0 or v in the corner. Cells hold the counts
+themselves, of each category by the variable of the groups.
 
 Promised: functions of the release; what is no table of people that count once is refused.
 """

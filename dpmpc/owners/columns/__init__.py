@@ -6,8 +6,7 @@ integers; a `MixedRelease` puts those side by side; `DGM`, `BGM` and `RMGM` are 
 read one or make one from data at hand.
 
 Promised: what `dpmpc.owners.columns.mixing_guarantee` says, for every matrix of signs. Not promised: that the fit is
-any good. With few subjects all three are worse than the predictor 0, which is what BGM comes down to
-(docs/mathematics.md, section 8.4).
+any good. With few subjects all three are worse than the predictor 0, which is what BGM comes down to without much data.
 """
 
 from __future__ import annotations

@@ -6,7 +6,7 @@ moment in the Hessian. Nothing here makes a release, so that whoever only reads 
 
 A `MixingOutlook` says what a fit is worth, from the release alone: the noise's part of second moments beside the data's
 own. Promised: numbers that cost no privacy, because they follow from the release. Not promised: more than a rough idea.
-The expected error is that of uncorrelated features that explain half of the label (docs/mathematics.md, section 8.3),
+The expected error is that of uncorrelated features that explain half of the label (`dpmpc.owners.columns.rows`),
 with second moments that are estimated from the release itself.
 """
 
@@ -74,7 +74,7 @@ class MixingFit(abc.ABC):
         return self
 
     def inference(self, level: float = 0.95) -> Inference:
-        """Compute standard errors and confidence intervals from the release alone (docs/mathematics.md, section 8.6).
+        """Compute standard errors and confidence intervals from the release alone.
 
         Their centres, `Inference.coef`, have neither penalty nor the noise's bias, and are not `coef_`: they belong to
         the regression without an intercept, in normalised units, in the population that the subjects were drawn from.

@@ -7,7 +7,7 @@ B D^j by at most 2 sqrt(s d_j) in units of the bounds, with s = k rows that a su
 parties add noise of the same standard deviation sigma, hence
 
     mu_party = 2 sqrt(s d_max) / sigma,    mu_joint = 2 sqrt(s (d + 1)) / sigma = sqrt((d + 1)/d_max) mu_party,
-    (docs/mathematics.md, section 8.2)
+    (theorem columns-party)
 
 where d_max is the largest d_j and d + 1 their sum, the label among them. The paper's (epsilon, delta) is the first. A
 person whose row spans all parties has only the second, so both are computed, whichever was asked for.

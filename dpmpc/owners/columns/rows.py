@@ -1,6 +1,6 @@
 """Choose how many rows k of signs to mix with, from public numbers alone.
 
-Few rows keep little of the data; many rows take much noise, which shrinks the fit (docs/mathematics.md, section 8.3).
+Few rows keep little of the data; many rows take much noise, which shrinks the fit.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def expected_error(
     signal: float = EXPLAINED,
     residual: float = (1 - EXPLAINED) * SECOND_MOMENT,
 ) -> Reals:
-    """Return E ||w - w*||^2 of RMGM for k rows, infinite up to k = d + 1 (docs/mathematics.md, section 8.3).
+    """Return E ||w - w*||^2 of RMGM for k rows, infinite up to k = d + 1.
 
     Uncorrelated features of second moment h make every row of the release nearly Gaussian, with second moment
     c = n h/k + tau^2 and a regression that is shrunk by lambda = (n h/k)/c:

@@ -166,8 +166,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
     def specification(self) -> ReleaseSpec:
         """Return the sums that are wanted: the owners are the servers, and the noise of those who do not pool suffices.
 
-        The noise of M - t owners hides a row of theirs from the t others, who subtract their own (docs/mathematics.md,
-        section 12).
+        The noise of M - t owners hides a row of theirs from the t others, who subtract their own (theorem owner-noise).
         """
         return ReleaseSpec.of(
             self.schema,

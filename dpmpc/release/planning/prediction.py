@@ -4,7 +4,7 @@ A `Scenario` is what is known before any data: sizes, budget, trust, an assumed 
 from them to first order, without a public matrix at hand. `expected_of` uses the exact noise of a task.
 
 A `UtilityMetric` compares a sketch, the sum of second moments, the local model and the trivial predictor by first-order
-formulas (docs/mathematics.md, sections 4 and 5.1), so that nobody ships a sketch that is worse than nothing, and so
+formulas, so that nobody ships a sketch that is worse than nothing, and so
 that it is known from how many people on a release is useful. Not promised: more than the order of magnitude for data
 unlike the assumed population.
 """
@@ -136,7 +136,7 @@ class Scenario:
         return self._row_variance(1)
 
     def _row_variance(self, sparsity: int) -> float:
-        """Return (Delta/mu)^2 (docs/mathematics.md, section 1.2), or (sqrt(2 s) Delta_1/epsilon)^2 (section 1.3)."""
+        """Return (Delta/mu)^2, or for discrete Laplace noise (sqrt(2 s) Delta_1/epsilon)^2."""
         l2 = 2 * math.sqrt(largest_squared_norm(self.columns, self.radius))
         return _variance(self.noise, l2, self.columns, sparsity, self.epsilon, self.delta)
 
@@ -212,7 +212,7 @@ class UtilityMetric(abc.ABC):
 
 
 class Regression(UtilityMetric):
-    """Ridge regression: phi, the cost over the optimal cost (docs/mathematics.md, section 4)."""
+    """Ridge regression: phi, the cost over the optimal cost."""
 
     purpose = "ridge"
     symbol = "phi"
@@ -253,7 +253,7 @@ class Regression(UtilityMetric):
 
 @dataclasses.dataclass(frozen=True)
 class LowRank(UtilityMetric):
-    """Low-rank approximation: psi, the excess risk (docs/mathematics.md, section 5.1).
+    """Low-rank approximation: psi, the excess risk.
 
     Parameters
     ----------
@@ -288,7 +288,7 @@ class LowRank(UtilityMetric):
         return self.components * (top - scenario.population.spread**2)
 
     def default_rows(self, scenario: Scenario) -> int:
-        """Return k = n v/(2 sigma^2), but at least 2 p (docs/mathematics.md, section 5.1).
+        """Return k = n v/(2 sigma^2), but at least 2 p.
 
         There the sketch distorts the second moments by n v sqrt(p/k), which is as much as their noise, 2 sigma^2
         sqrt(k p).

@@ -106,7 +106,7 @@ class Attack:
     outcome: str  # what comes of it; the cause is part of what is told
     cause: str
     play: Callable[[Stage], list[Any]]  # acts on a stage, and returns what each server returned or raised
-    # whether servers that follow the protocol prevent it, or at least notice it; `proved-reports.md` says where not
+    # whether servers that follow the protocol prevent it, or at least notice it; the report states where not
     prevented: bool = True
     about: str = "moments"  # which of `COLLECTED` it is played on
 

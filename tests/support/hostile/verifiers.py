@@ -176,7 +176,7 @@ def races_the_victim(stage: Stage) -> list[Any]:
 def rushing(stage: Stage) -> list[Any]:
     """The liar waits for the others' messages, and sends the one with which a false report passes.
 
-    What additive shares cannot prevent (docs/proved-reports.md, Theorem 1 and what follows it).
+    What additive shares cannot prevent (theorem proof-soundness).
     """
     witness = stage.circuit.witness(np.zeros((1, stage.circuit.columns), np.int64))
     witness[0, stage.circuit.digits + 1] = 10**6

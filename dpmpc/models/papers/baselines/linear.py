@@ -142,7 +142,7 @@ class AdaSSP(PrivateRidge):
     of X^T X / B^2, to X^T X / B^2 (symmetric, sigma on the diagonal) and to X^T y / (B C), and raises the penalty where
     the first of them is small. Wang adds or removes a row and composes three budgets (epsilon/3, delta/3), which makes
     sigma = 3 sqrt(ln(6/delta))/epsilon. Here a row is replaced, the relation of every other baseline: the three
-    together move by at most 4/sqrt(3) (by sqrt(3) for one row more or less; docs/mathematics.md, section 4.1), so that
+    together move by at most 4/sqrt(3) (by sqrt(3) for one row more or less; theorem adassp-sensitivity), so that
     sigma = (4/sqrt(3))/mu, which is less noise for the stronger relation. The intercept, if any, is a column of ones in
     x; it is not penalised. Floating-point noise: for simulations only.
 

@@ -18,7 +18,7 @@ row i, the other rows act as noise that hides X_ij.
 for conditionally independent. They are not: S is common to all. With two columns that differ in one entry alone the
 difference of their projections shows it, whatever f (`dpmpc.models.papers.mutual_information.attack`).
 
-*Repaired* (docs/mathematics.md, section 9): what hides X_ij is only what the other columns and y cannot explain,
+*Repaired* (theorem projected-bits): what hides X_ij is only what the other columns and y cannot explain,
 
     v = min_ij [sigma^2 + min_{b,c} ||x_j - X_{-j} b - y c||^2 + sigma^2 ||b||^2],    each column without row i,
 
