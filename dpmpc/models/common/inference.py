@@ -16,10 +16,10 @@ With u the intercept and the features, theta the regression that is sought, c = 
 matrix of (1, z) less its bias, the estimate solves M_uu t = M_uy, hence exactly t - theta = M_uu^-1 s with s = M_u c.
 All that is random enters s linearly, and M_uu is known with its noise: Cov(t) = M_uu^-1 Cov(s) M_uu^-1.
 
-*Second moments.* For symmetric noise N of variance v on the diagonal, v/2 off it and 0 in the public corner,
-``Cov(N c) = v/2 (|c|^2 I + c c^T) - v c_0^2 E_00``. A population adds Cov(sum u e) = n E[u u^T e^2]: n v_e G_uu where the
-residual's variance v_e does not depend on the features, and at most n v_e (1 + C^2) I in any case. As E[c^T M c] is
-(n - m) v_e - tr(M_uu^-1 Cov(N c)_u) at a fit of m coefficients, v_e follows from what the fit leaves.
+*Second moments.* For symmetric noise N of variance v on the diagonal, v/2 off it and 0 in the public corner, ``Cov(N c)
+= v/2 (|c|^2 I + c c^T) - v c_0^2 E_00``. A population adds Cov(sum u e) = n E[u u^T e^2]: n v_e G_uu where the
+residual's variance v_e does not depend on the features, and at most n v_e (1 + C^2) I in any case. As E[c^T M c] is (n
+- m) v_e - tr(M_uu^-1 Cov(N c)_u) at a fit of m coefficients, v_e follows from what the fit leaves.
 
 *Sketches of rows.* A row a_r adds up m_r clients and noise of variance v_r, so it is nearly Gaussian and a_r . c nearly
 independent of its features. With the score u_r (a_r . c) + v_r w, w without the intercept,
