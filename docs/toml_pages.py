@@ -31,6 +31,12 @@ SUBJECTS = {
     "proofs": "Proofs that reports are well formed",
     "game": "Collections",
 }
+PAPERS = {
+    "sketching": "Secure sketching: Burkhardt, Keller, Orlandi and Schwiegelshohn (ICML 2025)",
+    "columns": "Multi-party data release: Wu et al. (UAI 2022)",
+    "midp": "Random projections and additive noise: Showkatbakhsh, Karakus and Diggavi (ISIT 2018)",
+    "coinpress": "CoinPress: Biswas, Dong, Kamath and Ullman (2020), with the extension by Ediger (2021)",
+}
 
 
 def setup(app: Any) -> None:
@@ -50,7 +56,11 @@ def write_lists(app: Any, docname: str, source: list[str]) -> None:
     source : list of str
         Its text, which is replaced.
     """
-    lists = {"threats": ("<!-- threats -->", threats), "theory/index": ("<!-- theorems -->", theorems)}
+    lists = {
+        "threats": ("<!-- threats -->", threats),
+        "theory/index": ("<!-- theorems -->", theorems),
+        "papers": ("<!-- papers -->", papers),
+    }
     if docname in lists:
         mark, written = lists[docname]
         source[0] = source[0].replace(mark, written())
@@ -85,6 +95,21 @@ def theorems() -> str:
                 f"({theorem['label']})=\n**{theorem['label']}.** {theorem['statement']}{checked} "
                 f"*Code: {code}; {_counted(theorem['tests'])}.*\n"
             )
+    return "\n".join(lines)
+
+
+def papers() -> str:
+    """Return the items of papers.toml, by paper, with links to results and the pictures drawn from them."""
+    listed = tomllib.loads((HERE / "papers.toml").read_text())["item"]
+    lines = []
+    for paper, title in PAPERS.items():
+        lines.append(f"## {title}\n")
+        for item in (item for item in listed if item["paper"] == paper):
+            places = ", ".join(f"`{place}`" for place in item["where"])
+            pages = "".join(f", [{name}](../bench/results/{name}.md)" for name in item.get("results", []))
+            lines.append(f"**{item['item']}** ({item['verdict']}). {item['finding']} *{places}{pages}*\n")
+            if "picture" in item:
+                lines.append(f"![{item['item']}](../bench/results/{item['picture']}.png)\n")
     return "\n".join(lines)
 
 

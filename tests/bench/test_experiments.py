@@ -359,8 +359,8 @@ def test_findings_say_where_the_order_holds_and_what_is_useful():
     assert total.endswith("trivial predictor at ε = 0.1, 0.5.")
 
 
-def test_the_page_says_where_laplace_noise_on_every_entry_beats_gaussian_noise():
-    """What docs/papers/secure-sketching.md says under "Which claim holds where" of the three complete sets."""
+def test_where_laplace_noise_on_every_entry_beats_gaussian_noise():
+    """The claim of Tables 7 and 8 that Laplace noise is worse than Gaussian, on the three complete sets."""
     laplace, gauss, clearly, below = "Laplace on every entry", entries_name(1.0), {}, {}
     for table in ("table7", "table8"):
         panels = json.loads((charts.RESULTS / f"{table}.json").read_text())["panels"]

@@ -1,77 +1,67 @@
-"""Figures that pages on the papers state are those of the results that they name, as the pages round them."""
+"""What pages state of the papers and of results belongs to commands, tests and results that are there."""
 
-import json
+import pydoc
+import re
+import tomllib
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from bench.coinpress.figures import COINPRESS, PRINTED
 from bench.harness import RESULTS
-from bench.secure_sketching.dense_as_printed import AS_PRINTED
-from bench.secure_sketching.utility import DENSE, TRIVIAL
+from bench.registry import BENCHES
+from dpmpc.app.cli.main import parser
+from dpmpc.models.papers.coinpress import CoinPressRegression
 from dpmpc.privacy import ZCDPBudget
+from support.lints import check_each
+from support.pages import load
 
-PAGES = Path(__file__).parents[2] / "docs" / "papers"
-
-
-def result(name):
-    return json.loads((RESULTS / f"{name}.json").read_text())
-
-
-def rounded(value):
-    """A number as the pages write it: three digits, without a 0 before the point."""
-    text = f"{value:.3g}" if value < 100 else f"{value:.0f}"
-    return text.removeprefix("0") if text.startswith("0.") else text
+ROOT = Path(__file__).parents[2]
+ITEMS = tomllib.loads((ROOT / "docs" / "papers.toml").read_text())["item"]
+SITE = load(ROOT / "docs" / "toml_pages.py")
+WORDS = 60  # of a finding, at most
 
 
-def panel(name, title):
-    (found,) = (one for one in result(name)["panels"] if one["title"] == title)
-    return found
+def check_place(place):
+    """A place is a file, a test file, a command, an option or a name of the package."""
+    if place.startswith("python -m bench "):
+        bench = place.split()[3]
+        assert any(name == bench or name.endswith(f".{bench}") for name in BENCHES)
+    elif place.startswith("dpmpc "):
+        assert place.split()[1] in parser().commands.choices
+    elif place.startswith("--"):
+        assert re.fullmatch(r"(--[a-z-]+ [a-z0-9-]+ ?)+", place)
+    elif place.endswith(".py"):
+        assert (ROOT / place).exists() or list((ROOT / "tests").rglob(place))
+    else:
+        assert pydoc.locate(place) is not None
 
 
-def means(name, title, way, at):
-    found = panel(name, title)
-    values = found["series"][way]
-    return [rounded(values[found["x"].index(x)]["mean"]) for x in at]
+def check_item(item):
+    assert {*item, "results", "picture"} == {"paper", "item", "verdict", "finding", "where", "results", "picture"}
+    assert item["paper"] in SITE.PAPERS
+    assert item["verdict"] in ("holds", "repaired", "differs", "lost")
+    assert len(item["finding"].split()) <= WORDS
+    for place in item["where"]:
+        check_place(place)
+    results = item.get("results", [])
+    assert all((RESULTS / f"{name}.md").exists() for name in results)
+    assert item.get("picture") in (None, *results)
+    assert "picture" not in item or (RESULTS / f"{item['picture']}.png").exists()
 
 
-def rows(page, item):
-    """Cells of the rows of a page's tables that begin with this item."""
-    lines = (PAGES / page).read_text().splitlines()
-    return [line for line in lines if line.startswith(f"| {item} |")]
+def test_each_item_of_the_papers_names_what_is_there():
+    check_each(check_item, ITEMS, name=lambda item: f"{item['paper']}: {item['item']}")
 
 
-@pytest.mark.parametrize("way", [PRINTED, COINPRESS])
-@pytest.mark.parametrize(
-    ("figure", "titles", "at"),
-    [
-        ("coinpress_figure2", ["d = 2", "d = 5", "d = 10"], (500, 1000, 4000)),
-        ("coinpress_figure3", ["d = 25", "d = 35", "d = 50"], (4000,)),
-        ("coinpress_figure4", ["d = 5, n = 1000", "d = 10, n = 1000"], (0.01, 0.1, 1.0)),
-    ],
-)
-def test_figures_of_coinpress_stand_on_its_page_as_printed_and_repaired(figure, titles, at, way):
-    (row,) = rows("coinpress.md", f"Figure {figure[-1]}")
-    for title in titles:
-        assert ", ".join(means(figure, title, way, at)) in row, (title, way)
-
-
-def test_the_dense_mechanism_stands_on_the_page_as_measured():
-    (row,) = rows("secure-sketching.md", "Theorem 5.7")
-    for entry in result("dense_as_printed")["measured"]:
-        of = entry["ways"]
-        assert rounded(of[AS_PRINTED]["mean"]) in row
-        assert rounded(of[TRIVIAL]["mean"]) in row
-        if entry["epsilon"] == 20:
-            assert rounded(of[DENSE]["mean"]) in row
+def test_the_site_lists_every_item_once():
+    page = [(ROOT / "docs" / "papers.md").read_text()]
+    SITE.write_lists(None, "papers", page)
+    assert [page[0].count(f"**{item['item']}** (") for item in ITEMS] == [1] * len(ITEMS)
 
 
 def test_the_printed_algorithm_of_coinpress_leaves_budget_unspent():
     """0.1 and 0.45 of rho: what the ledger says that was spent is 0.55 of it."""
-
-    from dpmpc.models.papers.coinpress import CoinPressRegression
-
     X = np.random.default_rng(0).standard_normal((300, 3))
     spent = {}
     for algorithm in ("printed", "repaired"):
@@ -83,7 +73,7 @@ def test_the_printed_algorithm_of_coinpress_leaves_budget_unspent():
 
 
 def test_coverage_of_odds_and_rate_ratios_stands_on_its_page_as_measured():
-    page = (PAGES.parent / "how-to" / "logistic.md").read_text()
+    page = (ROOT / "docs" / "how-to" / "logistic.md").read_text()
     lines = page[page.index("**How often intervals cover.**") :].split("\n\n")[1].splitlines()[2:]
     measured = [
         [cell.strip() for cell in line.strip("|").split("|")]
