@@ -15,7 +15,7 @@ from support.pages import load
 ROOT = Path(__file__).parent.parent
 SECURITY = (ROOT / "docs" / "security.md").read_text()
 DEPLOY = (ROOT / "docs" / "deploy.md").read_text()
-HOSTS = (ROOT / "docs" / "how-to" / "three-hosts.md").read_text().split("## All commands")[1]
+OPERATORS = [DEPLOY, *((ROOT / "docs" / page).read_text() for page in ("runbook.md", "how-to/contribute.md"))]
 COMPOSE = ROOT / "docs" / "deploy" / "compose.yaml"
 UNITS = sorted((ROOT / "docs" / "deploy").glob("*.service"))
 THREATS = tomllib.loads((ROOT / "docs" / "threats.toml").read_text())["threat"]
@@ -56,7 +56,7 @@ def check_command(line):
 
 
 def test_the_commands_of_the_walk_through_exist():
-    lines = re.findall(r"^dpmpc [^|\n]*", (DEPLOY + HOSTS).replace("\\\n", ""), re.MULTILINE)
+    lines = re.findall(r"^dpmpc [^|\n]*", "".join(OPERATORS).replace("\\\n", ""), re.MULTILINE)
     check_each(check_command, lines)
 
 
@@ -104,5 +104,5 @@ def test_links_lead_somewhere():
     def check(link):
         assert link[1].startswith("https://") or (ROOT / "docs" / link[1]).exists(), "leads nowhere"
 
-    pages = {"security.md": SECURITY, "deploy.md": DEPLOY}
+    pages = {"security.md": SECURITY, "deploy.md": DEPLOY, "runbook.md": OPERATORS[1]}
     check_each(check, [(page, to) for page, text in pages.items() for to in re.findall(r"\]\(([^)#]+)", text)])

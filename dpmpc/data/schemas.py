@@ -126,7 +126,7 @@ class Schema(Record, frozen=True):
         """Read a schema from a file with ``[columns.NAME]``, ``lower`` and ``upper`` for every column, in this order.
 
         ``outside = "refuse"`` at its top makes values outside their bounds an error. What else such a file may say
-        (docs/how-to/own-csv.md) gives the schema a codebook.
+        (docs/how-to/prepare-data.md) gives the schema a codebook.
 
         Raises
         ------

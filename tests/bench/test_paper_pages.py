@@ -70,18 +70,3 @@ def test_the_printed_algorithm_of_coinpress_leaves_budget_unspent():
         spent[algorithm] = model.ledger_.spent
     assert spent["printed"] == pytest.approx(0.55 * 0.5, rel=1e-3)
     assert spent["repaired"] == pytest.approx(0.5, rel=1e-3)
-
-
-def test_coverage_of_odds_and_rate_ratios_stands_on_its_page_as_measured():
-    page = (ROOT / "docs" / "how-to" / "logistic.md").read_text()
-    lines = page[page.index("**How often intervals cover.**") :].split("\n\n")[1].splitlines()[2:]
-    measured = [
-        [cell.strip() for cell in line.strip("|").split("|")]
-        for line in (RESULTS / "rounds_coverage.md").read_text().splitlines()
-        if line.startswith("| ")
-    ]
-    rows_of = {(", ".join(row[1:4]), row[5], f"{row[6]}, {row[7]}", row[10]) for row in measured if len(row) > 10}
-    assert len(lines) == 10
-    for line in lines:
-        _, *cells = (cell.strip() for cell in line.strip("|").split("|"))
-        assert tuple(cells) in rows_of, line
