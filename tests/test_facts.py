@@ -27,7 +27,7 @@ def test_a_fact_stands_at_no_more_places_than_before(fact):
     assert places(fact["pattern"]) == fact["places"]
 
 
-@pytest.mark.parametrize("page", ["docs/decisions/0003-sum-by-default.md", "docs/how-to/plan.md"])
+@pytest.mark.parametrize("page", ["docs/design.md", "docs/how-to/plan.md"])
 def test_pages_name_the_most_columns_of_a_sum(page):
     most = max(columns for columns in range(1, 1000) if SecondMoments().width(columns) <= AUTO_WIDTH)
     assert SecondMoments().width(most) == most + most * (most + 1) // 2
