@@ -282,7 +282,7 @@ def test_the_stored_page_is_drawn_from_the_stored_results(comparison):
 
 
 def test_the_how_to_says_what_the_results_say():
-    """What docs/how-to/plan.md says of who has lower error where."""
+    """Rounds have the lowest error in most cells, as docs/how-to/plan.md states."""
     cells = cells_of(json.loads((RESULTS / "central.json").read_text()))
     said = {names.ADASSP: 18, names.THRICE: 15, names.BOOSTED: 3, names.DESCENT: 6}
     assert {peer: len(below(cells, names.SUM, [peer])) for peer in said} == said

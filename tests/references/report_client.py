@@ -388,15 +388,17 @@ def known_task(kind, bits):
 
 
 def drawn(kind):
-    """What is drawn: SHA-256("draw" name " " number " " counter), cut to length."""
+    """What is drawn, SHA-256("draw" name " " number " " counter) cut to length, and a list of what was."""
     number = iter(range(100))
 
     def draw(length):
-        own = next(number)
-        text = b"".join(sha(b"draw %s %d %d" % (kind.encode(), own, block)) for block in range(-(-length // 32)))
+        place = next(number)
+        text = b"".join(sha(b"draw %s %d %d" % (kind.encode(), place, block)) for block in range(-(-length // 32)))
+        values.append(text[:length].hex())
         return text[:length]
 
-    return draw
+    values = []
+    return draw, values
 
 
 def known_answer(kind, bits):
@@ -404,9 +406,11 @@ def known_answer(kind, bits):
     keys = [(0, key.public_key().public_bytes_raw()) for key in private]
     secret = sha(f"secret {kind}".encode())
     name = name_of(DIGEST, secret)
-    plains = payloads(known_task(kind, bits), DIGEST, name, ROW, drawn(kind))
-    ephemeral = iter([sha(b"ephemeral %s %d" % (kind.encode(), server)) for server in range(3)])
-    whole = report(DIGEST, keys, name, plains, lambda length: next(ephemeral))
+    draw, values = drawn(kind)
+    plains = payloads(known_task(kind, bits), DIGEST, name, ROW, draw)
+    ephemeral = [sha(b"ephemeral %s %d" % (kind.encode(), server)) for server in range(3)]
+    unused = iter(ephemeral)
+    whole = report(DIGEST, keys, name, plains, lambda length: next(unused))
     sizes = [1 + 48 + len(plain) for plain in plains]
     starts = [17 + sum(sizes[:server]) for server in range(4)]
 
@@ -435,6 +439,8 @@ def known_answer(kind, bits):
         "id": name.hex(),
         "private_keys": [key.private_bytes_raw().hex() for key in private],
         "public_keys": [public.hex() for _, public in keys],
+        "drawn": values,
+        "ephemeral_keys": [key.hex() for key in ephemeral],
         "payloads": [plain.hex() for plain in plains],
         "report": whole.hex(),
         "refused": [{**one, "report": one["report"].hex()} for one in bad],

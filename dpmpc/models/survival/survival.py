@@ -56,7 +56,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
     bounds : Schema, pair, dict, path or None
         Public bounds of the columns, target included; None where the data is already in [-1, 1]. A dict has a pair
         (lower, upper) for each name: a data frame's columns keep their names, an array's are called "x0", "x1", ...,
-        and the target "y", or as the Series that holds it. A path is that of a bounds file (docs/how-to/prepare-data.md).
+        and the target "y", or as the Series that holds it. A path is that of a bounds file (how-to/prepare-data.md).
     noise : {"discrete-gaussian", "skellam", "discrete-laplace"}
         Family of the noise; all are drawn exactly, in whole numbers.
     servers : int
