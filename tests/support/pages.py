@@ -29,6 +29,7 @@ PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").r
 REASONS = {"not run", "not output"}
 KINDS = {"python", "sh", "toml", "text"}
 SECONDS = 200
+DRAWN = re.compile(r"<!-- ([\w-]+): drawn from bench/results -->.*?<!-- end of \1 -->", re.DOTALL)
 _NUMBER = re.compile(
     r"(?:< )?[-−]?\d+(?:,\d{3})*(?:\.\d+)?(?:e[-+]?\d+)?|(?<!\S)-(?!\S)"
 )  # or the dash of a missing one
