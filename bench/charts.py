@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.harness import RESULTS, machine, markdown, summary, today, write
+from bench.harness import RESULTS, machine, markdown, save_picture, summary, today, write
 from bench.secure_sketching.printed import LAPLACE_ENTRIES, entries_name
 from bench.secure_sketching.utility import (
     DENSE,
@@ -113,7 +113,7 @@ class Chart:
         across = min(4, 2 * columns)
         figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=across, frameon=False)
         figure.suptitle(self.title)
-        figure.savefig(path, dpi=110)
+        save_picture(figure, path, 110)
 
     def _draw_panel(self, axis: Any, panel: Panel) -> None:
         central = [name for name in panel.series if name.startswith("central")]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import io
 import json
 import os
 import platform
@@ -81,5 +82,20 @@ def markdown(headings: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 def write(name: str, content: dict[str, Any], text: str, folder: Path = RESULTS) -> None:
     """Write `NAME.json` and `NAME.md` side by side."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"{name}.json").write_text(json.dumps(content, indent=1) + "\n")
+    (folder / f"{name}.json").write_text(compact(content))
     (folder / f"{name}.md").write_text(text + "\n")
+
+
+def compact(content: dict[str, Any]) -> str:
+    """Write JSON with a line for each field, so that results are small and a change shows which field it is in."""
+    fields = (f"{json.dumps(name)}:{json.dumps(value, separators=(',', ':'))}" for name, value in content.items())
+    return "{\n" + ",\n".join(fields) + "\n}\n"
+
+
+def save_picture(figure: Any, path: Path, dpi: int) -> None:
+    """Save a figure of matplotlib as a PNG of 64 colours, a quarter of the size."""
+    from PIL import Image
+
+    drawn = io.BytesIO()
+    figure.savefig(drawn, format="png", dpi=dpi)
+    Image.open(drawn).convert("RGB").quantize(64, dither=Image.Dither.NONE).save(path, "PNG", optimize=True)

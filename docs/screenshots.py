@@ -1,7 +1,7 @@
-"""Make the pictures of reports, plans and servers that the documentation shows: ``python docs/screenshots.py``.
+"""Make the pictures of a report and of a server that the documentation shows: ``python docs/screenshots.py``.
 
 The demo's population is fitted with a simulation seed, so that the numbers are always the same, but for seconds.
-Chromium takes the pictures at the width of a desktop and of a phone. It runs with a profile of its own, and reads
+Chromium takes the pictures. It runs with a profile of its own, and reads
 nothing but the files made here. Needs chromium on the PATH, and ``pip install '.[plots]'``.
 """
 
@@ -43,35 +43,12 @@ FLAGS = (
     "--hide-scrollbars",
     "--allow-file-access-from-files",
 )
-DARK = "--blink-settings=preferredColorScheme=0"
 LEAST_WIDTH = 500  # of a window; what is narrower is framed
 SHADES = 96  # colours of a picture: a third of the bytes, and no difference to the eye
 CLIENTS = 100_000
-BUDGET = ("--epsilon", "1", "--delta", "1e-6")
-RADIUS = ("--radius", str(DEMO_RADIUS))
-#: Name of a fit -> how many people, and its options.
-FITS: dict[str, tuple[int, tuple[str, ...]]] = {
-    "ridge": (CLIENTS, ("--target", DEMO_TARGET, *RADIUS, *BUDGET)),
-    "low-rank": (CLIENTS, ("--model", "low-rank", "--components", "2", *RADIUS, *BUDGET)),
-    "moment": (CLIENTS, ("--model", "moment", "--column", "schooling_years", "--items", *BUDGET)),
-    "hopeless": (60, ("--target", DEMO_TARGET, *RADIUS, "--epsilon", "0.1", "--delta", "1e-6")),
-}
-DESKTOP, TALL, PHONE = (1280, 900), (1280, 1250), (360, 800)
-#: Name of the picture -> model, part of its page, size of the window, further flags.
-PAGES: dict[str, tuple[str, str, tuple[int, int], tuple[str, ...]]] = {
-    "report-ridge-desktop": ("ridge", "", TALL, ()),
-    "report-ridge-dark": ("ridge", "cost", DESKTOP, (DARK,)),
-    "report-ridge-phone": ("ridge", "", PHONE, ()),
-    "report-ridge-phone-result": ("ridge", "result", PHONE, ()),
-    "report-low-rank-desktop": ("low-rank", "", DESKTOP, ()),
-    "report-low-rank-phone": ("low-rank", "result", PHONE, ()),
-    "report-moment-desktop": ("moment", "", DESKTOP, ()),
-    "report-moment-phone": ("moment", "result", PHONE, ()),
-    "report-hopeless-desktop": ("hopeless", "", DESKTOP, ()),
-}
+FIT = ("--target", DEMO_TARGET, "--radius", str(DEMO_RADIUS), "--epsilon", "1", "--delta", "1e-6")
+DESKTOP, PHONE = (1280, 1250), (390, 844)
 ASKED: dict[str, tuple[float, float]] = {"age": (18, 70), "hours_a_week": (0, 60), "commute_minutes": (0, 180)}
-#: Name of the picture -> size of the window, of the page that a server shows.
-SERVER_PAGES = {"server-desktop": (1440, 1000), "server-phone": (390, 844)}
 
 
 def main() -> int:
@@ -86,26 +63,22 @@ def main() -> int:
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="dpmpc-pictures-") as name:
         folder = Path(name)
-        fit_all(folder)
-        for picture, (model, part, size, flags) in PAGES.items():
-            page = (folder / model / "report.html").as_uri() + (part and f"#{part}")
-            take(browser, folder, page, out / f"{picture}.png", size, flags)
-        server_pages(browser, folder, out)
+        fit(folder)
+        take(browser, folder, folder / "ridge" / "report.html", out / "report-ridge-desktop.png", DESKTOP)
+        take(browser, folder, server_page(folder), out / "server-phone.png", PHONE)
     return 0
 
 
-def fit_all(folder: Path) -> None:
-    """Write populations, and fit each model as a user would."""
+def fit(folder: Path) -> None:
+    """Write a population, and fit it as a user would."""
     (folder / "bounds.toml").write_text(DEMO_BOUNDS.to_toml())
-    common = ("--bounds", str(folder / "bounds.toml"), "--simulation-seed", "0")
-    for name, (clients, arguments) in FITS.items():
-        people = folder / f"{clients}.csv"
-        write_csv(people, demo_population(clients).table)
-        run("fit", str(people), *arguments, *common, "--out", str(folder / name))
+    write_csv(folder / "people.csv", demo_population(CLIENTS).table)
+    bounds = ("--bounds", str(folder / "bounds.toml"), "--simulation-seed", "0")
+    run("fit", str(folder / "people.csv"), *FIT, *bounds, "--out", str(folder / "ridge"))
 
 
-def server_pages(browser: str, folder: Path, out: Path) -> None:
-    """Take pictures of the page that a server shows, of a collection whose servers were made for it."""
+def server_page(folder: Path) -> Path:
+    """Write the page that a server shows, of a collection whose servers were made for it."""
     entries = []
     for number, name in enumerate("abc"):
         certificate = write_identity(folder / f"server-{name}", number, datetime.timedelta(days=400))
@@ -139,9 +112,9 @@ def server_pages(browser: str, folder: Path, out: Path) -> None:
         healthy=True,
         guarantee=str(collection.plan.guarantee),
     )
-    (folder / "server.html").write_text(front_page.page(collection, status), encoding="utf-8")
-    for picture, size in SERVER_PAGES.items():
-        take(browser, folder, (folder / "server.html").as_uri(), out / f"{picture}.png", size, ())
+    page = folder / "server.html"
+    page.write_text(front_page.page(collection, status), encoding="utf-8")
+    return page
 
 
 def run(*arguments: str) -> None:
@@ -150,16 +123,16 @@ def run(*arguments: str) -> None:
         sys.exit(status)
 
 
-def take(browser: str, folder: Path, page: str, picture: Path, size: tuple[int, int], flags: tuple[str, ...]) -> None:
+def take(browser: str, folder: Path, page: Path, picture: Path, size: tuple[int, int]) -> None:
     """Take a picture of a page; a frame of that width stands for a phone's window."""
     width, height = size
     frame = folder / "frame.html"
     style = f"border:0;display:block;width:{width}px;height:{height}px"
-    frame.write_text(f'<!doctype html><body style="margin:0"><iframe src="{page}" style="{style}"></iframe>')
+    frame.write_text(f'<!doctype html><body style="margin:0"><iframe src="{page.as_uri()}" style="{style}"></iframe>')
     window = f"--window-size={max(width, LEAST_WIDTH)},{height}"
     with tempfile.TemporaryDirectory(dir=folder) as profile:
         where = (f"--user-data-dir={profile}", f"--screenshot={picture.absolute()}")
-        subprocess.run([browser, *FLAGS, *flags, window, *where, frame.as_uri()], check=True, timeout=120)
+        subprocess.run([browser, *FLAGS, window, *where, frame.as_uri()], check=True, timeout=120)
     with Image.open(picture) as taken:
         taken.crop((0, 0, width, height)).save(picture)
     shrink(picture)

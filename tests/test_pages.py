@@ -5,6 +5,7 @@ import tomllib
 
 import pytest
 
+from bench.harness import RESULTS
 from support.lints import check_each, path_in_checkout
 from support.pages import DRAWN, PAGES, ROOT, code_left_out
 
@@ -100,3 +101,12 @@ def test_the_english_is_plain(kind):
 def test_few_numbers_are_typed_by_hand():
     found = {path_in_checkout(page): numbers for page in PAGES if (numbers := numbers_on(page))}
     assert 0 < sum(map(len, found.values())) <= NUMBERS, found
+
+
+def test_pictures_and_results_are_used_and_small():
+    """Pictures and JSON take three megabytes at most; each picture is on a page or belongs to an item of a paper."""
+    pages = "\n".join(path.read_text() for path in [*PAGES, *RESULTS.glob("*.md"), ROOT / "docs" / "papers.toml"])
+    shown = {*re.findall(r"([\w-]+\.png)\)", pages), *(f"{name}.png" for name in re.findall('picture = "(.+)"', pages))}
+    pictures = [*RESULTS.glob("*.png"), *(ROOT / "docs" / "_static").glob("*.png")]
+    assert {path.name for path in pictures} == shown
+    assert sum(path.stat().st_size for path in [*pictures, *RESULTS.glob("*.json")]) <= 3_000_000

@@ -26,7 +26,7 @@ from bench.curators.names import (
     THRICE,
     TUKEY,
 )
-from bench.harness import markdown
+from bench.harness import markdown, save_picture
 
 Cell = dict[str, Any]
 Cells = dict[tuple[str, float], dict[str, Cell]]
@@ -380,4 +380,4 @@ def draw(content: dict[str, Any], path: Path) -> None:
         axis.set_visible(False)
     handles = {label: handle for axis in axes for handle, label in zip(*axis.get_legend_handles_labels(), strict=True)}
     figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=6, frameon=False)
-    figure.savefig(path, dpi=110)
+    save_picture(figure, path, 110)

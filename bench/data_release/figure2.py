@@ -15,7 +15,7 @@ from typing import Any
 from bench.charts import options_of, require_plots
 from bench.data_release.common import BGM, COLOURS, DELTA, DGM, EPSILONS, RMGM, THEORY, ZERO
 from bench.data_release.population import FEATURES, MOST_THEORY_ROWS, PARTIES, SERIES, experiment, rows_of
-from bench.harness import machine, markdown, summary, write
+from bench.harness import machine, markdown, save_picture, summary, write
 
 NAME, TITLE = "mpr_figure2", "Data release, Figure 2: synthetic data, error against n"
 SIZES = (10_000, 30_000, 100_000, 300_000, 1_000_000, 3_000_000)
@@ -147,4 +147,4 @@ def draw(content: dict[str, Any], path: Path) -> None:
     handles, labels = axes[0][0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(SERIES), frameon=False)
     figure.suptitle(TITLE)
-    figure.savefig(path, dpi=90)
+    save_picture(figure, path, 90)

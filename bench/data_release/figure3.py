@@ -21,7 +21,7 @@ from bench.charts import options_of, require_plots
 from bench.data_release.common import BGM, COLOURS, DELTA, DGM, RMGM, fit, mixed, noise_sd, releases
 from bench.data_release.population import experiment
 from bench.data_release.table1 import MEASURED, by_extremes
-from bench.harness import machine, markdown, write
+from bench.harness import machine, markdown, save_picture, write
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
 
@@ -150,4 +150,4 @@ def draw(content: dict[str, Any], path: Path) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=len(SERIES), frameon=False)
     figure.suptitle(f"{TITLE}, ε = {content['epsilon']:g}")
-    figure.savefig(path, dpi=110)
+    save_picture(figure, path, 110)

@@ -46,7 +46,7 @@ from bench.data_release.common import (
     subject_mu,
     theory_rows,
 )
-from bench.harness import machine, markdown, summary, write
+from bench.harness import machine, markdown, save_picture, summary, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.base.arrays import Reals
 from dpmpc.data import Column, Schema, Table
@@ -346,4 +346,4 @@ def draw(content: dict[str, Any], path: Path) -> None:
     handles, labels = axes[0].get_legend_handles_labels()
     figure.legend(handles, labels, loc="outside lower center", ncols=6, frameon=False)
     figure.suptitle(f"{TITLE} (DGM: median)")
-    figure.savefig(path, dpi=100)
+    save_picture(figure, path, 100)

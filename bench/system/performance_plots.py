@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.harness import save_picture
 from bench.secure_sketching import mp_spdz, runtime_tables
 from bench.system import kernels, projections, scale
 from bench.system.performance_goals import Results, all_goals
@@ -22,7 +23,7 @@ def draw(results: Results, folder: Path) -> list[Path]:
     paths = []
     for name, figure in drawn.items():
         paths.append(folder / f"{name}.png")
-        figure.savefig(paths[-1], dpi=110)
+        save_picture(figure, paths[-1], 110)
     return paths
 
 
