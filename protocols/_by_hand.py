@@ -68,11 +68,11 @@ def parse_options(
 def add_noise_options(parser: argparse.ArgumentParser) -> None:
     """Add who makes the noise, and the seed of a simulation."""
     parser.add_argument("--noise-by", **option_of("noise_by"))
-    parser.add_argument("--simulation-seed", type=int, help="repeatable randomness: protects nobody")
+    parser.add_argument("--simulation-seed", type=int, help="repeatable randomness: protects no one")
 
 
 def print_servers(servers: Iterable[RunStatistics]) -> None:
-    """Print the seconds and bytes of each server, rounded up: exact ones tell something of the noise."""
+    """Print the seconds and bytes of each server, rounded up: exact ones reveal something of the noise."""
     for spent in (rounded(exact, hundredths) for exact in servers):
         phases = ", ".join(f"{name} {phase.wall_s:.2f} s" for name, phase in spent.phases.items())
         print(

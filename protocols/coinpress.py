@@ -102,7 +102,7 @@ def _more(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rounds", type=int, help="rounds of each mean or covariance (default: the estimator's)")
     parser.add_argument("--corrupt-clients", **option_of("corrupt_clients"))
     add_noise_options(parser)
-    parser.add_argument("--json", action="store_true", help="one JSON object in place of the text")
+    parser.add_argument("--json", action="store_true", help="one JSON object, not the text")
 
 
 def _print(

@@ -25,7 +25,7 @@ and docs/deploy.md goes through a collection, from its task file to the check of
 
 
 def main() -> int:
-    """Say what to run instead."""
+    """Return what to run instead."""
     sys.stderr.write(INSTEAD)
     return InputError.exit_status
 

@@ -162,7 +162,7 @@ async def one_round(
 
 
 async def agree(party: Party, number: int, asked: Task, record: RoundsRecord, releases: AgreedReleases) -> Task:
-    """Step 1: return the task that all answer: nearly the one that this owner asks for, or that of an earlier run."""
+    """Step 1: return the task that all answer: nearly the one that this owner requires, or that of an earlier run."""
     before = releases.made[-1].task.to_dict()["statistic"] if releases.made else {}
     begun = record.task(number)
     own = proposal_of(asked if begun is None else Task.from_dict(begun), before) if party.pid == PROPOSER else b""
@@ -208,7 +208,7 @@ def proposed_task(
 
 
 def _known(before: Mapping[str, Any], statistic: Mapping[str, Any]) -> Mapping[str, Any]:
-    """Return what the round before says of the next one's statistic: all or nothing."""
+    """Return what the round before states of the next one's statistic: all or nothing."""
     return before if before.get("name") == statistic.get("name") else {}
 
 

@@ -22,7 +22,7 @@ Three servers and an analyst, each a process of this machine, and generated peop
 
     python protocols/logistic_regression.py -M3 --clients 50000 --epsilon 1
 
-On a file of your own: ``dpmpc fit FILE --model logistic --target COLUMN -M3 ...``, which asks for the same sums.
+On a file of your own: ``dpmpc fit FILE --model logistic --target COLUMN -M3 ...``, which requires the same sums.
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ delta)-differential privacy.
 The steps of the conversation are those of `dpmpc.parties.network.conversation`: all but the releases is announced and
 signed, so that a party that tells different parties different things is named by all others.
 
-Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which tells one bit,
+Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which reveals one bit,
 and its noisy release. No party's release depends on another's, in whichever run it was shown: from a party that has
 shown its own, nobody gets a file with another release than was committed to before that. From before anything of a
 party's rows is sent its folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin
@@ -80,7 +80,7 @@ def prepare(settings: PartySettings) -> None:
     task = MixingTask.from_dict(settings.arguments.get("mixing", {}))
     settings.refuse_simulation(task.simulation)
     if settings.simulation and not task.simulation:
-        raise SimulationOnly("simulation", "a seed given, but the task does not say that it is a simulation")
+        raise SimulationOnly("simulation", "a seed given, but the task does not state that it is a simulation")
 
 
 async def main(party: Party) -> dict[str, Any]:
@@ -167,7 +167,7 @@ async def join(party: Party, task: MixingTask, own: Integers, record: ReleaseRec
 
 
 def provenance(arguments: Mapping[str, Any]) -> dict[str, Any]:
-    """Say where the release comes from."""
+    """Return where the release comes from."""
     return {
         "software": f"dpmpc {dpmpc.__version__}",
         "paper": PAPER,

@@ -6,6 +6,7 @@ import tomllib
 import pytest
 
 from bench.harness import RESULTS
+from support.english import MANNERED
 from support.lints import check_each, path_in_checkout
 from support.pages import DRAWN, PAGES, ROOT, code_left_out
 
@@ -17,15 +18,6 @@ READERS = {
 CELL_WORDS = 15
 NUMBERS = 150  # typed by hand on all pages together, at most
 PER_THOUSAND = 1.0  # mannered words of each kind, at most
-MANNERED = {
-    "indefinite actor": r"\b(?:whoever|whomever|nobody|somebody|anybody|everybody)\b",
-    "talking things": r"\b(?:says?|said|tells?|told|speaks?|asks? for|knows?)\b",
-    "mannered idiom": r"\b(?:in place of|beside|is named|names? whom|makes way|the thief|a word of"
-    r"|of (?:its|their|one's) own|plays? (?:clients|everybody|a collection)|is played|has to be|have to be"
-    r"|what is promised|stays closed)\b",
-    "bare decimal": r"(?<![\w.])\.\d",
-    "history": r"\b[Vv]ersions? 0\.\d|\bnot yet\b|\bno longer\b|\bused to\b",
-}
 UNIT = r"%|s|ms|MB|kB|GB|bytes|words|seconds|minutes|people|columns|times|clients|reports|rounds|sums|runs"
 NUMBER = re.compile(
     rf"(?<![\w.,^/⁻#-])(?:\d[\d,]*\.\d+|\.\d+|\d[\d,]{{2,}}\d|\d+(?:\.\d+)?(?= (?:{UNIT})))(?![\w.]*\w)"

@@ -1,7 +1,7 @@
 """Every error and warning that dpmpc raises on purpose, and the exit status that the command line gives an error.
 
-`InputError` says that what was asked cannot be done as asked (status 2): it names the argument, its value
-and what was expected. `ProtocolFailure` says that a run among several parties failed (status 3): it names
+`InputError` states that what was asked cannot be done as asked (status 2): it names the argument, its value
+and what was expected. `ProtocolFailure` states that a run among several parties failed (status 3): it names
 the party. `BenchFailed` (status 1) names the benches, of several, that ended with an error, or the claims of
 privacy that `python -m bench audit` refuted, and `MachineUnfit` (status 1) what `dpmpc doctor` found. Nothing is
 retried silently and nothing weaker is done instead.

@@ -124,7 +124,7 @@ class Stream:
 
     @classmethod
     def from_seed(cls, seed: int) -> Stream:
-        """Make a repeatable stream for simulations and tests; it protects nobody."""
+        """Make a repeatable stream for simulations and tests; it protects no one."""
         return cls(derive(seed_bytes(seed), Label.SIMULATION), simulation=True)
 
     def substream(self, index: int, label: Label = Label.SUBSTREAM) -> Stream:
@@ -192,7 +192,7 @@ def fill_key_streams(keys: Bytes, out: Words) -> None:
 
 @functools.cache
 def aes_kernel() -> Literal["used", "missing", "wrong"]:
-    """Say whether AES instructions are used for many keys: they are there, and give what OpenSSL gives."""
+    """Return whether AES instructions are used for many keys: they are there, and give what OpenSSL gives."""
     if not _kernel.has_aes():
         return "missing"
     for length in (KEY_BYTES, SEED_BYTES):

@@ -1,6 +1,6 @@
-"""What only some operating systems offer, with what is done where they do not; nothing else asks for the platform.
+"""What only some operating systems offer, with what is done where they do not; nothing else requires the platform.
 
-Linux has all of it. Elsewhere results, guarantees and files are the same, and `lacking` says what differs: a server
+Linux has all of it. Elsewhere results, guarantees and files are the same, and `lacking` states what differs: a server
 over a large file may fill the page cache, a full disk is noticed while shares are written and not before, and some
 figures of a report are missing or less exact.
 

@@ -1,4 +1,4 @@
-"""Read what a peer, a client or somebody's file says, and print what it said.
+"""Read what a peer, a client or somebody's file states, and print what it said.
 
 Whoever wrote the content may be hostile. So every reader here bounds the length of the content before it parses it, the
 depth of its nesting before it recurses, and the kinds of numbers that it may hold; and every text is escaped before a
@@ -74,7 +74,7 @@ def _prepare(kind: Any) -> None:
 
 
 class ReadError(ValueError):
-    """The content is not what was expected; the message says why and holds nothing unprintable.
+    """The content is not what was expected; the message states why and holds nothing unprintable.
 
     Callers turn it into the typed error of their room, with the name of whoever sent the content.
     """
@@ -166,7 +166,7 @@ def _require_unicode(content: Any) -> None:
 
 
 def _in_words(said: str, content: Any) -> str:
-    """Say what msgspec found as "FIELD: VALUE given, KIND expected"."""
+    """Return what msgspec found as "FIELD: VALUE given, KIND expected"."""
     found = _PLACE.fullmatch(said)
     message, place = (found["said"], found["place"]) if found else (said, "")
     for key, index in _STEP.findall(place):

@@ -48,7 +48,7 @@ _OWN_KEYS = frozenset({"products", "missing", "weight", "incomplete"})
 
 
 class Weight(Record, frozen=True):
-    """A column that says how much each row counts.
+    """A column that states how much each row counts.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
 
     @staticmethod
     def is_meant(content: Mapping[str, Any]) -> bool:
-        """Return whether the content of a bounds file says more than the bounds of numbers."""
+        """Return whether the content of a bounds file states more than the bounds of numbers."""
         entries = content.get("columns")
         found = entries.values() if isinstance(entries, Mapping) else ()
         more = _VARIABLE_KEYS - {"lower", "upper"}
@@ -322,7 +322,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
                     )
                 raise InputError(
                     place,
-                    f'{missing}; say what stands for it: if_missing = "indicator" or "middle" in its column, or '
+                    f'{missing}; state what stands for it: if_missing = "indicator" or "middle" in its column, or '
                     'incomplete = "zeros" (--zero-missing) for the whole row',
                 )
             values[gone] = [column.middle for column in self.columns]

@@ -1,6 +1,6 @@
 """What data say about bounds: warnings of columns that bounds do not suit.
 
-Everything here depends on the data: it is not private, and is for whoever holds all rows.
+Everything here depends on the data: it is not private, and is for the holder of all rows.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
     """Refuse an unknown target, or one without a feature beside it, and warn of constant columns.
 
     What is refused depends on names alone, which are public. The warning depends on the data: it is not private, and
-    for whoever holds all rows. Columns of a codebook that stand for values may be constant.
+    for the holder of all rows. Columns of a codebook that stand for values may be constant.
 
     Raises
     ------

@@ -214,7 +214,7 @@ class Schema(Record, frozen=True):
 
     @property
     def weighted(self) -> bool:
-        """Whether the last column says how much a row counts."""
+        """Whether the last column states how much a row counts."""
         return isinstance(self.codebook, Codebook) and self.codebook.weighted
 
     def normalise(self, X: ArrayLike, *, first: int = 0) -> Reals:

@@ -204,7 +204,7 @@ class Cells:
         return self.columns[position_of(name, self.names, "columns")]
 
     def place(self, name: str, row: int) -> str:
-        """Say where a cell stands, for an error; rows are counted from 0 here."""
+        """Return where a cell stands, for an error; rows are counted from 0 here."""
         return f"{self.where}: column {name!r}, {self.locate(row + 1)}"
 
 
@@ -306,7 +306,7 @@ class Table:
         """Return the same rows, marked as a table whose number of rows is public knowledge.
 
         The guarantee of a release then is for the values in complete rows, and not for which rows are complete. That
-        another number is refused depends on the data: the error is for whoever holds the rows, not to be published.
+        another number is refused depends on the data: the error is for the holder of the rows, not to be published.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Read tables from files: CSV or Parquet, told apart by the endings of their names, one file or several."""
+"""Read tables from files: CSV or Parquet, distinguished by the endings of their names, one file or several."""
 
 from __future__ import annotations
 
@@ -287,7 +287,7 @@ class ParquetFile:
 
 
 def load_pyarrow(path: str | Path, argument: str = "path") -> tuple[Any, Any]:
-    """Return pyarrow and pyarrow.parquet, or say how to get them; `argument` is what the error names."""
+    """Return pyarrow and pyarrow.parquet, or return how to get them; `argument` is what the error names."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

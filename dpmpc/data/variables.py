@@ -46,7 +46,7 @@ _FIELDS: dict[str, tuple[set[str], set[str]]] = {
 class Variable(Record, frozen=True, omit_defaults=True):
     """A variable of a table, and all that is public about it.
 
-    Which fields there are says what it is: `values` make a category, `yes` and `no` an answer, `date` a date, and
+    Which fields there are states what it is: `values` make a category, `yes` and `no` an answer, `date` a date, and
     `lower` and `upper` alone a number.
 
     Parameters

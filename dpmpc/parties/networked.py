@@ -8,7 +8,7 @@ own, `agreement_of` is what `dpmpc.parties.network.programs.prepare` takes.
 What the parties do is said by the program that they run. Programs are started by name: by default
 `dpmpc.protocols.linear_transform`, which opens the noisy sketch and ends there, or `dpmpc.protocols.proved_reports`.
 
-Where the task asks for proofs, clients share proved reports, each with an id, and the servers leave out those whose
+Where the task requires proofs, clients share proved reports, each with an id, and the servers leave out those whose
 proofs do not hold (`dpmpc.collect.opening.run_proofs`). The process that plays all the clients could leave out rows
 itself; proofs protect the servers' sums once the clients are others. The proofs of what lies in a server's folder are
 checked once: a second run on a folder, or on a copy of it, is refused or would give rows away.

@@ -1,7 +1,7 @@
 """How each family of noise is accounted for: by the accountant that the noise names.
 
-An accountant says what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives a
-budget. Formulas stand in `gaussian`, `exposure` and theorems sketch-gaussian and sketch-laplace.
+An accountant states what epsilon a given noise gives on a given `EffectiveNoise`, and finds the least noise that gives
+a budget. Formulas stand in `gaussian`, `exposure` and theorems sketch-gaussian and sketch-laplace.
 
 `paper_variance` and `Accountant.as_in_paper` are our reconstruction of the calibration of Burkhardt et al. (2025,
 section 4), from a text that has lost its formulas. It is private, but costs about s^2 d times more variance than the
@@ -145,7 +145,7 @@ class SearchedAccountant(Accountant):
         return self.with_variance(high)
 
     def _drawable(self, variance: float, epsilon: float, delta: float) -> Noise:
-        """Return noise of this variance, or say that the budget needs more than can be drawn."""
+        """Return noise of this variance, or return that the budget needs more than can be drawn."""
         try:
             return self.with_variance(variance)
         except InputError as error:

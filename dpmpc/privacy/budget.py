@@ -3,8 +3,8 @@
 Promised: the ledger never holds more than its limit, by `dpmpc.privacy.composition`; a saved ledger never replaces
 spending that it has not read. It refuses a second opening of the same reports where clients made the noise: that noise
 is part of the reports, so that two sketches of them, or two releases that differ by one client, have it in common and
-subtract to nearly raw data, whatever composition says. No release says whether its reports are those of another one. So
-from the second such release on, the ledger takes a name for the reports of each (`reports` of `spend`), and reports
+subtract to nearly raw data, whatever composition says. No release states whether its reports are those of another one.
+So from the second such release on, the ledger takes a name for the reports of each (`reports` of `spend`), and reports
 without a name count as the same as any others. Where the servers make the noise it is fresh in each opening, and
 budgets add up.
 
@@ -12,8 +12,8 @@ Processes that save one file at the same moment take turns, and the later one is
 reads, spends and saves in one turn.
 
 Not promised: that reports of two names were made anew; that everything that was released was entered. A release that is
-merely read again costs nothing and is not entered. What the ledger says holds under the assumptions of all its releases
-together.
+merely read again costs nothing and is not entered. What the ledger states holds under the assumptions of all its
+releases together.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class Spending(Record, frozen=True):
 
 
 class _File(Record, frozen=True):
-    """What the file of a ledger says."""
+    """What the file of a ledger states."""
 
     called: ClassVar[str] = "ledger"
     format: str

@@ -118,7 +118,7 @@ class NoisePlacement(msgspec.Struct, frozen=True):
             raise GuaranteeError(
                 "dealers",
                 f"{self.dealers} given, of whom {trust.colluding_servers} may be corrupt, more expected: "
-                "nobody's noise could be counted on",
+                "no dealer's noise could be counted on",
             )
         return honest
 

@@ -119,7 +119,7 @@ class Preconditions(Record, frozen=True):
                 "verified_by",
                 f"{self.verified_by!r}",
                 f"some of {', '.join(CHECKERS)}",
-                "a task that nobody has verified promises nothing",
+                "a task that no party has verified promises nothing",
             )
 
     def statement(self, counted: str = "clients") -> str:
@@ -133,7 +133,7 @@ class Preconditions(Record, frozen=True):
         )
 
 
-NO_NOISE = "no noise was added, so nobody is protected."
+NO_NOISE = "no noise was added, so no one is protected."
 
 
 class NoGuarantee(Promise, Record, frozen=True):

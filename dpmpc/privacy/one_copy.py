@@ -100,7 +100,7 @@ class OneCopyNoise(EffectiveNoise):
 def _measured(sketch: PublicMatrix, lost: int, in_a_row: int) -> tuple[float, float]:
     """Measure the largest leverage and smallest eigenvalue without `lost` clients, at most `in_a_row` of any row.
 
-    Theorem coalition-leverage; what is computed of G is proven as the header says.
+    Theorem coalition-leverage; what is computed of G is proven as the header states.
     """
     G = sketch.overlaps()
     R, wrong = inverse_within(G)

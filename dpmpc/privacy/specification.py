@@ -101,7 +101,7 @@ class TrustModel(msgspec.Struct, frozen=True):
             command=False,
         ),
     ] = None
-    corrupt_clients: Annotated[int, choice("Most clients that may tell the servers their noise.", symbol="T")] = 0
+    corrupt_clients: Annotated[int, choice("Most clients that may give the servers their noise.", symbol="T")] = 0
     dropouts: Annotated[int, choice("Most clients from whom anything may be missing in the end.", symbol="N")] = 0
     coalition: Annotated[
         str,
@@ -277,7 +277,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
     share_limit : float
         Bytes that one server's share of the batch may take with a Rademacher matrix, which has clients send k copies.
     simulation_seed : int, optional
-        Makes the public matrix repeatable and marks the task as a simulation, which protects nobody.
+        Makes the public matrix repeatable and marks the task as a simulation, which protects no one.
 
     Examples
     --------

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dpmpc.linear.sharing import ShamirSharing
 from dpmpc.privacy.specification import MATRICES
 
-REPEATABLE = "the randomness can be repeated from a seed, so nobody is protected by it."
+REPEATABLE = "the randomness can be repeated from a seed, so no one is protected by it."
 
 #: Code of an assumption -> its sentence, with fields of the guarantee in braces.
 ASSUMPTIONS: dict[str, str] = {
@@ -47,17 +47,16 @@ ASSUMPTIONS: dict[str, str] = {
         "their one copy: no client has a leverage above {leverage:.4g} in the public matrix{lost}"
     ),
     "strangers": (
-        "at most {corrupt_clients:,} of exactly these {clients:,} clients tell their noise or add none, whoever chose "
-        "them: a server can deny reports (selective dropping), and then those that remain may be mostly strangers"
+        "at most {corrupt_clients:,} of exactly these {clients:,} clients give away their noise or add none, "
+        "whoever chose them: a server can deny reports (selective dropping), and then those that "
+        "remain may be mostly strangers"
     ),
     "one-release": (
         "each report enters one release only: its noise was drawn once, and two openings of the same reports do not "
         "compose"
     ),
     "fresh-rounds": "every round draws fresh noise; n, and who takes part, are the same in all rounds",
-    "absent": (
-        "every round draws fresh noise; who takes part in a round is public, and does not depend on anybody's row"
-    ),
+    "absent": ("every round draws fresh noise; who takes part in a round is public, and does not depend on any row"),
     "corrupt-over-rounds": "corrupt clients are counted over all rounds together",
     "curator": "the curator, who sees every row, is trusted with them",
     # cryptography
@@ -89,12 +88,12 @@ ASSUMPTIONS: dict[str, str] = {
         "repetition in the same folder sends the same bytes and spends nothing"
     ),
     "compared-ids": (
-        "ids are not protected by the noise: a comparison tells whether all parties have the same, one bit each time"
+        "ids are not protected by the noise: a comparison reveals whether all parties have the same, one bit each time"
     ),
     # mutual information
     "known-target": "y is not a secret: it is released without noise of its own, and counts as known",
     "secret-projection": "S stays secret and is used once",
-    "uninformative-sigma": "sigma tells nothing, though it depends on the data (unproven)",
+    "uninformative-sigma": "sigma reveals nothing, though it depends on the data (unproven)",
     "public-floor": "the data are known to hide every entry behind a variance of {floor:g} when mixed",
     "independent-columns": "columns of the release are conditionally independent (false: they share S)",
 }
@@ -166,7 +165,7 @@ def wrong_shares(servers: int, threshold: int) -> str:
         + (
             f"or corrected and named (up to {corrected}), unless a server finds its own among them"
             if corrected
-            else "but not corrected, and nobody is named"
+            else "but not corrected, and no server is named"
         )
         + f"; servers may be missing (up to {spare}), each for one wrong share less that is noticed"
     )

@@ -122,7 +122,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     calibration : {"joint", "paper"}
         How the noise was chosen.
     simulation : bool
-        Whether the clients' randomness can be repeated from a seed; the release then says that it protects nobody.
+        Whether the clients' randomness can be repeated from a seed; the release then states that it protects no one.
     """
 
     readers: ClassVar[Mapping[type, Callable[[Any], Any]]] = {
@@ -176,7 +176,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
                 "noise_by",
                 f"{self.noising.by!r}",
                 "'servers'",
-                "nobody can prove noise, and a report that is dropped would take its noise along",
+                "no client can prove noise, and a report that is dropped would take its noise along",
                 condition="where clients prove what they share",
             )
 
@@ -332,7 +332,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         return isinstance(self.noise, NoNoise)
 
     def without_noise(self) -> Task:
-        """Return the same task without noise, for timing and for checks of exactness: it protects nobody."""
+        """Return the same task without noise, for timing and for checks of exactness: it protects no one."""
         return msgspec.structs.replace(self, noise=NoNoise(), simulation=True)
 
     def guarantee_under(self, conduct: str) -> Guarantee:

@@ -1,6 +1,6 @@
 """The cast of the paper: a design, clients, servers, an analyst, and the release that they make.
 
-`planning` goes from a specification to a task and says what to expect of it; `client`, `server` and `analyst` are the
+`planning` goes from a specification to a task and states what to expect of it; `client`, `server` and `analyst` are the
 three roles, `simulation` composes them in one process; `release` is what comes out.
 """
 

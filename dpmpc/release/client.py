@@ -5,8 +5,8 @@ Paper: Burkhardt et al. 2025, Algorithm 1. A client
 1. clips and normalises its row to the public bounds,
 2. encodes it as integers,
 3. makes one copy for each of its rows in the sketch, and adds fresh noise to each copy (or sends one noisy copy, or one
-   without noise, as the task says: `dpmpc.privacy.calibration`),
-4. splits the copies into shares, one per server; where the task asks for proofs, together with a proof that what is
+   without noise, as the task states: `dpmpc.privacy.calibration`),
+4. splits the copies into shares, one per server; where the task requires proofs, together with a proof that what is
    shared is a well-formed row (`Client.prove`).
 
 The noise of one client is too small to protect it; the noise of all that meet in a row of the sketch is what the
@@ -100,7 +100,7 @@ class Client:
         Raises
         ------
         InputError
-            If the task asks for no proofs.
+            If the task requires no proofs.
         """
         statement = statement_of(self.task)
         return statement.witness(statement.encode(self.task.schema.normalise(rows, first=first)))

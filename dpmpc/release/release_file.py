@@ -42,7 +42,7 @@ _ZIP_ERRORS = (zipfile.BadZipFile, NotImplementedError, RuntimeError, EOFError, 
 
 
 class Header(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True):
-    """What a release file says beside its sums.
+    """What a release file states beside its sums.
 
     Parameters
     ----------

@@ -112,7 +112,7 @@ def test_read_shows_groups_in_each_form(fitted, capsys):
     path = fitted / "result" / "release.dpmpc"
     told = run(capsys, "read", path).out
     assert "\nBy ward\n" in told
-    assert "Too few people to tell from none: isle." in told
+    assert "Too few people to distinguish from none: isle." in told
     assert "\nCorrelations\n" in told
     assert "--target stay regresses that column on the others, in each group." in told
     told = run(capsys, "read", path, "--target", "stay", "--verbose")
@@ -231,7 +231,7 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
         ("fit", ("--by", "ward", "--anyway"), "'--anyway' is not an option of this model, but of --model ridge"),
         ("fit", (), "by: none given, the column of groups expected (--by)"),
         ("fit", ("--by", "ward", "--sketch", "osnap"), "sketch: 'osnap' given, 'auto' or 'sum' expected where"),
-        ("fit", ("--by", "ward", "--target", "ward=south"), "target: 'ward=south' given, which tells the group"),
+        ("fit", ("--by", "ward", "--target", "ward=south"), "target: 'ward=south' given, which gives the group"),
         ("fit", ("--by", "ward", "--target", "x"), "target: no column 'x'"),
         ("fit", ("--by", "ward", "--alpha", "-1"), "alpha: -1.0 given"),
         ("fit", ("--by", "ward", "--proved", "--noise-by", "servers"), "proved: true given with grouped-second-"),

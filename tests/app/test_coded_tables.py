@@ -154,7 +154,7 @@ def test_from_a_messy_file_to_predictions(folder, capsys):
             ("--zero-missing", "--model", "logistic"),
             "logistic, rounds: None given, 'ridge' with rounds = 0",
         ),
-        ((), "the value is missing; say what stands for it"),
+        ((), "the value is missing; state what stands for it"),
         (("--target", "ward", "--fill-missing"), "target: 'ward' given, which the bounds code as 'ward=medicine'"),
     ],
 )

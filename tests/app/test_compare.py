@@ -143,9 +143,9 @@ REFUSED = {
     "a column twice": (("--target", "spend", "--by", "arm", "--before", "last,last"), "each once, expected"),
     "the group as the target": (
         ("--target", "arm=new", "--by", "arm"),
-        "target: 'arm=new' given, which tells the group",
+        "target: 'arm=new' given, which gives the group",
     ),
-    "the group before": (("--target", "spend", "--by", "arm", "--before", "arm"), "before: 'arm' given, which tells"),
+    "the group before": (("--target", "spend", "--by", "arm", "--before", "arm"), "before: 'arm' given, which gives"),
     "unknown control": (("--target", "spend", "--by", "arm", "--control", "x"), "control: 'x' given, one of old, new"),
     "a penalty": (
         ("--target", "spend", "--by", "arm", "--alpha", "2"),

@@ -78,7 +78,7 @@ def test_one_command_gives_table_one(described):
     everybody = result["numbers"]["stay, all"]
     assert abs(everybody["missing"] - PEOPLE / 8) < 5 * everybody["s.e. of missing"]
     assert result["categories"]["sex = yes, ward = north"]["%"] == pytest.approx(50, abs=6)
-    assert content["warnings"] == ["Too few people to tell from none: isle."]
+    assert content["warnings"] == ["Too few people to distinguish from none: isle."]
 
 
 def test_the_page_has_tables_and_plots_and_not_what_is_not_private(described):
@@ -175,7 +175,7 @@ def test_a_plan_says_from_how_many_people_medians_are_told(described, capsys):
     released = json.loads((described / "result" / "result.json").read_text())["result"]["categories"]
     assert fields["categories"]["sex"]["s.e."] == pytest.approx(released["sex = yes, ward = north"]["std. error"])
     text = run(capsys, *words, "--verbose").out
-    assert "People in a group of ward from which a number's quantiles are told" in text
+    assert "People in a group of ward from which a number's quantiles are shown" in text
     assert "What is promised" in text
 
 

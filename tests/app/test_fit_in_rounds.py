@@ -304,7 +304,7 @@ BAD = {
     "too many rounds": (["--model", "logistic", "--target", "ill", "--rounds", "65"], "rounds: 65 given"),
     "prediction of one release": (
         ["--target", "ill", "--alpha", "1", "--predict-only"],
-        "predict_only: given, but another option asks for one release",
+        "predict_only: given, but another option requires one release",
     ),
     "going on with one release": (["--target", "ill", "--sketch", "sum", "--anyway"], "anyway: given, but another"),
     "private bounds of one release": (

@@ -148,8 +148,8 @@ def test_the_release_of_a_collection_is_said_before_its_page_is_drawn(tmp_path, 
 def test_a_quartile_that_is_not_told_is_drawn_as_such():
     """The median of a group is told, its lower quartile is not: the page says so, and is drawn."""
     drawn = spread("age", (18.0, 50.0, 90.0), (0.4, 0.6), {"died": (math.nan, 70.0, (52.0, 40.0, 61.0))}, 0.95)
-    assert "died median 52, quartiles not told and 70" in drawn.svg
-    assert (figures(math.nan), figures(math.inf), figures(-math.inf)) == ("not told", "∞", "−∞")
+    assert "died median 52, quartiles not shown and 70" in drawn.svg
+    assert (figures(math.nan), figures(math.inf), figures(-math.inf)) == ("not shown", "∞", "−∞")
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="no folder here that refuses files to everybody")

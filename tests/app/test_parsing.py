@@ -43,19 +43,19 @@ def test_the_help_of_a_command_ends_with_its_example(capsys):
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        ("fti people.csv", "dpmpc: 'fti' is not a command; did you mean fit? dpmpc --help tells more"),
-        ("zebra", "dpmpc: 'zebra' is not a command; dpmpc --help tells more"),
-        ("--verson", "dpmpc: '--verson' is not an option; did you mean --version? dpmpc --help tells more"),
+        ("fti people.csv", "dpmpc: 'fti' is not a command; did you mean fit? dpmpc --help has more"),
+        ("zebra", "dpmpc: 'zebra' is not a command; dpmpc --help has more"),
+        ("--verson", "dpmpc: '--verson' is not an option; did you mean --version? dpmpc --help has more"),
         (
             "fit x.csv --epsilno=1 --delta 1e-6",  # --epsilon is required, and its lack is not what is told
-            "dpmpc fit: '--epsilno' is not an option; did you mean --epsilon? dpmpc fit --help tells more",
+            "dpmpc fit: '--epsilno' is not an option; did you mean --epsilon? dpmpc fit --help has more",
         ),
-        ("bounds x.csv --zebra", "dpmpc bounds: '--zebra' is not an option; dpmpc bounds --help tells more"),
-        ("inspect a.toml b.toml", "dpmpc inspect: unexpected: 'b.toml'; dpmpc inspect --help tells more"),
+        ("bounds x.csv --zebra", "dpmpc bounds: '--zebra' is not an option; dpmpc bounds --help has more"),
+        ("inspect a.toml b.toml", "dpmpc inspect: unexpected: 'b.toml'; dpmpc inspect --help has more"),
         (
             "plan --sketch countskech --model ridge --delta 1",
             "dpmpc plan: argument --sketch: 'countskech' given, one of auto, osnap, countsketch, rademacher, sum "
-            "expected; did you mean countsketch? dpmpc plan --help tells more",
+            "expected; did you mean countsketch? dpmpc plan --help has more",
         ),
     ],
 )

@@ -205,7 +205,7 @@ def test_means_are_told_in_words_with_the_interval_of_the_table(verified):
 def test_means_that_the_noise_hides_are_not_told(verified):
     sums = np.full_like(verified.release.sums, 1 << 50)
     noisy = dataclasses.replace(verified, release=dataclasses.replace(verified.release, sums=sums))
-    assert text_of(noisy).count("not told: the noise is too large for so few reports.") == 2
+    assert text_of(noisy).count("not shown: the noise is too large for so few reports.") == 2
 
 
 def test_the_promise_is_the_sentence_of_the_form(verified):
@@ -318,7 +318,7 @@ def test_medians_and_shares_of_cells_are_told_with_the_intervals_of_the_table(ve
     told, fit = dict(sentences(release)), TableOne().fit_release(release)
     assert list(told) == ["age", "crp", "seen", "ward: north", "ward: south", "ward: isle"]
     median = fit.quantile("crp", 0.5)
-    found = re.match(r"half of the reports say at most (\S+); between (\S+) and (\S+) for all people", told["crp"])
+    found = re.match(r"half of the reports have at most (\S+); between (\S+) and (\S+) for all people", told["crp"])
     assert [float(number) for number in found.groups()] == pytest.approx(list(median), rel=1e-3)
     row = dict(fit.shares().rows())["ward = north, all"]
     found = re.match(r"about (\S+) % of the reports; between (\S+) and (\S+) % for all", told["ward: north"])
@@ -326,8 +326,8 @@ def test_medians_and_shares_of_cells_are_told_with_the_intervals_of_the_table(ve
     read = text_of(dataclasses.replace(verified, release=release))
     assert "Where a table says people, it counts reports." in read
     assert told["seen"] in read
-    assert re.match(r"half of the reports say 2020-\d\d-\d\d or before; between 2020-\d\d-\d\d and 2020", told["seen"])
-    assert sentence_of("{}", math.nan, 0.0, 1.0, "") == "not told: the noise is too large for so few reports."
+    assert re.match(r"half of the reports have 2020-\d\d-\d\d or before; between 2020-\d\d-\d\d and 2020", told["seen"])
+    assert sentence_of("{}", math.nan, 0.0, 1.0, "") == "not shown: the noise is too large for so few reports."
 
 
 def counted(people, epsilon, sums=None):
@@ -349,7 +349,7 @@ def test_a_share_is_told_on_the_page_where_the_collection_had_said_so(people, ep
     row = dict(TableOne().fit_release(release).shares().rows())["smoker = yes, all"]
     assert useful == math.isfinite(row[2]), why
     (_, no), (_, yes) = sentences(release)
-    assert useful == ("not told" not in yes) == ("not told" not in no)
+    assert useful == ("not shown" not in yes) == ("not shown" not in no)
     assert f"a standard error of up to {row[1]:,.3g} by noise" in why
 
 

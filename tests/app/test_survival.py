@@ -95,7 +95,7 @@ def test_the_page_has_the_plot_and_says_that_numbers_at_risk_are_noisy(fitted):
     page = (fitted / "out" / "report.html").read_text()
     assert "Survival curves" in page
     assert "people at risk, with noise of standard error" in page
-    assert "cannot be told from there on" in page
+    assert "cannot be shown from there on" in page
     assert "from dpmpc import KaplanMeier" in page
     assert "of the data itself" not in page
     exact = json.loads((fitted / "out" / "not_private.json").read_text())

@@ -196,7 +196,7 @@ def test_a_table_that_would_tell_nothing_of_a_minimum_batch_is_refused(tmp_path,
     ("options", "old", "new", "reason"),
     [
         (["--by", "ward"], "", "", "which belongs with --describe or --survival"),
-        (["--describe", "--survival", "age", "smokes"], "", "", "given beside --describe, one of the two expected"),
+        (["--describe", "--survival", "age", "smokes"], "", "", "given with --describe, one of the two expected"),
         (["--survival", "age", "ward"], "", "", "event: 'ward' given, a category, an answer expected"),
         (["--survival", "months", "smokes"], "", "", "time: 'months' given, a column of the bounds expected"),
         (["--survival", "dose", "smokes", "--by", "age"], "", "", "by: 'age' given, a number, a column with listed"),

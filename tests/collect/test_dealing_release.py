@@ -80,7 +80,7 @@ def test_a_server_that_lies_in_all_check_values_is_not_listened_to(tmp_path):
     ended = run(trial, deeds={2: ("lie_in_check_values",)})
     assert {one.status for one in ended.values()} == {0}, ended[0].told
     assert assert_released(trial, servers=range(4)).release.clients == COUNT
-    assert "servers [2] told wrong check values for most reports" in ended[0].told
+    assert "servers [2] sent wrong check values for most reports" in ended[0].told
 
 
 @pytest.mark.parametrize(

@@ -141,7 +141,7 @@ def test_words_of_a_server_are_escaped_on_the_others_terminals(tmp_path):
 def test_a_flood_of_empty_messages_ends_and_names_its_sender(tmp_path):
     trial, ended = played(tmp_path, ("flood", 0, 100_000))
     assert_nothing_is_released(trial, ended)
-    assert "server 2 sent more than 65536 messages that nobody has read" in ended[0].told
+    assert "server 2 sent more than 65536 messages that no one has read" in ended[0].told
     assert "server 1" not in ended[0].told.rpartition("dpmpc: ")[2]
     assert "server 0 ended the run: server 2" in ended[1].told or "server 2" in ended[1].told
 

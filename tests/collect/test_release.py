@@ -359,7 +359,7 @@ def test_shamir_corrects_and_names_a_server_that_lies(tmp_path):
     verified = assert_released(trial, servers=range(4))
     assert verified.certificate.statement.wrong == {str(server): [2] for server in range(4)}
     told = "".join(verified.checks)
-    assert "wrong shares of servers [2] were corrected, which convicts nobody: clients that prove nothing" in told
+    assert "wrong shares of servers [2] were corrected, which convicts no one: clients that prove nothing" in told
     assert "the sum of honest servers' shares, if at most 1 of the 4 servers lied" in told
 
 

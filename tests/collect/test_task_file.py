@@ -443,7 +443,7 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
     assert b'"organisation"' not in Collection.load(tmp_path / "open.json").content  # as if there were no such field
     assert named.content.count(b'"organisation"') == 2
     assert main(["inspect", str(tmp_path / "named.json")]) == 0
-    assert "  run by Statistics Office, as the task file says\n" in capsys.readouterr().out
+    assert "  run by Statistics Office, as the task file states\n" in capsys.readouterr().out
     for wrong in (("3", "A"), ("-1", "A"), ("one", "A"), ("0", " "), (*names[1:3], *names[:3])):
         status, told = write("wrong.json", "--organisation", *wrong)
         assert status == 2
@@ -471,7 +471,7 @@ def test_the_commands_of_whoever_begins(tmp_path, capsys):
     assert main(["inspect", str(tmp_path / "many.json")]) == 0
     told = capsys.readouterr().out
     assert "the noise of 900 of 1,000 clients is counted on" in told
-    assert "at most 100 of exactly these 1,000 clients tell their noise or add none" in told
+    assert "at most 100 of exactly these 1,000 clients give away their noise or add none" in told
 
 
 @pytest.mark.parametrize("kind", ["text", "other"])

@@ -154,9 +154,9 @@ def test_what_the_noise_hides_has_no_result():
     frame, _ = people(300, seed=8)
     assert "No result" in CoxRegression().read_cells(cells_of(frame, noise=60.0, cells=18)).result().verdict
     alone = CoxRegression().read_cells(cells_of(people(3000, seed=9)[0].assign(stage="i"), cells=18))
-    assert alone.verdict_ == "No result: too few people to tell from none: stage = ii, stage = iii."
+    assert alone.verdict_ == "No result: too few people to distinguish from none: stage = ii, stage = iii."
     censored = CoxRegression().read_cells(cells_of(people(3000, seed=9)[0].assign(died=0), cells=18))
-    assert "too few events to tell from none: 0" in censored.verdict_
+    assert "too few events to distinguish from none: 0" in censored.verdict_
     assert all(math.isnan(value) for value in censored.params_.values())
 
 

@@ -186,7 +186,7 @@ def test_a_mean_that_is_not_told_apart_from_zero_has_no_ratio():
         warnings.simplefilter("ignore", UtilityWarning)
         model = fitted(release_of_law(task_of(500), np.clip(rows, 0, 100), rng))
     assert model.ratios() == {}
-    assert "No ratio of means: that of old is not told apart from 0." in model.result().notes
+    assert "No ratio of means: that of old is not distinguished from 0." in model.result().notes
     below = (*VARIABLES[:3], Variable("spend", -50, 100))
     model = fitted(release_of_law(task_of(3_000, variables=below), people(rng, 3_000)[0], rng))
     assert model.ratios() == {}

@@ -72,7 +72,7 @@ def test_a_contrast_of_nothing_or_of_strangers_is_refused(weights):
 
 def test_what_cannot_be_told_apart_is_said_with_the_sum_that_can():
     (said,) = found().not_told_apart
-    assert said == "x0 and x1 cannot be told apart (their sum can: 0.7 ± 0.071); predictions are not affected."
+    assert said == "x0 and x1 cannot be distinguished (their sum can: 0.7 ± 0.071); predictions are not affected."
     (said,) = found((1.0, -0.5)).not_told_apart
     assert "(x0 + 2 x1 can: 0.5 ± 0.11)" in said
     (said,) = dataclasses.replace(found((1.0, 0.0)), weak=({"x0": 1.0},)).not_told_apart
@@ -88,7 +88,7 @@ def test_a_table_shows_what_is_identified():
     assert np.isnan(summary.adjusted[:2]).all()
     assert summary.adjusted[2] == summary.p_values[3]
     assert summary.tests["all features"].features == ("x2",)
-    assert any("cannot be told apart" in note for note in summary.notes)
+    assert any("cannot be distinguished" in note for note in summary.notes)
     assert "nan" not in str(summary)
     fields = json.loads(json.dumps(summary.inference.fields, allow_nan=False))
     assert fields["unpenalised_coefficients"] == {"x0": None, "x1": None, "x2": 5.0}
@@ -120,7 +120,7 @@ def test_a_fit_says_what_cannot_be_told_apart():
         assert set(weak) == {"a", "b"}
         assert weak["a"] == pytest.approx(-weak["b"], rel=0.2)
         (said,) = found.not_told_apart
-        assert said.startswith("a and b cannot be told apart (")
+        assert said.startswith("a and b cannot be distinguished (")
         data = json.loads(json.dumps(model.result().data, allow_nan=False))
         assert data["identified"] == {"a": False, "b": False, "c": True}
         if kind == "ridge":  # each with its flag, in the table, its notes and the plot
@@ -135,7 +135,7 @@ def test_a_fit_says_what_cannot_be_told_apart():
             assert data["on_bounds"] == []
         assert data["confidence_intervals"]["c"][0] < data["confidence_intervals"]["c"][1]
         assert data["not_told_apart"] == [said]
-        assert "cannot be told apart" in str(model.summary())
+        assert "cannot be distinguished" in str(model.summary())
         assert np.isfinite(model.predict(pandas.DataFrame(X[:5], columns=list(names)))).all()
 
 

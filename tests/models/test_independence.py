@@ -144,16 +144,16 @@ def test_one_value_everywhere_and_one_group_are_not_tested():
     found = list(people(rng, 3000))
     found[1] = np.full(3000, 40.0)
     fit = TableOne().fit_release(release_of_law(task_of(3000), coded(*found), rng))
-    assert fit.rank_test("age") == "all people are in one cell, as far as the noise tells"
+    assert fit.rank_test("age") == "all people are in one cell, as far as the noise shows"
     table, untested = fit.tests()
     assert list(untested) == ["age"]
-    assert "age: no test: all people are in one cell, as far as the noise tells." in table.notes
+    assert "age: no test: all people are in one cell, as far as the noise shows." in table.notes
     found = people(rng, 3000, (1.0, 0.0, 0.0))
     result = TableOne().fit_release(release_of_law(task_of(3000), coded(*found), rng)).result()
     assert result.data["tests"] is None
-    assert result.data["not_tested"]["age"] == "fewer than two groups have enough people to tell from none"
+    assert result.data["not_tested"]["age"] == "fewer than two groups have enough people to distinguish from none"
     assert result.data["not_tested"]["ward"].startswith("too few people in arm = ")
-    assert "No test of age: fewer than two groups have enough people to tell from none." in result.notes
+    assert "No test of age: fewer than two groups have enough people to distinguish from none." in result.notes
 
 
 def test_tests_are_a_table_of_table_one():

@@ -1,4 +1,4 @@
-"""Last rounds of curved links: what is neither clipped nor weighted, what cannot be told apart, coverage."""
+"""Last rounds of curved links: what is neither clipped nor weighted, what cannot be distinguished, coverage."""
 
 import itertools
 import math

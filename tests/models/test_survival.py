@@ -153,7 +153,7 @@ def of_frame(frame, noise=0.0):
 
 def test_an_arm_that_nobody_is_in_is_named():
     found = of_frame(people(2000, seed=9).assign(arm="a")).result()
-    assert found.warnings == ["Too few people to tell a curve: b."]
+    assert found.warnings == ["Too few people to show a curve: b."]
     assert found.data["curves"]["b"] == []
     assert found.data["not_tested"] == "1 of 2 groups with enough people at risk, two expected"
     noisy = of_frame(people(2000, seed=9).assign(arm="a"), noise=20.0).result()
@@ -163,7 +163,7 @@ def test_an_arm_that_nobody_is_in_is_named():
 @pytest.mark.parametrize("noise", [0.0, 10.0])
 def test_people_without_an_event_have_no_test(noise):
     found = of_frame(people(3000, seed=10).assign(died="n"), noise)
-    assert "too few events to tell from none" in found.logrank()
+    assert "too few events to distinguish from none" in found.logrank()
     assert found.median("a").upper == math.inf
     assert found.result().data["people"]["a"]["to"] is None
 

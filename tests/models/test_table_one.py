@@ -92,7 +92,7 @@ def test_what_the_noise_hides_is_not_told(fitted):
     result = by_ward.result()
     assert result.data["categories"]["died = yes, ward = isle"]["%"] is None
     assert result.data["numbers"]["age, ward = isle"]["median"] is None
-    assert result.warnings == ["Too few people to tell from none: isle."]
+    assert result.warnings == ["Too few people to distinguish from none: isle."]
     assert result.verdict is None
     tiny = Schema.of_codebook(Codebook((Variable("age", 0, 100),)))
     few = design(ReleaseSpec.of(tiny, 20, 1.0, 1e-6, contribution=CellCounts.of(tiny), simulation_seed=1))

@@ -221,7 +221,7 @@ def test_noise_that_nobody_honest_deals_is_refused():
     with rejects(
         "dealers",
         GuaranteeError,
-        given="2 given, of whom 2 may be corrupt, more expected: nobody's noise could be counted on",
+        given="2 given, of whom 2 may be corrupt, more expected: no dealer's noise could be counted on",
     ):
         placement.exposure(Sum(columns=10), TrustModel(servers=3, corrupt_servers=2))
 

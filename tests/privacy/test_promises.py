@@ -133,7 +133,7 @@ def preconditions(**changes):
         ({"count_is_public": 1}, GuaranteeError, "count_is_public: 1 given, True expected"),
         ({"missing_means": "contributions to a row"}, GuaranteeError, "missing_means: 'contributions to a row' given"),
         ({"noise_by": "nobody"}, InputError, "noise_by: 'nobody' given"),
-        ({"verified_by": ()}, GuaranteeError, "a task that nobody has verified"),
+        ({"verified_by": ()}, GuaranteeError, "a task that no party has verified"),
         ({"verified_by": ("a stranger",)}, GuaranteeError, "verified_by: .*a stranger"),
     ],
 )
@@ -167,8 +167,8 @@ def test_every_sentence_is_filled_from_the_fields_of_a_guarantee():
     ("servers", "threshold", "words"),
     [
         (7, 2, ["at most 2 of the 7", "(up to 4)", "or corrected and named (up to 2), unless", "be missing (up to 4)"]),
-        (3, 1, ["noticed (up to 1), but not corrected, and nobody is named"]),
-        (5, 2, ["noticed (up to 2), but not corrected, and nobody is named"]),
+        (3, 1, ["noticed (up to 1), but not corrected, and no server is named"]),
+        (5, 2, ["noticed (up to 2), but not corrected, and no server is named"]),
         (3, 2, ["goes unnoticed, and all are needed"]),
     ],
 )

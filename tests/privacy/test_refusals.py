@@ -59,7 +59,7 @@ def test_a_task_without_noise_promises_nothing():
     assert isinstance(silent.guarantee, NoGuarantee)
     assert isinstance(silent.guarantee_under("semi-honest"), NoGuarantee)
     assert silent.guarantee.headline == "guarantee: none, for any of 1,000 clients"
-    assert "nobody is protected" in str(silent.guarantee)
+    assert "no one is protected" in str(silent.guarantee)
     assert silent.guarantee.composition is None
     assert silent.epsilon_against(0) == math.inf
     assert silent.noise.variance == silent.noise.tail(1000, 50.0) == 0.0

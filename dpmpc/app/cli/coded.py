@@ -99,7 +99,7 @@ def _codebook(options: argparse.Namespace, given: Schema) -> Codebook | None:
     if options.drop_missing:
         raise InputError(
             "drop_missing",
-            "given, but the bounds file says more than numbers; --zero-missing or if_missing in the file expected",
+            "given, but the bounds file describes more than numbers; --zero-missing or if_missing in the file expected",
         )
     if options.zero_missing:
         book = replace(book, incomplete="zeros")

@@ -79,7 +79,7 @@ def add_commands(commands: Any) -> None:
     collection.add_argument(
         "--describe",
         action="store_true",
-        help="collect a Table 1: how many people are in each cell of each column, in place of second moments",
+        help="collect a Table 1: how many people are in each cell of each column, not second moments",
     )
     collection.add_argument(
         "--survival",
@@ -167,11 +167,11 @@ def add_commands(commands: Any) -> None:
         "--even-if-hopeless",
         rare=True,
         action="store_true",
-        help="write the file also where the plan says that a release of the minimum batch would be worth nothing",
+        help="write the file also where the plan states that a release of the minimum batch would be worth nothing",
     )
     add_release_options(collection, collected=True)
     collection.set_defaults(run=_collection)
-    inspect = commands.add_parser("inspect", help="check a task file; tell what it promises, and whose keys it names")
+    inspect = commands.add_parser("inspect", help="check a task file; print what it promises, and whose keys it names")
     inspect.add_argument("collection", metavar="COLLECTION", help="the task file")
     inspect.set_defaults(run=_inspect)
     _add_roster(commands)
@@ -179,7 +179,7 @@ def add_commands(commands: Any) -> None:
 
 
 def _add_roster(commands: Any) -> None:
-    roster = commands.add_parser("roster", help="draw tickets for known clients, and tell each server what to accept")
+    roster = commands.add_parser("roster", help="draw tickets for known clients, and write what each server accepts")
     roster.add_argument("collection", metavar="COLLECTION", help="the task file, with authenticated = true")
     who = roster.exclusive(required=True)
     who.add_argument("--clients", type=int, metavar="N", help="how many, named 1 to N")
@@ -213,7 +213,7 @@ def _add_serve(commands: Any) -> None:
     serve.add_argument(
         "--unproved-proxy",
         action="store_true",
-        help="--proxy though clients prove nothing: whoever ends TLS could spoil the release",
+        help="--proxy though clients prove nothing: the program that ends TLS could spoil the release",
     )
     serve.add_argument(
         "--monitor",
@@ -274,7 +274,7 @@ def _identity(options: argparse.Namespace) -> None:
         from dpmpc.collect.upload.seal_folder import SealFolder, read_public
 
         SealFolder(folder).draw(options.seal, options.suite)
-        print(f"{folder / options.seal}.pub: public: give it to whoever writes the task file, and read out to them:")
+        print(f"{folder / options.seal}.pub: public: give it to the author of the task file, and read out to them:")
         key = read_public(folder / f"{options.seal}.pub")
         print(f"{key.suite} {key.shown}")
         print(f"{folder / options.seal}.key: for one collection; keep no copy: it is deleted after the release")
@@ -291,7 +291,7 @@ def _identity(options: argparse.Namespace) -> None:
     except BaseException:
         shutil.rmtree(folder)
         raise
-    print(f"{folder / CERTIFICATE_FILE}: the certificate, public: give it to whoever writes the task file")
+    print(f"{folder / CERTIFICATE_FILE}: the certificate, public: give it to the author of the task file")
     print("its SHA-256 fingerprint, to be read out to them by another channel:")
     print(fingerprint(certificate))
 
@@ -373,7 +373,7 @@ def _collection(options: argparse.Namespace) -> None:
 
 
 def _form_reads(date: str) -> bool:
-    """Say whether the form of a door can read dates in a format: it knows no names of months or days."""
+    """Return whether the form of a door can read dates in a format: it knows no names of months or days."""
     parts = set(re.findall("%(.)", date, re.DOTALL))
     return parts <= {*_FORM_DATES, "%"} and not parts.isdisjoint("Yy")
 
@@ -439,7 +439,7 @@ def _collected(options: argparse.Namespace) -> tuple[Schema, dict[str, Any]]:
 
     schema, choices = Schema.from_toml(options.bounds), release_choices(options)
     if options.describe and options.survival:
-        raise InputError("survival", f"{' '.join(options.survival)} given beside --describe, one of the two expected")
+        raise InputError("survival", f"{' '.join(options.survival)} given with --describe, one of the two expected")
     if options.describe:
         return schema, {**choices, **TableOne(options.by).task_choices(schema)}
     if options.survival:
@@ -486,7 +486,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
     for name in ("opens", "closes", "expires"):
         yield f"{name} {getattr(collection, name).isoformat()}"
     yield f"batch of {collection.minimum_batch} to {collection.largest_batch} reports"
-    yield "one report for each client of a roster" if collection.authenticated else "reports of anybody"
+    yield "one report for each client of a roster" if collection.authenticated else "reports of anyone"
     schema = collection.plan.schema
     yield "values outside the bounds are clipped to them, by each client for itself"
     for variable in schema.variables:
@@ -495,7 +495,7 @@ def _described(collection: Any, path: str) -> Iterator[str]:
         shown = "a public authority's certificate" if server.public_certificate else "its own certificate"
         yield f"server {number}: {server.url} ({shown}), servers at {server.peers}, release at {server.release}"
         if server.organisation:
-            yield f"  run by {server.organisation}, as the task file says"
+            yield f"  run by {server.organisation}, as the task file states"
         certificate = server.certificate.encode()
         yield f"  certificate {fingerprint(certificate)}, until {valid_until(certificate).isoformat()}"
         for key in server.keys:
@@ -564,7 +564,7 @@ def _serve_until_stopped(options: argparse.Namespace) -> None:
     if options.proxy is not None and not (collection.proved or options.unproved_proxy):
         raise InputError(
             "proxy",
-            "one given for a collection without proofs: whoever ends TLS for it could exchange a record of "
+            "one given for a collection without proofs: the program that ends TLS for it could exchange a record of "
             "an honest report and spoil the release; --unproved-proxy if that is as it should be "
             "(docs/security.md)",
         )

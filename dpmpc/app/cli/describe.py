@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
     describe.add_argument(
         "--compare",
         action="store_true",
-        help="show medians and quartiles of the data itself too: not private, for whoever owns the data; with --out "
+        help="show medians and quartiles of the data itself too: not private, for the owner of the data; with --out "
         "also in not_private.json",
     )
     describe.add_argument("--out", metavar="DIR", help=OUT_HELP)

@@ -51,7 +51,7 @@ def add_commands(commands: Any) -> None:
     fit.add_argument(
         "--compare",
         action="store_true",
-        help="show how the result compares with what the data itself gives: not private, for whoever owns the data; "
+        help="show how the result compares with what the data itself gives: not private, for the owner of the data; "
         "with --out also in not_private.json",
     )
     fit.add_argument("--out", metavar="DIR", help=OUT_HELP)
@@ -97,7 +97,7 @@ def fit_table(options: argparse.Namespace, kind: str, *, level: float = 0.95) ->
     in_rounds = model.in_rounds(spec)
     given = {"predict_only": getattr(options, "intervals", None) is False, "anyway": getattr(options, "anyway", False)}
     if not in_rounds and (name := next((name for name, there in given.items() if there), None)):
-        raise InputError(name, "given, but another option asks for one release, a fit in rounds expected")
+        raise InputError(name, "given, but another option requires one release, a fit in rounds expected")
     with ResultFolder(out) as kept:
         if in_rounds:
             public = target_last(model, public, str(column), given=options.bounds is not None)

@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _announce_simulation(options: argparse.Namespace) -> None:
-    """State before anything else that a repeatable release protects nobody."""
+    """State before anything else that a repeatable release protects no one."""
     seed = getattr(options, "simulation_seed", None)
     if seed is not None:
         from dpmpc.privacy.statements import REPEATABLE

@@ -119,7 +119,7 @@ def seconds(text: str) -> float:
 def add_simulation_seed(command: Parser | Section) -> None:
     """Add the seed of a simulation."""
     command.add_argument(
-        "--simulation-seed", type=int, metavar="SEED", rare=True, help="repeatable randomness: protects nobody"
+        "--simulation-seed", type=int, metavar="SEED", rare=True, help="repeatable randomness: protects no one"
     )
 
 

@@ -65,7 +65,7 @@ def add_commands(commands: Any) -> None:
         "--describe",
         used=PLANNED,
         action="store_true",
-        help="a Table 1 in place of a regression, in one sum: people, medians, quartiles, means and shares",
+        help="a Table 1, not a regression, in one sum: people, medians, quartiles, means and shares",
     )
     forms.add("--by", rare=True, used=PLANNED, metavar="COL", help="with --describe, by the values of this column")
     forms.add(

@@ -108,7 +108,7 @@ def nearest(wrong: str, known: Sequence[str]) -> str:
 
 
 def one_of(options: Sequence[str]) -> Callable[[str], str]:
-    """Return what reads one of a few texts, and says of a wrong one which was probably meant."""
+    """Return what reads one of a few texts, and states of a wrong one which was probably meant."""
 
     def read(text: str) -> str:
         if text not in options:
@@ -218,7 +218,7 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 after one line."""
         joint = " " if message.endswith("?") else "; "
-        self.exit(2, f"{self.prog}: {message}{joint}{self.prog} --help tells more\n")
+        self.exit(2, f"{self.prog}: {message}{joint}{self.prog} --help has more\n")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Refuse unknown options before anything else is found to be missing, such as the one that was misspelt."""

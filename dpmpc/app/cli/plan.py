@@ -58,7 +58,7 @@ def add_commands(commands: Any) -> None:
         type=int,
         rare=True,
         metavar="K",
-        help="the largest count, where --columns are given (default 100); the bounds file tells it otherwise",
+        help="the largest count, where --columns are given (default 100); the bounds file has it otherwise",
     )
     plan.add_argument(
         "--events",

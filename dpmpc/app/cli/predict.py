@@ -1,4 +1,4 @@
-"""`dpmpc predict`: what a fitted model says of new rows."""
+"""`dpmpc predict`: what a fitted model states of new rows."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def add_commands(commands: Any) -> None:
     read = commands.add_parser(
         "read",
         help="what a release file holds: facts, tables, and a regression of any column on others",
-        description="A release of fit, of a collection or of mix, told apart by its content, or the folder of a fit. "
+        description="A release of fit, of a collection or of mix, recognised by its content, or the folder of a fit. "
         "Costs no privacy.",
     )
     read.add_argument("file", metavar="FILE", help="the release, or the folder that fit --out or owners --out wrote")

@@ -53,7 +53,7 @@ def add_commands(commands: Any) -> None:
 
     verify = commands.add_parser("verify", help="check all that a release file claims, offline")
     verify.add_argument("file", metavar="FILE", help="the release of a collection")
-    verify.add_argument("--collection", metavar="FILE", help="the task file, from somebody whom you trust")
+    verify.add_argument("--collection", metavar="FILE", help="the task file, from a source that you trust")
     verify.add_argument(
         "--longest",
         type=seconds,

@@ -1,7 +1,7 @@
 """`dpmpc submit`: make a report of each row and send it to all servers of a collection.
 
-Rows are read as the collection's bounds file says: numbers, or words, dates and missing values where it has a codebook.
-Neither a row nor a ticket is ever given on a command line, which everybody on the machine may read.
+Rows are read as the collection's bounds file states: numbers, or words, dates and missing values where it has a
+codebook. Neither a row nor a ticket is ever given on a command line, which everybody on the machine may read.
 """
 
 from __future__ import annotations

@@ -40,7 +40,7 @@ def note(words: str, fraction: float | None = None) -> None:
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Write no lines meanwhile: somebody else says what happens."""
+    """Write no lines meanwhile: somebody else states what happens."""
     _NOW.silences += 1
     try:
         yield

@@ -1,6 +1,6 @@
 """`dpmpc withdraw`: take reports back at all servers of a collection, until its release.
 
-What says whose report it is, a secret or a ticket, is read from a file: everybody on the machine may read a command
+What states whose report it is, a secret or a ticket, is read from a file: everybody on the machine may read a command
 line.
 """
 

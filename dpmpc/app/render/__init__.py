@@ -1,6 +1,6 @@
 """What a person reads of a plan, of a run, and of releases in files: the reports that `dpmpc.release.results` writes.
 
-`reading` says what a file or the folder of a fit holds, `released` what was released, `servers` what a run has cost,
+`reading` states what a file or the folder of a fit holds, `released` what was released, `servers` what a run has cost,
 `mixed` the same of parties with different columns; plans have modules of their own. `release_page` is the page of a
 collection for everybody, made of what was verified and of nothing else.
 

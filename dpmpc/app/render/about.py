@@ -34,13 +34,13 @@ class About:
 
     @classmethod
     def of_release(cls, release: Release) -> About:
-        """Say what a release without a certificate is; it holds neither date nor operator."""
-        told = [f"{release.task.trust.servers} servers; the file does not say who ran them, or when."]
+        """Return what a release without a certificate is; it holds neither date nor operator."""
+        told = [f"{release.task.trust.servers} servers; the file does not state who ran them, or when."]
         return cls("release", f"Release of {release.clients:,} clients", [("Operators", told)])
 
     @classmethod
     def of_collection(cls, collection: Collection, certificate: Certificate) -> About:
-        """Say what a certificate says of a collection."""
+        """Return what a certificate states of a collection."""
         from dpmpc.parties.network.identity import fingerprint
 
         manifest, statement = certificate.statement.manifest, certificate.statement
@@ -66,7 +66,7 @@ class About:
 
     @classmethod
     def of_mixed(cls, release: MixedRelease) -> About:
-        """Say what a mixed file says of itself."""
+        """Return what a mixed file states of itself."""
         told = release.provenance
         names = told.get("parties")
         named = names if isinstance(names, list) and len(names) == len(release.task.parties) else None

@@ -105,7 +105,7 @@ def inline(drawn: Any, name: str, title: str, description: str) -> Markup:
 def figures(value: float, digits: int = 3, *, smallest: float = 1e-5) -> str:
     """Write a number for people: to some significant digits, with commas, as a power of ten if tiny or huge."""
     if not math.isfinite(value):  # an estimate that the noise hides, or a bound that there is not
-        return "not told" if math.isnan(value) else "∞" if value > 0 else "−∞"
+        return "not shown" if math.isnan(value) else "∞" if value > 0 else "−∞"
     rounded = float(f"{value:.{digits}g}")
     if rounded == 0 or smallest <= abs(rounded) < 1e7:
         decimals = max(digits - 1 - math.floor(math.log10(abs(rounded))), 0) if rounded else 0

@@ -83,7 +83,7 @@ class FitFolder:
             raise InputError(
                 "model",
                 f"{str(self.path)!r} holds {release_file(0)} to {release_file(len(found) - 1)}, and "
-                f"{RESULT_FILE} or later files tell of others: every sum that was released is expected, "
+                f"{RESULT_FILE} or later files name others: every sum that was released is expected, "
                 "since the guarantee is that of all together",
             )
         return tuple(found)

@@ -13,7 +13,7 @@ PUBLISH = (
     "writes: it compares the result with the data itself and has no privacy."
 )
 NOTHING_AFTER_A_SIMULATION = (
-    "Nothing: a simulation protects nobody. Publish it only where the data itself may be published."
+    "Nothing: a simulation protects no one. Publish it only where the data itself may be published."
 )
 
 
@@ -23,7 +23,7 @@ def promise(
     own: str = "the row of any client",
     other: str = "any other row in its place",
 ) -> str:
-    """Say what (epsilon, delta) means for one client; in a series, those of all its epochs."""
+    """Return what (epsilon, delta) means for one client; in a series, those of all its epochs."""
     if series is None:
         return bound_in_words(guarantee.epsilon, guarantee.delta, own, other)
     return bound_in_words(series.epsilon, series.delta, f"{own} in {series.together}", other)
@@ -65,7 +65,7 @@ def guarantee_items(
 
 
 def without_further_cost(task: Task, *, compared: bool) -> list[str]:
-    """Say what costs no further privacy; after a simulation there is no privacy to keep."""
+    """Return what costs no further privacy; after a simulation there is no privacy to keep."""
     if task.simulation:
         return [NOTHING_AFTER_A_SIMULATION]
     said = ["Publish the release and this report, and compute anything from them: post-processing keeps the guarantee."]
@@ -85,7 +85,7 @@ def spent_text(guarantee: Guarantee) -> str:
 
 
 def owners_spent_text(guarantee: Guarantee) -> str:
-    """Say who keeps the account of what the rows of data owners have spent."""
+    """Return who keeps the account of what the rows of data owners have spent."""
     return (
         "What these rows have spent is recorded only where an owner names one ledger for all fits (--ledger): two fits "
         f"like this of the same rows spend epsilon = {2 * guarantee.epsilon:g}"
@@ -93,7 +93,7 @@ def owners_spent_text(guarantee: Guarantee) -> str:
 
 
 def what_costs_more(task: Task) -> list[str]:
-    """Say what would add to the budget."""
+    """Return what would add to the budget."""
     said = [
         "Any further release of the same people, also of other columns or of some of them: budgets add up. dpmpc fit "
         "and describe keep no ledger of them: two releases of one file spend the sum of their ε, and nobody says so "

@@ -82,7 +82,7 @@ def mixed_result(
     ridge: float | None = None,
     level: float = 0.95,
 ) -> Result:
-    """Regress a column on others, as the file says that its rows are to be read unless another method is named."""
+    """Regress a column on others, as the file states that its rows are to be read unless another method is named."""
     if target is None:
         return Result(notes=[hint(release.columns)])
     chosen = method or release.provenance.get("method")
@@ -176,7 +176,7 @@ def _fit_code(release: MixedRelease, file: str) -> str:
 
 
 def _mean_squares(outlook: MixingOutlook, fitted: MixingFit) -> list[str]:
-    """Say how large data and noise are."""
+    """Return how large data and noise are."""
     data = ", ".join(f"{name} {size:.3g}" for name, size in outlook.data.items())
     return [
         "Mean squares, columns mapped to [-1, 1]; evenly spread data has 0.333:",

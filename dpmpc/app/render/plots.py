@@ -1,4 +1,4 @@
-"""Plots of plain numbers in the look of a report; the text beside each says the same."""
+"""Plots of plain numbers in the look of a report; the text beside each states the same."""
 
 from __future__ import annotations
 
@@ -256,7 +256,7 @@ def survival(name: str, curves: Sequence[Steps], ends: tuple[float, float], leve
         "Survival curves",
         f"Kaplan-Meier curves with {100 * level:g}\u00a0% bands, each of which covers its whole curve at once. Below "
         f"the axis: people at risk, with noise of standard error {noisy} at most, and rounded. A curve that ends at a "
-        f"bar cannot be told from there on: too few people are at risk.{rest}",
+        f"bar cannot be shown from there on: too few people are at risk.{rest}",
         svg,
     )
 

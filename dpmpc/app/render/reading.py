@@ -194,7 +194,7 @@ def _of_folder(folder: FitFolder, options: ReadOptions) -> Report:
 
 
 def result_of(release: Release, options: ReadOptions) -> Result:
-    """Return what servers opened says of the requested column, or of all columns where none is."""
+    """Return what servers opened states of the requested column, or of all columns where none is."""
     target, reading = options.target, reading_of(release.task.statistic)
     if options.crosstab is not None:
         return CrossTable.of(release, *options.crosstab).result(options.level)

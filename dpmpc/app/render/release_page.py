@@ -3,7 +3,7 @@
 Promised: the page is a function of what `dpmpc.collect.terms.verifying.verify` returns, and of nothing else: whoever
 verifies the same file against the same task file gets the same bytes. Of a file that fails it shows the first failure
 and no number. It loads nothing and runs nothing, and every text of somebody else is escaped. Not promised: that what
-the task file says of the world is true, such as an organisation's name.
+the task file states of the world is true, such as an organisation's name.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ from dpmpc.privacy import Guarantee
 
 _MEANING = {  # of a line of `verify`, by the word before its colon
     "signatures": "Each server that took part has signed this result with its own key. Nobody has changed it since.",
-    "time": "The servers say when they opened it, and that lies in the time that had been agreed on.",
-    "proofs": "The servers say how many reports count and how many they refused, and these numbers fit together.",
-    "noise": "The servers say which of them made noise. These are enough.",
+    "time": "The servers state when they opened it, and that lies in the time that had been agreed on.",
+    "proofs": "The servers state how many reports count and how many they refused, and these numbers fit together.",
+    "noise": "The servers state which of them made noise. These are enough.",
     "task": "The rules of the computation are those that had been agreed on.",
     "guarantee": "The promise was computed anew, from public facts alone. It holds.",
     "noise variance": "The amount of noise is the one that the promise needs.",
@@ -116,11 +116,11 @@ def _checks(found: Verified) -> list[_Check]:
             checks.append(_Check(_MEANING.get(word, ""), line))
     first = [line for line in found.checks if line.startswith("collection:")]
     if found.given:
-        meaning = "The file belongs to the task file that it was checked against, which says whose signatures count."
+        meaning = "The file belongs to the task file that it was checked against, which states whose signatures count."
     else:
         meaning = (
             "Not checked: whose signatures count was taken from this file itself, so all of it could be invented. "
-            "Compare the digest, under 'How to check it yourself', with what the organisations say."
+            "Compare the digest, under 'How to check it yourself', with what the organisations state."
         )
     return [_Check(meaning, "; ".join(first), passed=found.given), *checks]
 
@@ -199,7 +199,7 @@ def _seen(found: Verified) -> Iterator[tuple[str, str]]:
     servers, scheme = len(collection.servers), collection.plan.scheme
     names = [legible(server.organisation) or f"server {number}" for number, server in enumerate(collection.servers)]
     yield "Everybody", "This page and the file that it is made from: sums of all reports, with noise. No single report."
-    yield "Whoever asked", "The same as everybody, and nothing more, unless they also run a server."
+    yield "Whoever asked", "The same as everyone, and nothing more, unless they also run a server."
     roster = " It also saw which ticket was used, so whoever handed the tickets out can say who took part."
     yield (
         "Each server alone",
@@ -226,7 +226,7 @@ def _seen(found: Verified) -> Iterator[tuple[str, str]]:
         "Every report, word for word, by putting the parts together. What stands against it is that these "
         "organisations do not work together. This file cannot show that they did not.",
     )
-    yield "Whoever carried the messages", "That somebody sent something, when, and how long it was. Not what it said."
+    yield "Whoever carried the messages", "That a report was sent, when, and how long it was. Not what it contained."
     yield (
         "Whoever handed out the form in the browser",
         "Nothing, if the form was the right one. A changed form could have sent answers elsewhere, and this file "

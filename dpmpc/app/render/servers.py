@@ -1,6 +1,6 @@
 """What a run has cost: seconds and bytes of each server, and how a report shows them.
 
-Promised: seconds and megabytes are rounded up, because exact ones would tell something of the noise. They are as
+Promised: seconds and megabytes are rounded up, because exact ones would reveal something of the noise. They are as
 measured, and no part of the guarantee.
 """
 

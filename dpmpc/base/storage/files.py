@@ -65,7 +65,7 @@ def whole(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[Binary
 
 
 def _fresh(target: Path, mode: int) -> tuple[BinaryIO, Path]:
-    """Make a temporary file beside the target, and keep a lock on it that says that its process is alive."""
+    """Make a temporary file beside the target, and keep a lock on it that states that its process is alive."""
     while True:
         name = f"{_beginning(target)}{secrets.token_hex(_RANDOM_BYTES)}{ENDING}"
         temporary = target.with_name(name)
@@ -166,7 +166,7 @@ def _require_empty(descriptor: int, lock: Path) -> None:
     if status.st_size or not stat.S_ISREG(status.st_mode):
         raise InputError(
             "path",
-            f"{lock} given, which is no lock but somebody's file, an empty one or none expected: it would "
+            f"{lock} given, which is no lock but another file, an empty one or none expected: it would "
             "be removed; rename it",
         )
 

@@ -164,7 +164,7 @@ class Kept(Store):
                 self._value(name, digests)
 
     def damaged(self, what: str) -> SpoolError:
-        """Return the error that says what is not as it was kept."""
+        """Return the error that states what is not as it was kept."""
         return SpoolError(self._place, f"damaged: {what}; {self._advice}")
 
     @contextlib.contextmanager

@@ -26,7 +26,7 @@ _TEXT = re.compile(
 
 @dataclasses.dataclass(frozen=True)
 class ArrayHeader:
-    """What a `.npy` file says of the array in it.
+    """What a `.npy` file states of the array in it.
 
     Attributes
     ----------

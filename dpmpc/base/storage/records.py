@@ -207,7 +207,7 @@ def _require_fields(where: str, kind: type[msgspec.Struct], given: Any) -> None:
 
 @functools.cache
 def _format_of(kind: type[msgspec.Struct]) -> int | None:
-    """Return the number of the format that a record is written in, if it says one."""
+    """Return the number of the format that a record is written in, if it states one."""
     if kind.__struct_config__.tag_field == "format":
         return cast(int, kind.__struct_config__.tag)
     for field in msgspec.structs.fields(kind):

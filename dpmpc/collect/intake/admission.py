@@ -69,7 +69,7 @@ class Limits:
 
 
 def caller_of(request: Any) -> str | None:
-    """Return the address of who has called the proxy before a door, as the proxy says."""
+    """Return the address of who has called the proxy before a door, as the proxy states."""
     forwarded = request.headers.getall("X-Forwarded-For", None)
     if not forwarded:
         return request.remote or None

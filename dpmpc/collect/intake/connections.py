@@ -61,7 +61,7 @@ def _open_path(path: Path) -> socket.socket:
                 raise InputError("proxy", path, "a path that is free")
             with socket.socket(socket.AF_UNIX) as other, contextlib.suppress(ConnectionRefusedError):
                 other.connect(str(path))
-                raise InputError("proxy", f"{path} given, where somebody listens; a path that is free expected")
+                raise InputError("proxy", f"{path} given, where a program listens; a path that is free expected")
             path.unlink()
         listener.bind(str(path))
         path.chmod(0o660)

@@ -61,7 +61,7 @@ Answer = Annotated[int, msgspec.Meta(ge=100, le=599)]
 class Answered(msgspec.Struct, frozen=True):
     """What a server answers to reports that are handed to it: for each of them its own status.
 
-    What it says goes on to clients, so that it may be no other words.
+    What it states goes on to clients, so that it may be no other words.
     """
 
     reports: list[dict[str, Answer]]

@@ -8,7 +8,7 @@ of a release, at ``/report``, is made by `dpmpc release` of the file that it has
 Promised: every text is escaped, with control characters and such that change the direction of writing made visible; the
 page at ``/`` loads nothing and runs nothing, and the form nothing of others (their Content-Security-Policies let no
 browser do so). The page shows what the task file
-says and the count of `dpmpc.collect.intake.status`. Not promised: that a visitor's browser has checked whose page it
+states and the count of `dpmpc.collect.intake.status`. Not promised: that a visitor's browser has checked whose page it
 is:
 certificates of servers are their own, so a browser warns, and the fingerprint is to be compared.
 """
@@ -89,7 +89,7 @@ def form_files() -> dict[str, tuple[bytes, str]]:
 
 
 def page(collection: Collection, status: Status) -> str:
-    """Return the page of a collection as HTML, with what its status says of it now, and a link to the form."""
+    """Return the page of a collection as HTML, with what its status states of it now, and a link to the form."""
 
     def said(text: str) -> str:
         return printable(text, _LONGEST)

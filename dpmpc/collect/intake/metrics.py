@@ -117,7 +117,7 @@ class Metrics:
         return bytes(generate_latest(registry) + generate_latest(self))
 
     def collect(self) -> Iterator[Any]:
-        """Yield what the store holds, which no worker adds to the figure of another, as prometheus_client asks for."""
+        """Yield what the store holds, which no worker adds to the figure of another, as prometheus_client requires."""
         yield GaugeMetricFamily("dpmpc_reports_stored", "Reports in the spool", self._stored())
 
     def totals(self) -> str:

@@ -61,7 +61,7 @@ class SealedUploads:
     def refresh_keys(self) -> None:
         """Use the keys that were added in the folder since, and tell clients of them."""
         if self._opener is not None and self._opener.refresh():
-            LOGGER.info("clients are told to seal to key %d from now on", self._opener.added[-1].number)
+            LOGGER.info("clients now seal to key %d from now on", self._opener.added[-1].number)
 
     def keys(self) -> KeyList:
         """Return the keys that this server has added, and those that it knows of the other servers."""

@@ -20,7 +20,7 @@ handed on again, and keys. *Monitor* is for the operator: ``/healthz`` (200 whil
 the disk is full), ``/metrics``, and ``/v1/status`` with the exact count.
 
 What clients are answered may be read by pages of any origin. Behind a proxy a caller's address is what the proxy
-says (`admission.caller_of`). What is answered to uploads is in `replies`, what is counted and logged in `metrics`;
+states (`admission.caller_of`). What is answered to uploads is in `replies`, what is counted and logged in `metrics`;
 `Service.close` logs the totals.
 
 Promised: no answer holds anything but public facts and what the client has itself sent.
@@ -394,7 +394,7 @@ def _sender(request: Any) -> str | None:
 
 
 async def _allow_any_origin(request: Any, response: Any) -> None:
-    """Let pages of any origin read what is answered: it asks for no credentials, and says nothing secret."""
+    """Let pages of any origin read what is answered: it requires no credentials, and says nothing secret."""
     response.headers["Access-Control-Allow-Origin"] = "*"
     if request.method == "OPTIONS":
         response.headers["Access-Control-Allow-Methods"] = "POST"

@@ -155,7 +155,7 @@ def serve(
     Raises
     ------
     InputError
-        If the folder is not this server's, the address cannot be used or the collection does not hold what it says.
+        If the folder is not this server's, the address cannot be used or the collection does not hold what it states.
     SpoolError
         If the spool cannot be used.
     """

@@ -1,4 +1,4 @@
-"""How a server of a collection stands: what it says to anybody who asks, and how to ask.
+"""How a server of a collection stands: what it states to anybody who asks, and how to ask.
 
 A server gives the exact number of reports that it stores at its monitor alone. Where anybody may contribute, others get
 no count while reports are taken: whoever can add reports of his own could bring any public count to its edge, and would

@@ -1,7 +1,7 @@
 """How the servers of a collection agree on the batch, the reports that all of them hold, and judge findings.
 
 Promised: two honest servers go on with the same batch, which is part of what each of them holds. Not promised: that a
-server which lies about its ids, and so drops reports, is caught. The others learn how many it says it lacks.
+server which lies about its ids, and so drops reports, is caught. The others learn how many it states it lacks.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def judge_unaccused(server: ReleasingServer, values: Mapping[int, Words]) -> Jud
     assert isinstance(scheme, ShamirSharing)
     judgement = judge(scheme, values)
     if judgement.aside:
-        server.tell(f"servers {list(judgement.aside)} told wrong check values for most reports, and do not count")
+        server.tell(f"servers {list(judgement.aside)} sent wrong check values for most reports, and do not count")
     require_unaccused(server.number, judgement.aside, "check values")
     return judgement
 
@@ -122,7 +122,7 @@ def recorded_by_any(collection: Collection, told: Mapping[int, bytes]) -> SeedRe
         by = ", ".join(f"server {number} {record.seed[:16]}..." for number, record in recorded.items())
         raise BatchMismatch(
             f"dealing seed: different ones are recorded for this collection by {by}; check values under two seeds "
-            "would tell something of the rows, so that no server takes another one; go on without one of them"
+            "would reveal something of the rows, so that no server takes another one; go on without one of them"
         )
     return next(iter(recorded.values()), None)
 

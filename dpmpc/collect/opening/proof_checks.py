@@ -20,7 +20,7 @@ Promised, if all servers follow the protocol, or with Shamir shares all but t of
 or more: an accepted report is a point of the proved set, but for the probability that `soundness` states, and all
 servers accept the same ones. Whatever servers do, as long as one of them is honest (additive), or no more than t lie
 (Shamir): no two answers of honest servers for a report are at different points, in whatever runs, which break wherever
-they like; so checks tell nothing of an honest row. A repetition answers at the same point, with the same bytes, and
+they like; so checks reveal nothing of an honest row. A repetition answers at the same point, with the same bytes, and
 comes to the same verdicts. Not promised: that with additive shares a lying server accepts no false report of a client
 that it works with, since it could always shift the sums; or that it drops no report. All see how many were refused.
 """
@@ -217,7 +217,7 @@ async def agree_on_point(party: Party, server: ReleasingServer) -> bytes:
 
 
 def read_point(raw: bytes, server: int) -> PointStanding:
-    """Step 1: read what a server says of its point."""
+    """Step 1: read what a server states of its point."""
     try:
         standing = read_json(raw, PointStanding)
         if standing.used and not standing.point:

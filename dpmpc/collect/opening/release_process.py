@@ -193,7 +193,7 @@ def _begin(server: ReleasingServer, settings: PartySettings) -> None:
         server.close_early()  # before anybody is connected to, who may not be there
         server.spool.note_run()
     except (CollectionClosed, SpoolError) as error:
-        server.tell(f"it is going to refuse, and tells the others when they are there: {error}")
+        server.tell(f"it is going to refuse, and informs the others when they are there: {error}")
 
 
 @contextlib.contextmanager

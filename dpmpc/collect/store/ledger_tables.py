@@ -148,7 +148,7 @@ class LedgerTables:
             raise self.damaged("the release that reports belong to")
 
     def damaged(self, what: str) -> SpoolError:
-        """Return the error that says what has changed, and what to do."""
+        """Return the error that states what has changed, and what to do."""
         return SpoolError(self._folder, f"the ledger is damaged: {what} changed since it was recorded. " + ADVICE)
 
     def _checked(self) -> list[tuple[Any, ...]]:

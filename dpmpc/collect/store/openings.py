@@ -47,7 +47,7 @@ class Openings:
         self._path = folder / OPENINGS_FILE
 
     def salt(self, manifest_digest: bytes, *, begun: bool) -> bytes:
-        """Return this server's salt of a manifest, always the same one; `begun` says that the ledger has bound it."""
+        """Return this server's salt of a manifest, always the same one; `begun` states that the ledger has bound it."""
         name = f"salt of manifest {manifest_digest.hex()}"
         if begun and not (self._path.exists() and self._has(name)):
             raise AlreadyReleased(

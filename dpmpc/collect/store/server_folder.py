@@ -6,7 +6,7 @@
 ``store``               address of the PostgreSQL database that has them, as `dpmpc serve --store` writes it
 ``seals/``              private keys that reports are sealed to, as `dpmpc identity --seal` writes them
 ``ledger/``             what this server has ever opened, and what was withdrawn; preferably on another disk
-``roster``              who may contribute, where the collection asks for that
+``roster``              who may contribute, where the collection requires that
 ``releases/``           the release files that this server hands out, and their pages, by digests of collections
 ``release.lock``        locked by the process that takes part in a release
 ``refused-DIGEST.csv``  which reports of a collection were refused because of their proofs, and why
@@ -53,7 +53,7 @@ _TRIES, _TRY_SECONDS = 20, 0.05  # to lock a folder for a release
 def refused_file(folder: Path, collection: Collection) -> Path:
     """Return the file of a server's folder that tells its operator whose proofs failed: lines of report id and cause.
 
-    With a roster, the file of tickets says which client an id belongs to.
+    With a roster, the file of tickets states which client an id belongs to.
     """
     return folder / f"refused-{collection.digest.hex()[:16]}.csv"
 
@@ -156,7 +156,7 @@ class ServerFolder:
             with self.open_spool(collection, number, writer=False) as spool:
                 closing = spool.closing
         if state_of(collection, datetime.datetime.now(datetime.UTC), closing).state not in ("not open yet", "open"):
-            raise InputError("reseal", "a collection given that is closed: nobody seals to it any more")
+            raise InputError("reseal", "a collection given that is closed: no client seals to it any more")
         return self.seals.add(collection, number, self.identity)
 
     @contextlib.contextmanager
@@ -207,7 +207,7 @@ class ServerFolder:
         """Do what `finish_left_release` does, in the process that holds the lock.
 
         A server writes the release file when all servers that take part have signed it, and records that afterwards
-        (`dpmpc.collect.opening.releasing.ReleasingServer`). If it dies in between, the ledger still says that the
+        (`dpmpc.collect.opening.releasing.ReleasingServer`). If it dies in between, the ledger still states that the
         release is opening. The file proves that it is opened if it verifies, signatures included, and holds the
         manifest that the ledger has bound.
         """
@@ -269,7 +269,7 @@ class ServerFolder:
         )
 
     def _database(self) -> Callable[..., ReportDatabase]:
-        """Return what opens the database of the shares; ``create`` says whether it is made."""
+        """Return what opens the database of the shares; ``create`` states whether it is made."""
         if self.store is None:
             return functools.partial(SqliteDatabase, self.spool.absolute())
         from dpmpc.collect.store.postgres_database import PostgresDatabase  # needs an extra of the package

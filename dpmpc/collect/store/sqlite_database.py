@@ -6,7 +6,7 @@ another process is reading for longer than a second just then, or this one dies,
 empties it. Not promised: that a file system or a disk that writes elsewhere than it did before keeps no copy of
 overwritten words.
 
-The folder must lie on a local disk that keeps its word when it says that data is synced. A log that is damaged before
+The folder must lie on a local disk that keeps its word when it states that data is synced. A log that is damaged before
 it is written back can take reports away, which are then lacking at this server; it changes none.
 """
 

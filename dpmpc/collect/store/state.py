@@ -13,7 +13,7 @@ state             since             who says so
 ================  ================  ========================================================================
 
 Promised: `state_of` alone decides, from what store and ledger say and the time. A process that serves sees within
-`CLOCK_SECONDS` what another process has written. Not promised: that other servers are as far; each says its own.
+`CLOCK_SECONDS` what another process has written. Not promised: that other servers are as far; each states its own.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def state_of(
     release: str = "",
     report: str = "",
 ) -> CollectionState:
-    """Return the state at a time, from what the store says of closing and the ledger of the release."""
+    """Return the state at a time, from what the store states of closing and the ledger of the release."""
     since = closing.since if closing is not None else ""
     early = closing is not None and (_time(since) if since else now) < collection.closes
     shown = CollectionState(

@@ -5,7 +5,7 @@ A spool may be lost or put back to an older state, the ledger never is. So both 
 for a release. The words of a report are in the spool, and are overwritten after its tombstone is there:
 
 ==================  =======================  ===============================================================
-durable             the spool says           what this server does
+durable             the spool states what this server does
 ==================  =======================  ===============================================================
 nothing             the report is there      gather it for a release
 the tombstone       the report is there      leave it out; overwrite its words when the spool is opened next
@@ -23,7 +23,7 @@ Promised:
 - `bury` and `announce` exclude one another: what is withdrawn has its tombstone before the announcement, and nothing is
   withdrawn after it. An announcement is taken back only while no release of the collection is sealed.
 - A lookup reads an index, and no more than the ids that are asked for: its cost does not grow with what is stored.
-- Whatever bit of a tombstone changes, `ids` refuses, which every release asks before it says anything: beside the
+- Whatever bit of a tombstone changes, `ids` refuses, which every release asks before it states anything: beside the
   tombstones are their number and the sum of their hashes.
 
 - A ledger that was deleted or put back is refused beside a store that has overwritten the words of more reports than

@@ -1,8 +1,8 @@
 """Certify a release: state what the servers did, and have each of them sign it.
 
-A `Manifest` says what is opened; the servers agree on it before anything is. A `Statement` says what came of it: the
-whole collection, the guarantee, the variance of the noise and the hash of the sums. A `Certificate` is a statement with
-the signature of every server that took part, under the keys that the collection pins. It lies in the release file.
+A `Manifest` states what is opened; the servers agree on it before anything is. A `Statement` states what came of it:
+the whole collection, the guarantee, the variance of the noise and the hash of the sums. A `Certificate` is a statement
+with the signature of every server that took part, under the keys that the collection pins. It lies in the release file.
 
 Promised: statements with equal facts are signed as equal bytes. Not promised: that what a certificate says is true;
 `dpmpc.collect.terms.verifying` checks that.
@@ -85,7 +85,7 @@ class Manifest(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_def
     closed : str
         When the last server stopped taking reports, UTC, by its own clock; empty at the time that the collection names.
     left_out : dict
-        How many reports each server says that it has left out, by reason (`LEFT_OUT`); empty if none.
+        How many reports each server states that it has left out, by reason (`LEFT_OUT`); empty if none.
     refused : dict
         How many reports that all servers hold were refused because of their proofs, by cause
         (`refusal_causes`).
@@ -229,7 +229,7 @@ def manifest_of(
 
 
 def epoch_of(collection: Collection, earlier: Mapping[str, str]) -> Epoch | None:
-    """Return what the manifest of a collection says of its series, if it is of one."""
+    """Return what the manifest of a collection states of its series, if it is of one."""
     if collection.series is None:
         return None
     return Epoch(collection.series, collection.series_identity, dict(sorted(earlier.items())))

@@ -6,7 +6,7 @@ the guarantee counts on the minimum batch less t clients, and t has to bound tho
 `omission` puts this into words.
 
 Clients prove that what they share is well formed wherever that can be proved: with additive shares and noise by
-servers. Without proofs one client that shares arbitrary words spoils the release for everybody. `soundness` says what
+servers. Without proofs one client that shares arbitrary words spoils the release for everybody. `soundness` states what
 the proofs promise.
 """
 
@@ -147,7 +147,7 @@ def design_collection(
 
 
 def omission(collection: Collection, task: Task | None = None) -> str:
-    """Say what a server can do by denying reports.
+    """Return what a server can do by denying reports.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def omission(collection: Collection, task: Task | None = None) -> str:
     said = (
         "a server that denies reports (selective dropping) chooses which clients are left, down to "
         f"{collection.minimum_batch:,}; the noise of {n - t:,} of {n:,} clients is counted on, so t = {t:,} has to "
-        "bound those that tell their noise or add none in any such batch"
+        "bound those that give away their noise or add none in any such batch"
     )
     if task.noising.reaches_several_rows(task.sketch) and task.sketch.rows > MOST_COUNTED_ROWS:
         return said
@@ -178,7 +178,7 @@ def omission(collection: Collection, task: Task | None = None) -> str:
 
 
 def soundness(collection: Collection, reports: int) -> str:
-    """Say what the proofs of this many reports promise, and on what condition (theorem proof-soundness)."""
+    """Return what the proofs of this many reports promise, and on what condition (theorem proof-soundness)."""
     scheme = scheme_of(collection.plan)
     error = soundness_error(circuit_of(collection.plan), scheme, reports)
     if isinstance(scheme, ShamirSharing):
@@ -214,7 +214,7 @@ def _designed(schema: Schema, largest_batch: int, *, by_default: bool, **options
 
 
 def noise_promise(collection: Collection, dealers: Sequence[int]) -> str:
-    """Say what is promised of noise that servers have dealt, and what is not (theorem dealt-noise)."""
+    """Return what is promised of noise that servers have dealt, and what is not (theorem dealt-noise)."""
     plan, statement, scheme = collection.plan, collection.plan.dealt_noise, scheme_of(collection.plan)
     assert isinstance(scheme, ShamirSharing)
     error = soundness_error(statement.circuit, scheme, scheme.threshold * statement.blocks)

@@ -133,7 +133,7 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Epoch(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a manifest says of the series of its collection."""
+    """What a manifest states of the series of its collection."""
 
     table: Series  # as in the task file
     series: str  # `Series.identity`
@@ -187,7 +187,7 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
         if other.series != epoch.series:
             raise GuaranteeError(
                 "series",
-                "another table, name or other servers than those that this ledger knows under the name "
+                "another table, name or other servers than those that this ledger holds under the name "
                 f"{printable(other.table.name)!r}: {epoch.series[:16]}...",
                 f"{other.series[:16]}...",
             )

@@ -71,7 +71,7 @@ class ServerEntry(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_
         Whether what answers at the web endpoint, a reverse proxy, shows a certificate that a public authority has
         issued to its host. Otherwise clients pin `certificate` there, too.
     organisation : str
-        Who runs it, for people, as whoever wrote the file says; at most 200 characters. Nothing proves it.
+        Who runs it, for people, as whoever wrote the file states; at most 200 characters. Nothing proves it.
     """
 
     url: str

@@ -1,7 +1,7 @@
 """Check what a release file claims of servers that hold Shamir shares: who dealt noise, and who was off.
 
-What such a file says beyond one with additive shares: whose noise is in the sums, whose messages about reports were off
-while those of all others agreed, and whose shares of the sums were corrected.
+What such a file states beyond one with additive shares: whose noise is in the sums, whose messages about reports were
+off while those of all others agreed, and whose shares of the sums were corrected.
 
 Promised: claims that pass are possible for the collection, and the words here say how far they convict anybody. Not
 promised: that they are true; all servers that took part have signed them.
@@ -23,7 +23,7 @@ INCONSISTENT = "inconsistent"
 
 
 def check_dealers(collection: Collection, dealers: Sequence[int], noise: str) -> list[str]:
-    """Check who dealt noise; return a line that says what is promised of it, or none where none is dealt."""
+    """Check who dealt noise; return a line that states what is promised of it, or none where none is dealt."""
     if not collection.plan.noise_is_dealt:
         if dealers or noise:
             raise VerificationFailed("dealers", f"{dealers} claimed, none expected: no noise is dealt")
@@ -64,7 +64,7 @@ def check_odd(collection: Collection, refused: Mapping[str, int], odd: Mapping[s
 
 
 def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Sequence[int]]) -> str:
-    """Say whose shares of the sums were wrong, and whether that convicts them (theorem share-opening).
+    """Return whose shares of the sums were wrong, and whether that convicts them (theorem share-opening).
 
     It does where clients prove what they share, m >= 3t + 1 servers took part, and at most t of these lied: the sums of
     what honest servers accepted lie on one polynomial, and whoever is off it lied. Among fewer nobody is blamed.
@@ -74,19 +74,19 @@ def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Se
         return f"; wrong shares of servers {blamed} claimed with additive shares" if blamed else ""
     present, corrupt = scheme.servers - len(without), scheme.threshold
     if len(set(map(tuple, wrong.values()))) > 1:
-        return f"; servers differ on whose shares were wrong ({blamed}): that convicts nobody, and one of them lied"
+        return f"; servers differ on whose shares were wrong ({blamed}): that convicts no one, and one of them lied"
     if not scheme.corrected(present):
         raise VerificationFailed(
-            "wrong", f"{blamed} claimed of {present} servers, too few to say whose shares are wrong"
+            "wrong", f"{blamed} claimed of {present} servers, too few to find whose shares are wrong"
         )
     text = f"; wrong shares of servers {blamed} were corrected"
     if not collection.proved:
-        return f"{text}, which convicts nobody: clients that prove nothing may have dealt them so"
+        return f"{text}, which convicts no one: clients that prove nothing may have dealt them so"
     return f"{text}: they are corrupt, if at most {corrupt} of the {present} servers lied"
 
 
 def opening_condition(collection: Collection, without: Sequence[int], wrong: Mapping[str, Sequence[int]]) -> str:
-    """Say on what condition the sums are those of the shares that honest servers hold; empty with additive shares.
+    """Return on what condition the sums are those of the shares that honest servers hold; empty with additive shares.
 
     All shares but those found to be wrong lie on one polynomial. If t + 1 servers that did not lie are among them, it
     is the one of honest shares. Parameters are those of `blame`.

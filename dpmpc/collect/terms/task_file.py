@@ -126,7 +126,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
                 "outside",
                 f"{task.schema.outside!r}",
                 "'clip'",
-                "a report that does not come would tell the servers that a value lies outside its bounds",
+                "a report that does not come would show the servers that a value lies outside its bounds",
                 condition="in a collection",
             )
         if task.delta * self.largest_batch >= 1:

@@ -145,7 +145,7 @@ def _check_signatures(collection: Collection, certificate: Certificate) -> str:
     servers = range(len(collection.servers))
     present = [str(server) for server in servers if server not in statement.without]
     _require(sorted(present), sorted(certificate.signatures), "signatures", "by the servers that took part")
-    _require(sorted(present), sorted(statement.wrong), "wrong", "told by the servers that took part")
+    _require(sorted(present), sorted(statement.wrong), "wrong", "stated by the servers that took part")
     for server, found in statement.wrong.items():
         if found != sorted(set(found)) or not {str(number) for number in found} <= set(present):
             raise VerificationFailed("wrong", f"{found} told by server {server}, some of {present} expected")
@@ -190,7 +190,7 @@ def _check_left_out(collection: Collection, manifest: Manifest) -> None:
 
 
 def check_refused(collection: Collection, manifest: Manifest) -> str:
-    """Check the counts of refused reports; return a line that says what the proofs promise, and on what condition.
+    """Check the counts of refused reports; return a line that states what the proofs promise, and on what condition.
 
     Raises
     ------

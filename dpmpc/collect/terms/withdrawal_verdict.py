@@ -14,9 +14,9 @@ verdict             where
 ``not confirmed``   anything else: no answer, a refusal, too few
 ==================  =================================================================================================
 
-Only what a server says of itself is an answer. client.mjs computes the same; tests/vectors/withdrawals.json holds both.
-Promised: nothing but answers makes a success. Not promised: that a server which says so has a tombstone; who reads
-"withdrawn" is told which servers that rests on.
+Only what a server states of itself is an answer. client.mjs computes the same; tests/vectors/withdrawals.json holds
+both. Promised: nothing but answers makes a success. Not promised: that a server which says so has a tombstone; who
+reads "withdrawn" is told which servers that rests on.
 """
 
 from __future__ import annotations

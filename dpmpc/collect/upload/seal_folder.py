@@ -176,7 +176,7 @@ def read_public(path: str | os.PathLike[str]) -> SealKey:
 
 
 def _read_key(path: str | os.PathLike[str], *, private: bool) -> tuple[SuiteName, bytes]:
-    """Read the key in a file, public or private; what it says is in no error."""
+    """Read the key in a file, public or private; what it states is in no error."""
     key = _key_in(path, private=private)
     if key is None:
         raise InputError(

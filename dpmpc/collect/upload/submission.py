@@ -1,7 +1,7 @@
 """Submit rows to a collection: make reports, keep them, send them until every server has acknowledged them.
 
 A report is sealed, and the same bytes go to each server at its pinned port, or to the *door* of any one of them, which
-hands it on (`dpmpc.collect.intake.doors`). What a door says of other servers only they could vouch for.
+hands it on (`dpmpc.collect.intake.doors`). What a door states of other servers only they could vouch for.
 
 Promised: records are on the client's disk before the first byte leaves (`pending`), so a submission can be repeated
 after any failure, and counts once; how each server is sent what is for it is in `uploader`. Not promised: that a report

@@ -114,7 +114,7 @@ def targets_of(collection: Collection, door: str | None) -> list[Target]:
 
 
 def require_door(door: str) -> None:
-    """Refuse an address of a door that is no web address, or says what a row's sender is over open lines."""
+    """Refuse an address of a door that is no web address, or states what a row's sender is over open lines."""
     try:
         parts = urllib.parse.urlsplit(door)
         port = parts.port
@@ -340,7 +340,7 @@ class Uploader:
 
 
 def _pause(retry_after: str) -> float:
-    """Return the seconds of a header ``Retry-After``; 0 if it says no such thing."""
+    """Return the seconds of a header ``Retry-After``; 0 if it states no such thing."""
     plain = retry_after.isascii() and retry_after.isdecimal() and len(retry_after) < 10
     return min(float(retry_after), _LONGEST_PAUSE) if plain else 0.0
 

@@ -1,9 +1,9 @@
 """Take reports back at the servers of a collection, and say what is known of them then.
 
-Before anything is sent, the file that says whose the reports are must be of this collection, and each secret the one of
-its id. Each server is asked for itself, and the answers are judged by `withdrawal_verdict`.
+Before anything is sent, the file that states whose the reports are must be of this collection, and each secret the one
+of its id. Each server is asked for itself, and the answers are judged by `withdrawal_verdict`.
 
-Promised: `withdraw` returns only if enough servers have confirmed each withdrawal, and says which; everything else is
+Promised: `withdraw` returns only if enough servers have confirmed each withdrawal, and states which; everything else is
 an error with its remedy. What a server answers is bounded, checked, and printed with control characters escaped. Not
 promised: that a server which confirmed it is honest; or anything of a report that was sent under another id.
 """
@@ -211,7 +211,7 @@ class _Sent(NamedTuple):
 async def _ask_servers(
     collection: Collection, secrets: Sequence[bytes], tickets: Sequence[Ticket], door: str | None
 ) -> dict[int, list[str]]:
-    """Return what each server that was asked says of each report."""
+    """Return what each server that was asked states of each report."""
     path = WITHDRAWALS.format(digest=collection.digest.hex())
     groups = [secrets[first : first + MOST_WITHDRAWALS] for first in range(0, len(secrets), MOST_WITHDRAWALS)]
     requests = [_Sent(b"".join(group), len(group)) for group in groups]

@@ -38,7 +38,7 @@ def data_folder(how: str = "") -> Path:
 
 
 def uci(title: str, number: int, file: str) -> str:
-    """Say where a data set comes from."""
+    """Return where a data set comes from."""
     return (
         f"Download '{title}' from the UCI Machine Learning Repository (https://archive.ics.uci.edu/dataset/{number}) "
         f"and unpack {file}."

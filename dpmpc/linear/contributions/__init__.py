@@ -6,7 +6,7 @@ sufficient statistics perturbation runs with no trusted curator; `GroupedMoments
 `PowerSum` and `ItemSketch`, for frequency moments, are summed likewise, and so are
 `CellCounts`, for histograms and quantiles (section 15).
 
-A contribution says what a client sends, and how far one client can move it. That bound holds for every row, whatever
+A contribution states what a client sends, and how far one client can move it. That bound holds for every row, whatever
 the schema that the row came through; only accuracy depends on the two belonging together.
 """
 

@@ -333,7 +333,7 @@ class CellCounts(CellCodes):
         Raises
         ------
         InputError
-            If a grid is not what the schema says of its variables.
+            If a grid is not what the schema states of its variables.
         """
         found: list[tuple[Variable, tuple[Variable, ...]]] = []
         known = schema.variables
@@ -441,7 +441,7 @@ def _is_in(schema: Schema, variable: Variable) -> bool:
 
 
 def _grid(schema: Schema, variable: Variable, groups: Sequence[Variable]) -> CellGrid:
-    """Return the grid of a variable by groups, or say why it cannot be counted."""
+    """Return the grid of a variable by groups, or return why it cannot be counted."""
     for one in (variable, *groups):
         if one.if_missing == "middle":
             raise InputError(

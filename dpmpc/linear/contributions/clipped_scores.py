@@ -5,7 +5,7 @@ theta . (1, z) and a public clip c, a client sends
 
     g = v e / c, shortened to norm 1,     and     sqrt(3) (1/2 - min(1, |v e| / c)),
 
-one word more than the score has. A logistic score is shortened as far as the longer of its two outcomes asks for, so
+one word more than the score has. A logistic score is shortened as far as the longer of its two outcomes requires, so
 that its mean stays 0 where the model holds (Kuensch, Stefanski and Carroll 1989). The second part costs no privacy: for
 lengths s, s' in [0, 1] and |g| <= s, |g'| <= s'
 
@@ -72,7 +72,7 @@ class ClippedScores(Contribution):
     clip : float
         c, from 1e-8 to 1e8.
     link : Link or mapping
-        The model, or what `Link.describe` says of it.
+        The model, or what `Link.describe` states of it.
     """
 
     name = "clipped-scores"

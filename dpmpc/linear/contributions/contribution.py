@@ -59,7 +59,7 @@ class Contribution(Described):
         """Return the number of entries that a client with `columns` columns sends."""
 
     def analysed(self, schema: Schema) -> Schema:
-        """Return the columns that a release tells about: all but a weight."""
+        """Return the columns that a release reveals about: all but a weight."""
         return schema
 
     @abc.abstractmethod

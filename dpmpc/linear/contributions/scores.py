@@ -9,7 +9,7 @@ client sends
 No row is weighted: what a sum of these estimates is least squares, or maximum likelihood, on all rows. The two matrices
 cost no privacy beside a logistic score, and 15 % of noise beside others: theorem last-rounds.
 
-A link says how the target depends on the linear predictor. It turns a client's target t, on the normalised scale
+A link states how the target depends on the linear predictor. It turns a client's target t, on the normalised scale
 [-1, 1], and eta into a residual and a curvature, both in units in which they are bounded whatever the row is:
 |residual| <= 1, 0 <= curvature <= `steepest`. From those bounds alone follows by how much one client moves a sum.
 
@@ -78,7 +78,7 @@ class Scores(Contribution):
     theta : array_like of float, shape (p,)
         The public coefficients of (1, z).
     link : Link or mapping
-        The model, or what `Link.describe` says of it.
+        The model, or what `Link.describe` states of it.
     """
 
     name = "scores"

@@ -9,9 +9,9 @@
     ProvedNoise    noise that servers deal in shares, within its range                   (noise)
 
 Promised: if all servers follow the protocol (additive shares), or all but t of at least 2t + 1 present (Shamir's), an
-accepted report is a point of the proved set, but for `soundness_error`; the checks tell nothing about an honest row, if
-each server answers at one point only. Not promised: that the row is true, that one person sends one report, or anything
-about noise that clients add.
+accepted report is a point of the proved set, but for `soundness_error`; the checks reveal nothing about an honest row,
+if each server answers at one point only. Not promised: that the row is true, that one person sends one report, or
+anything about noise that clients add.
 """
 
 from dpmpc.linear.proving.decide import decide

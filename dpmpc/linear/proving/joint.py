@@ -14,7 +14,7 @@ Each server checks its own part when a report arrives. All servers then hold the
 `seed`, which the list determines and which only a collision could give twice.
 
 Promised: collection, id, server and every byte of a witness share change the seed, whatever a client does, if SHA-256
-is a random oracle; a part tells nothing of a share that is or has 128 secret bits. Not promised: that the shares of a
+is a random oracle; a part reveals nothing of a share that is or has 128 secret bits. Not promised: that the shares of a
 proof, which are not hashed, stay as they are: a server takes none once the query point is tossed.
 """
 

@@ -7,7 +7,7 @@ A server computes from its record alone, for h_k linear in the witness and A = Z
 and sends these c + 1 words to all others. Everything is linear in the record.
 
 Promised: the answers of one server at one point r > 4N, together with the shares of fewer others than the scheme needs,
-tell nothing about an honest row but that it is well formed. Not promised, and for the caller to see to: that a server
+reveal nothing about an honest row but that it is well formed. Not promised, and for the caller to see to: that a server
 never answers for a report at a second point, which gives the row away; that it stores nothing once it knows r, since a
 word written then makes any report pass.
 """

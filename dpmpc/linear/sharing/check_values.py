@@ -17,7 +17,7 @@ all H x_j are 0, H c = H r is not 0. Of n such reports any passes with probabili
 are a key stream of AES; whoever could do better could tell that from uniform words.
 
 **Secrecy.** t parties know t points of r's polynomial, which leaves r uniform; so all of c, which is fixed by those
-points and c(0) = r + sum_j a_j x_j, tells nothing about the words. That holds for one choice of coefficients: the
+points and c(0) = r + sum_j a_j x_j, reveals nothing about the words. That holds for one choice of coefficients: the
 difference of two choices is a linear function of the words without a mask. Whoever calls this has to see to it.
 
 **Decision.** A report is *good* if the check values of all m parties lie on a polynomial. Otherwise, where m >= 3t + 1,

@@ -126,7 +126,7 @@ class Compared:
 
 
 class ShamirSharing:
-    """Points of a random polynomial of degree t through the secret: any t + 1 shares give it, any t tell nothing.
+    """Points of a random polynomial of degree t through the secret: any t + 1 shares give it, any t reveal nothing.
 
     Over Z_p, p = 2^61 - 1, as MPyC's. The share of party i, counted from 0, is f(i + 1), f(X) = x + sum_j c_j X^j. The
     coefficients c_1, ..., c_t are `expand` of keys, 16 bytes each, which are the next bytes of the stream.

@@ -35,7 +35,7 @@ def option(default: Any, help: str, **more: Any) -> Any:
     default : object
         Of the field.
     help : str
-        What the command's help says of it.
+        What the command's help states of it.
     **more
         ``flag``, where it is not the name; ``type``, which reads a text or raises `InputError`; ``metavar``;
         ``const``, which the flag alone stands for; ``required``, whether the command has no default; ``rare``,
@@ -63,7 +63,7 @@ class NotPrivate:
 
     def __str__(self) -> str:
         """Return what a person reads."""
-        return "\n\n".join(["Not private, for whoever owns the data:", *map(str, self.tables), "\n".join(self.lines)])
+        return "\n\n".join(["Not private, for the owner of the data:", *map(str, self.tables), "\n".join(self.lines)])
 
 
 class Commanded:

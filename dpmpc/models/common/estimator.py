@@ -1,4 +1,4 @@
-"""What scikit-learn calls an estimator, without loading scikit-learn before somebody asks for what is its own.
+"""What scikit-learn calls an estimator, without loading scikit-learn before a caller needs what is its own.
 
 Importing scikit-learn takes seconds, and a release is read without it: tags, copies and scores load it.
 
@@ -70,7 +70,7 @@ class Estimator:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in sorted(changed.items()))})"
 
     def __sklearn_clone__(self) -> Self:
-        """Return a copy with the same parameters, as `sklearn.base.clone` asks for it; its fits warn."""
+        """Return a copy with the same parameters, as `sklearn.base.clone` requires it; its fits warn."""
         from sklearn.base import clone
 
         made = type(self)(**{name: clone(value, safe=False) for name, value in self.get_params().items()})

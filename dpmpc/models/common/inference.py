@@ -154,7 +154,7 @@ ERRORS = ("homoscedastic", "any")
 FLAG = " (on bounds)"  # behind the name of a coefficient whose interval rests on the bounds, wherever it is shown
 STANDS_OUT = 4.0  # standard errors of a noisy number of rows; where there is none, one of 30,000 is above them
 _NEARLY = 0.02  # a weight so near to 1 is left out
-_CLEARLY = 2.0  # a target's variance below so many of its standard errors is not told apart from 0
+_CLEARLY = 2.0  # a target's variance below so many of its standard errors is not distinguished from 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -360,7 +360,7 @@ class Inference:
             if len(listed) == 1:
                 text = f"the coefficient of {listed[0]} is not identified: noise hides how far the column varies"
             else:
-                text = f"{', '.join(listed[:-1])} and {listed[-1]} cannot be told apart"
+                text = f"{', '.join(listed[:-1])} and {listed[-1]} cannot be distinguished"
             said.append(f"{text}{self._sum_of(direction, listed)}; predictions are not affected.")
         return said
 

@@ -108,7 +108,7 @@ def averaged_ridge(
     variance : float
         v: of the noise on the diagonal, and twice that of the noise off it.
     safe_alpha : float
-        A penalty that lifts the smallest eigenvalue above the noise; its fit says how large the weights are.
+        A penalty that lifts the smallest eigenvalue above the noise; its fit states how large the weights are.
     fit_intercept : bool
         Whether there is an intercept.
 

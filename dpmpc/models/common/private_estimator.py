@@ -58,7 +58,7 @@ class PrivateEstimator(Commanded, Estimator):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -68,7 +68,7 @@ class PrivateEstimator(Commanded, Estimator):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     """
 
     epsilon: float = 1.0
@@ -167,7 +167,7 @@ class PrivateLinearModel(PrivateEstimator):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -177,7 +177,7 @@ class PrivateLinearModel(PrivateEstimator):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
         What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' is 'sum'
         while a client sends at most 8192 words, then 'osnap'.

@@ -6,7 +6,7 @@ covers sampling, sketch and noise; they are as exact as its intervals.
 
 Promised: a function of the release and the arguments. Where the release is not informative the summary says so first
 and shows no number of it. Not promised: that many tests at once hold their level each on its own, which is why every
-summary says how many there are and holds p-values after Holm (1979).
+summary states how many there are and holds p-values after Holm (1979).
 """
 
 from __future__ import annotations
@@ -334,5 +334,5 @@ def ratio_of(coefficients: Reals) -> Reals:
 
 
 def p_text(p_value: float) -> str:
-    """Say how probable, or below what, where that is beyond the digits of a float."""
+    """Return how probable, or below what, where that is beyond the digits of a float."""
     return f"p < {_SMALLEST_P:g}" if p_value < _SMALLEST_P else f"p = {number_text(p_value)}"

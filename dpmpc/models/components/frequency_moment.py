@@ -66,7 +66,7 @@ class FrequencyMoment(PrivateEstimator):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -76,7 +76,7 @@ class FrequencyMoment(PrivateEstimator):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     of : {"values", "items"}
         "values": sum_i x_i^k over the clients' numbers. "items": F_2 = sum_v f_v^2, where f_v clients hold the whole
         number v; the bounds are the first and the last item, and need to be given.

@@ -67,7 +67,7 @@ class LowRankApproximation(PrivateLinearModel):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -77,7 +77,7 @@ class LowRankApproximation(PrivateLinearModel):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
         What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' is 'sum'
         while a client sends at most 8192 words, then 'osnap'.
@@ -139,7 +139,7 @@ class LowRankApproximation(PrivateLinearModel):
         ------
         InputError
             If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
-            message is for whoever holds all rows.
+            message is for the holder of all rows.
         """
         table = people_table(codebook_in(self.bounds), X)
         self.check_parameters(len(table.names))

@@ -87,7 +87,7 @@ class GroupComparison(EstimatorByGroup):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -97,7 +97,7 @@ class GroupComparison(EstimatorByGroup):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     by : str
         What the values are values of.
     control : str, optional
@@ -243,7 +243,7 @@ class GroupComparison(EstimatorByGroup):
         groups = _variable(book, "by", self.by)
         for argument, name in self._columns_named(column)[1:]:
             if _variable(book, argument, name).name == self.by:
-                raise InputError(argument, f"{name!r} given, which tells the group, another column expected")
+                raise InputError(argument, f"{name!r} given, which gives the group, another column expected")
         if self.control is not None and self.control not in groups.categories:
             raise InputError("control", f"{self.control!r}", f"one of {', '.join(groups.categories)}")
         super().check_rows(table, public, column, filled=filled)
@@ -315,8 +315,9 @@ class GroupComparison(EstimatorByGroup):
     def ratios(self, level: float = 0.95) -> dict[str, Effect]:
         """Return the mean of each other group over that of the control, with intervals of Fieller (1954).
 
-        None where a column can be below 0, or the control's mean is not told apart from 0. Those that chance alone told
-        apart cover less than their level.
+        None where a column can be below 0, or the control's mean is not distinguished from 0. Those that chance alone
+        distinguished
+         cover less than their level.
         """
         if self.least_ < 0:
             return {}
@@ -361,7 +362,7 @@ class GroupComparison(EstimatorByGroup):
         return variance**2 / doubt if doubt > 0 else math.inf
 
     def result(self, level: float = 0.95) -> Result:
-        """Return all that the release says of the groups, as `dpmpc fit` and `dpmpc read` show it.
+        """Return all that the release states of the groups, as `dpmpc fit` and `dpmpc read` show it.
 
         Parameters
         ----------
@@ -464,7 +465,7 @@ class GroupComparison(EstimatorByGroup):
         }
 
     def _nothing_compared(self) -> str:
-        """Say why no group is compared with the control, and whether others could be with each other."""
+        """Return why no group is compared with the control, and whether others could be with each other."""
         instead = f"; a control of {' or '.join(self.arms_)} would do" if len(self.arms_) > 1 else ""
         return f"No group can be compared with {self.control_}: {'; '.join(self._left_out().values())}{instead}."
 
@@ -478,15 +479,15 @@ class GroupComparison(EstimatorByGroup):
         return found
 
     def _without_ratio(self, ratios: Mapping[str, Effect], differences: Mapping[str, Effect]) -> list[str]:
-        """Say why there is no ratio where there is a difference."""
+        """Return why there is no ratio where there is a difference."""
         if len(ratios) == len(differences):
             return []
         if self.least_ < 0:
             return [f"No ratio of means: the bounds of {self.target_} begin below 0, at {self.least_:g}."]
-        return [f"No ratio of means: that of {self.control_} is not told apart from 0."]
+        return [f"No ratio of means: that of {self.control_} is not distinguished from 0."]
 
     def _why_not_useful(self) -> tuple[str, ...]:
-        """Say what is doubtful about means and groups."""
+        """Return what is doubtful about means and groups."""
         public, found = self.release_.task.schema, []
         column = public.columns[public.index(self.target_)]
         for group, arm in self.arms_.items():

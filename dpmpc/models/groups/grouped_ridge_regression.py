@@ -67,7 +67,7 @@ class GroupedRidgeRegression(EstimatorByGroup):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -77,7 +77,7 @@ class GroupedRidgeRegression(EstimatorByGroup):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     by : str
         What the values are values of.
 
@@ -186,7 +186,7 @@ class GroupedRidgeRegression(EstimatorByGroup):
         """Refuse an unknown group or target, a target that tells the group, a table without features."""
         variable = public.codebook.variable(self.by) if isinstance(public.codebook, Codebook) else None
         if variable is not None and column in {one.name for one in variable.term.columns}:
-            raise InputError("target", f"{column!r} given, which tells the group, another column expected")
+            raise InputError("target", f"{column!r} given, which gives the group, another column expected")
         super().check_rows(table, public, column, filled=filled)
         if variable is not None and len(table.names) - len(variable.term.columns) - public.weighted < 2:
             raise InputError("target", f"{column!r} and the group are the only columns, at least one feature expected")
@@ -305,7 +305,7 @@ class GroupedRidgeRegression(EstimatorByGroup):
         )
 
     def result(self, level: float = 0.95) -> Result:
-        """Return all that the release says of the regressions, as `dpmpc fit` and `dpmpc read` show it.
+        """Return all that the release states of the regressions, as `dpmpc fit` and `dpmpc read` show it.
 
         Parameters
         ----------

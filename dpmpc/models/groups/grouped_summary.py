@@ -1,4 +1,4 @@
-"""What a release says of each group: its people, and each coefficient by group, beside that of everybody.
+"""What a release states of each group: its people, and each coefficient by group, beside that of everybody.
 
 Random effects take the coefficients of groups for draws from a normal law, b_g ~ N(m, tau^2 + s_g^2) with s_g the
 standard errors, noise included; people and noise of two blocks are independent.

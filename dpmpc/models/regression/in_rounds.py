@@ -131,7 +131,7 @@ class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
 
         They are those of the last rounds' estimates, `Inference.coef`, which are not shrunken as `coef_` is, and do not
         assume that the model is right (HC0). Where intervals would not hold their level, as far as the releases tell,
-        they are infinite, and `no_interval_` says why.
+        they are infinite, and `no_interval_` states why.
 
         Parameters
         ----------
@@ -282,7 +282,7 @@ def _finite_ratio(values: Reals) -> Reals:
 
 
 def require_values(table: Table, target: str, allowed: Callable[[Reals], NDArray[np.bool_]], expected: str) -> None:
-    """Refuse the first value of the target that is not allowed; for whoever has the rows."""
+    """Refuse the first value of the target that is not allowed; for the holder of the rows."""
     strange = np.flatnonzero(~allowed(table.column(target)))
     if len(strange):
         row = int(strange[0])

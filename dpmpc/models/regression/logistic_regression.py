@@ -47,7 +47,7 @@ class LogisticRegression(RegressionInRounds):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive"}
@@ -57,7 +57,7 @@ class LogisticRegression(RegressionInRounds):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     rounds : int or "auto"
         Steering rounds, 1 to 64, after the first sum of second moments. "auto" takes 8, or 32 for at most 100,000 rows
         without intervals. All sums are paid from one budget. A logistic regression may have 0 too: one release and an

@@ -145,7 +145,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -155,7 +155,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     sketch : {"auto", "osnap", "countsketch", "rademacher", "sum"}
         What is released: 'sum' adds up products of columns, the others are sketches by a public matrix. 'auto' is 'sum'
         while a client sends at most 8192 words, then 'osnap'.
@@ -292,7 +292,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         ------
         InputError
             If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
-            message is for whoever holds all rows.
+            message is for the holder of all rows.
         """
         self.check_parameters()
         table = table_of(self, X, y, target_name(self.bounds, y))
@@ -372,7 +372,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         Parameters
         ----------
         target : ndarray of float64, shape (n,)
-            In its own units. Not private: for whoever has the rows.
+            In its own units. Not private: for the holder of the rows.
         """
         if not linear_probability(self.selected_, self.target_):
             for text in linear_probability_of(target, self.target_):
@@ -443,7 +443,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         return Summary.of(self.target_, found, groups, fitted=np.array([self.intercept_, *self.coef_]))
 
     def result(self, level: float = 0.95, *, groups: Mapping[str, Sequence[str]] | None = None) -> Result:
-        """Return all that the release says of the model, as `dpmpc fit` and `dpmpc read` show it.
+        """Return all that the release states of the model, as `dpmpc fit` and `dpmpc read` show it.
 
         Parameters
         ----------
@@ -462,7 +462,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
             notes = [f"fitted: with penalty {alpha:g} in normalised units; these are the coefficients that predict."]
             data |= {"alpha": alpha, "debiased": self.debiased_}
         else:
-            notes = ["fitted: shrunken as far as noise asks for; these are the coefficients that predict."]
+            notes = ["fitted: shrunken as far as noise requires; these are the coefficients that predict."]
             notes.append(rounds_text(steered))
             data |= {
                 "rounds": steered.rounds_,
@@ -603,7 +603,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
                     )
 
     def rounds_for(self, spec: ReleaseSpec) -> int | None:
-        """Return the steering rounds of a fit of this specification, or None where a choice asks for one release.
+        """Return the steering rounds of a fit of this specification, or None where a choice requires one release.
 
         Rounds shrink by themselves, and are sums of moments and scores: a penalty, a sketch or a fit without an
         intercept is read from one release. "auto" takes one then; a number of rounds beside such a choice is an error.

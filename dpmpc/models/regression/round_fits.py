@@ -1,6 +1,6 @@
 """What a fit in rounds leaves: its attributes in the columns' units, its intervals, and where there are none.
 
-Coefficients that predict are shrunken as far as noise asks for; estimates of the last sums are not, and have errors.
+Coefficients that predict are shrunken as far as noise requires; estimates of the last sums are not, and have errors.
 
 Promised: everything is computed from the fit, and so from releases. Not promised: intervals of a fit from the start
 alone, whose bias nothing in a release tells: there are none.
@@ -148,7 +148,7 @@ def take(
         )
     elif not _all_told(fit) and (hidden := _hidden(fit, estimator.feature_names_)):
         warnings.warn(
-            f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient says nothing; "
+            f"{', '.join(hidden)}: noise hides whether there is any variance, so that the coefficient means nothing; "
             "fit without, or with narrower bounds",
             UtilityWarning,
             stacklevel=stacklevel + 1,

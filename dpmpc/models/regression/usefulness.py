@@ -57,7 +57,7 @@ def why_not_useful(release: GramSource, found: Inference | None, *, requested: f
 
 
 def too_few(release: GramSource) -> list[str]:
-    """Say where the plan expects such a release of so many people to be worse than ignoring the data.
+    """Return where the plan expects such a release of so many people to be worse than ignoring the data.
 
     It rests on public facts alone, and on the population that `dpmpc plan` assumes.
     """
@@ -146,7 +146,7 @@ def _filled_target(release: GramSource, target: str) -> list[str]:
         return []
     return [
         f"rows that lack {target!r} were given a value (if_missing in the bounds) and count as if they had it, so that "
-        "coefficients and R^2 tell of who lacks it too; columns that say what is missing take the most"
+        "coefficients and R^2 reflect who lacks it too; columns that state what is missing take the most"
     ]
 
 
@@ -176,7 +176,7 @@ def _weak_promise(epsilon: float) -> list[str]:
 
 
 def linear_probability_of(values: Reals, target: str) -> list[str]:
-    """Return the same notice from a target at hand; for whoever has the rows, as it is not private."""
+    """Return the same notice from a target at hand; for the holder of the rows, as it is not private."""
     if not np.isin(values, (0.0, 1.0)).all():
         return []
     return [f"{_probabilities(target)} (this notice depends on the data and is not private)"]

@@ -8,7 +8,7 @@ estimate clearly disagree, the prediction then moves from the former towards the
 come before all of these (`dpmpc.models.rounds.private_bounds`).
 
 Promised: everything is computed from releases, and all of them are within one budget. Where noise leaves nothing to
-predict there are no coefficients and the reason is given; nothing here says that a prediction is good.
+predict there are no coefficients and the reason is given; nothing here states that a prediction is good.
 """
 
 from __future__ import annotations
@@ -86,7 +86,7 @@ def rounds_of(rounds: int | str, clients: int, *, intervals: bool, least: int = 
 
 
 def rounds_suit(spec: ReleaseSpec) -> bool:
-    """Return whether a linear regression that may take rounds does, since no choice asks for one release.
+    """Return whether a linear regression that may take rounds does, since no choice requires one release.
 
     A named sketch or radius, proofs and Shamir shares belong to one release, as do weights and other noise.
     """
@@ -272,7 +272,7 @@ def fit_start(release: Release, chosen: GramSource | None = None) -> RoundsFit:
     if refused is None and float(np.linalg.norm(theta[1:])) >= LARGEST_SLOPE * (1 - 1e-9):
         refused = (  # a start as long as one may be, whose length says nothing of the effects
             "the features explain more of the target than an approximation without rounds can express: they all but "
-            "determine it, or are far from Gaussian; rounds of scores tell which"
+            "determine it, or are far from Gaussian; rounds of scores show which"
         )
     return RoundsFit(
         coefficients=whitened.matrix.T @ theta if refused is None else np.full(len(theta), math.nan),

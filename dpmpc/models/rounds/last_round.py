@@ -208,7 +208,7 @@ def read_last_rounds(made: Sequence[Release], first: Release) -> LastRoundEstima
 
 
 def _estimate(step: _Step, last: _Round) -> LastRoundEstimate:
-    """Say what a step finds, and how far off that may be."""
+    """Return what a step finds, and how far off that may be."""
     h, inverse = last.scales, step.inverse
     found = step.theta + step.change
     # along a weak direction w coefficients b of (1, z), with a bounded sum of sizes, have a bounded length w.(b / h),
@@ -234,7 +234,7 @@ def _estimate(step: _Step, last: _Round) -> LastRoundEstimate:
 
 
 def _why_no_interval(step: _Step, found: LastRoundEstimate) -> str | None:
-    """Say why no coefficient has an interval; None where one has."""
+    """Return why no coefficient has an interval; None where one has."""
     if (few := why_too_few(step.clients, len(found.coefficients))) is not None:
         return few
     if step.clear < CLEAR:

@@ -87,7 +87,7 @@ class LogisticModel(RoundModel):
         return Scores(scales, coefficients, Logistic())
 
     def refuse(self, whitened: Whitened) -> str | None:
-        """Refuse where ones, or zeros, cannot be told from none."""
+        """Refuse where ones, or zeros, cannot be distinguished from none."""
         rarer = 1 - abs(whitened.mean)
         if rarer > whitened.few:
             return None
@@ -122,7 +122,7 @@ class PoissonModel(RoundModel):
         return Scores(scales, coefficients, Poisson(self.top, self.top, steepest))
 
     def refuse(self, whitened: Whitened) -> str | None:
-        """Refuse where counts cannot be told from zeros."""
+        """Refuse where counts cannot be distinguished from zeros."""
         if 1 + whitened.mean > whitened.few:
             return None
         count = min(max(self.top * (1 + whitened.mean) / 2, 0.0), self.top)

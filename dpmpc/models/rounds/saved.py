@@ -94,7 +94,7 @@ class SavedReleases(Releases):
 
     @staticmethod
     def _refuse(task: Task) -> Release:
-        raise InputError("releases", "those of files given, which nobody adds to")
+        raise InputError("releases", "those of files given, which no program adds to")
 
 
 def require_alike(task: Task, expected: Task, place: int) -> None:

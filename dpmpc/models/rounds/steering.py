@@ -17,7 +17,7 @@ the rounds may disagree by a bias; the likeliest of 0 and twelve sizes is taken,
 likelihood rises by more than 2. The constants were chosen on seven data sets; no interval rests on them.
 
 Promised: everything is read from releases. `noise_part` is what noise hides of the effects; clipping and a wrong
-curvature hide more that no release tells, so that it says when little can be learned, and never that a fit is good.
+curvature hide more that no release tells, so that it states when little can be learned, and never that a fit is good.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def aim(multiple: float) -> float:
 
 
 class Steering:
-    """The steering rounds of one fit: what the next one asks for, and what they have shown so far.
+    """The steering rounds of one fit: what the next one requires, and what they have shown so far.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class Steering:
 
     @staticmethod
     def _observed(b: Reals, score: Reals, noise: Reals, curvature: Reals) -> tuple[Reals, Reals]:
-        """Return the precision that a score at b has about the coefficients, and that times what it says of them."""
+        """Return the precision that a score at b has about the coefficients, and that times what it states of them."""
         wrong = np.maximum((score**2 + np.mean(score**2)) / 2 - noise, 0.0)
         precision = curvature / (noise + _MODEL_ERROR**2 * wrong)
         return precision * curvature, precision * (score + curvature * b)

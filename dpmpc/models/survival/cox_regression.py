@@ -69,7 +69,7 @@ class CoxRegression(PrivateSurvival):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -79,11 +79,11 @@ class CoxRegression(PrivateSurvival):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     time : str, optional
         The column of times, from 0 on: "time" by default, of a release its only number.
     event : str, optional
-        The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
+        The column that states whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
         until then and no longer. "event" by default, of a release the last column that people are counted by.
     features : sequence of str, optional
         Categories, or answers yes or no, of a bounds file; all of them by default.
@@ -300,14 +300,14 @@ class CoxRegression(PrivateSurvival):
         return PlotData("effects", {"found": found})
 
     def _hidden(self) -> str | None:
-        """Say which values have too few people for a result, if any."""
+        """Return which values have too few people for a result, if any."""
         few = []
         for name in self.used_:
             for (value,), own in self.cells_.members([name]).items():
                 people, error = self.cells_.people(own)
                 if people < 0.5 or not stands_out(people, error**2):
                     few.append(f"{name} = {value}")
-        return f"No result: too few people to tell from none: {', '.join(few)}." if few else None
+        return f"No result: too few people to distinguish from none: {', '.join(few)}." if few else None
 
     def _fit(self, members: list[Members]) -> str | None:
         """Solve U(b) = sum_kj d_kj (x_k - E_j) = 0 for Breslow's U, and return why that cannot be where it cannot."""
@@ -318,7 +318,7 @@ class CoxRegression(PrivateSurvival):
         end = self.cells_.ends(pooled)
         total, error = self.cells_.events(pooled, end)
         if total <= max(4 * error, 0.5):
-            return f"No result: too few events to tell from none: {round(total):,}, standard error {error:,.0f}."
+            return f"No result: too few events to distinguish from none: {round(total):,}, standard error {error:,.0f}."
         used = np.arange(at_risk.shape[1]) < end
         d = events.sum(axis=0) * used
         beta = np.zeros(self._design.shape[1])

@@ -41,7 +41,7 @@ NARROWER = "narrower cells of the time would do"
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Curve:
-    """The survival function of some people, up to where it can be told, for one order within cells.
+    """The survival function of some people, up to where it can be shown, for one order within cells.
 
     If all who left within a cell did so before its first event, and events of a mean lie where cells begin, the curve
     is the lowest there can be; the other way around it is the highest. An estimate is halfway.
@@ -53,7 +53,7 @@ class Curve:
 
     @functools.cached_property
     def end(self) -> int:
-        """How many cells can be told."""
+        """How many cells can be shown."""
         return self.cells.ends(self.members)
 
     @functools.cached_property
@@ -68,7 +68,7 @@ class Curve:
 
     @property
     def times(self) -> Reals:
-        """Those that can be told (E,)."""
+        """Those that can be shown (E,)."""
         return self.cells.times[: self.end]
 
     @functools.cached_property
@@ -227,7 +227,7 @@ def score_law(cells: SurvivalCells, members: Sequence[Members], end: int) -> tup
 
 
 def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
-    """Compare events with those expected if all groups had the hazards of all, or say why that cannot be."""
+    """Compare events with those expected if all groups had the hazards of all, or return why that cannot be."""
     known = {name: own for name, own in groups.items() if Curve(cells, own).end}
     if len(known) < 2:
         return f"{len(known)} of {len(groups)} groups with enough people at risk, two expected"
@@ -238,7 +238,7 @@ def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
         return "the noise hides the number at risk of a group from the start"
     total, error = cells.events(pooled, end)
     if total <= max(4 * error, 0.5):
-        return f"too few events to tell from none: {round(total):,}, standard error {error:,.0f}"
+        return f"too few events to distinguish from none: {round(total):,}, standard error {error:,.0f}"
     score, sampling, noise = score_law(cells, members, end)
     covariance = sampling + noise
     try:

@@ -59,7 +59,7 @@ class KaplanMeier(PrivateSurvival):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -69,11 +69,11 @@ class KaplanMeier(PrivateSurvival):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     time : str, optional
         The column of times, from 0 on: "time" by default, of a release its only number.
     event : str, optional
-        The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
+        The column that states whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
         until then and no longer. "event" by default, of a release the last column that people are counted by.
     by : str, optional
         A category, or an answer yes or no, of a bounds file: a curve for each of its groups.
@@ -123,7 +123,7 @@ class KaplanMeier(PrivateSurvival):
         durations : array-like, data frame or cells of a file
             The times, or a table with all columns.
         event_observed : array-like, optional
-            Whether the event happened then: 1 or 0, or as a bounds file says; none with a table.
+            Whether the event happened then: 1 or 0, or as a bounds file states; none with a table.
         groups : array-like, optional
             The values of `by`; none with a table.
         """
@@ -223,7 +223,7 @@ class KaplanMeier(PrivateSurvival):
         return curve.mean_interval(t, level)
 
     def logrank(self) -> LogRank | str:
-        """Test that all groups have one survival function, or say why that cannot be tested."""
+        """Test that all groups have one survival function, or return why that cannot be tested."""
         if not self.groups_:
             raise InputError("logrank", "called without groups, `by` expected, whose groups are compared")
         return log_rank(self.cells_, {name: curve.members for name, curve in self.curves_.items()})
@@ -240,14 +240,14 @@ class KaplanMeier(PrivateSurvival):
         time = self.cells_.time.name
         notes = [
             f"n = {self.cells_.estimates.people:,} in all, which is public. A curve ends at the time from which on too "
-            "few people are at risk to tell it from the noise: what comes later is not known."
+            "few people are at risk to distinguish it from the noise: what comes later is not known."
         ]
         if isinstance(tested, LogRank):
             notes.append(f"{tested.text(time)}; the noise is part of its law, and no order within cells gives less.")
         elif tested is not None:
             notes.append(f"No log-rank test: {tested}.")
         notes.append(self.cells_.order_in_words)
-        warned = [f"Too few people to tell a curve: {', '.join(hidden)}."] if hidden and self.groups_ else []
+        warned = [f"Too few people to show a curve: {', '.join(hidden)}."] if hidden and self.groups_ else []
         wide = [name for name, curve in told.items() if until and np.isnan(curve.mean_interval(until, level).value)]
         if until and wide:
             of = f" of {', '.join(wide)}" if self.groups_ else ""
@@ -323,7 +323,7 @@ class KaplanMeier(PrivateSurvival):
             notes=[
                 f"{self.cells_.time.name}: restricted mean{last}; intervals: {100 * level:g} %, for any order within "
                 "cells. A dash is where the curve ends before: a median without an upper end may be any time later. "
-                "Standard errors of people, and of events up to where the curve is told, are those of the noise; all "
+                "Standard errors of people, and of events up to where the curve is shown, are those of the noise; all "
                 "else covers sampling too."
             ],
             errors={"people": "s.e. of people", "events": "s.e. of events"},
@@ -388,7 +388,7 @@ class KaplanMeier(PrivateSurvival):
         return self.curves_[EVERYBODY if group is None else group]
 
     def _plot(self, level: float) -> PlotData:
-        """Return all curves that can be told."""
+        """Return all curves that can be shown."""
         lines = []
         for name, curve in self.curves_.items():
             if curve.end:

@@ -70,7 +70,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -80,11 +80,11 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
     time : str, optional
         The column of times, from 0 on: "time" by default, of a release its only number.
     event : str, optional
-        The column that says whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
+        The column that states whether the event happened then, yes or no, or 1 or 0; otherwise who it is was observed
         until then and no longer. "event" by default, of a release the last column that people are counted by.
     """
 
@@ -105,7 +105,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
     )
 
     def check_options(self, column: str | None, *, bounds: bool) -> None:
-        """Refuse a fit without a bounds file, which says how times are cut into cells."""
+        """Refuse a fit without a bounds file, which states how times are cut into cells."""
         if not bounds:
             raise InputError("bounds", "none", "a bounds file", "it lists how times are cut into cells")
 

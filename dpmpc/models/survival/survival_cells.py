@@ -129,7 +129,7 @@ def _with_room(variable: Variable) -> Variable:
             "time",
             f"{variable.name!r} with {count} cells",
             f"at most {most}",
-            "further ones hold whoever was observed beyond the upper bound, and who leaves where a cell ends",
+            "further ones hold those observed beyond the upper bound, and who leaves where a cell ends",
         )
     if variable.step is not None:
         return replace(variable, upper=upper + variable.step)
@@ -260,7 +260,7 @@ class SurvivalCells:
         return self._from_there_on(self._counts[members].sum(axis=0)), self._risk_error(members, away=LAST)
 
     def ends(self, members: Members, *, errors: float = _STANDS_OUT, least: float = _AT_LEAST) -> int:
-        """Return the first cell at whose number at risk nothing can be told: of those who surely were until its end."""
+        """Return the first cell at whose number at risk nothing can be shown: of those surely at risk until its end."""
         at_risk, _ = self.hazards(members, away=FIRST)
         few = np.flatnonzero(at_risk <= errors * self._risk_error(members, away=FIRST)[:-1] + least)
         return int(few[0]) if len(few) else len(at_risk)

@@ -121,12 +121,12 @@ class CrossTable:
         return self.counts.sum(axis=1), np.sqrt(np.maximum(np.diag(summed @ self.covariance @ summed.T), 0.0))
 
     def independence(self) -> Independence | str:
-        """Test independence in the joined table, or say why that cannot be."""
+        """Test independence in the joined table, or return why that cannot be."""
         departure = self.joined().departure()
         return departure if isinstance(departure, str) else departure.test()
 
     def departure(self) -> Departure | str:
-        """Return how far a table that has been joined is from independence, or why that cannot be told."""
+        """Return how far a table that has been joined is from independence, or why that cannot be shown."""
         for one in (self, self.transposed()):
             for name, size, error in zip(one.rows, *one._margins(), strict=True):
                 if not stands_out(float(size), float(error) ** 2):
@@ -141,7 +141,7 @@ class CrossTable:
         return Departure.of(self.counts, self.covariance)
 
     def odds_ratio(self, level: float = 0.95) -> Interval | None:
-        """Return the odds ratio of a table of two by two with its interval, or None where it cannot be told.
+        """Return the odds ratio of a table of two by two with its interval, or None where it cannot be shown.
 
         It is the odds of the first column in the first row over those in the second.
         """
@@ -237,7 +237,7 @@ class CrossTable:
         )
 
     def _association(self, level: float) -> Result:
-        """Say whether the variables depend on each other, and how."""
+        """Return whether the variables depend on each other, and how."""
         joined = self.joined()
         departure = joined.departure()
         tested = departure if isinstance(departure, str) else departure.test()

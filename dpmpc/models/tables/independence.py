@@ -94,21 +94,21 @@ class Departure(NamedTuple):
 
 
 def rank_test(estimates: CellEstimates, grid: int, groups: Sequence[str]) -> Independence | str:
-    """Test that a number has one distribution in all groups that stand out of the noise, or say why that cannot be."""
+    """Test that a number has one distribution in all groups that stand out of the noise, or return why not."""
     cells, shape = estimates.grids[grid].cells, estimates.counts[grid].shape
     each = np.zeros((len(groups), *shape))
     each[np.arange(len(groups)), np.arange(len(groups)), :cells] = 1.0  # those who lack the number have no rank
     sizes = [estimates.total(grid, one) for one in each]
     kept = [place for place, (size, error) in enumerate(sizes) if stands_out(size, error**2) and size > 0]
     if len(kept) < 2:
-        return "fewer than two groups have enough people to tell from none"
+        return "fewer than two groups have enough people to distinguish from none"
     h = estimates.counts[grid][kept, :cells]
     people, pooled = float(h.sum()), h.sum(axis=0)
     rest = each[kept].sum(axis=0)
     rest[:, int(np.argmax(pooled))] = 0.0
     others, error = estimates.total(grid, rest)
     if others <= 0 or not stands_out(others, error**2):
-        return "all people are in one cell, as far as the noise tells"
+        return "all people are in one cell, as far as the noise shows"
     ranks = (np.cumsum(pooled) - pooled / 2) / people - 0.5
     share = h.sum(axis=1) / people
     gradients = np.zeros((len(kept), *shape))

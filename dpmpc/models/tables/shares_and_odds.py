@@ -35,7 +35,7 @@ def share_interval(part: float, size: float, noise: Reals, level: float) -> tupl
 
 
 def odds_ratio(counts: Reals, noise: Reals, level: float) -> Interval:
-    """Return T_11 T_22 / (T_12 T_21) of a table of two by two; NaN where no end above can be told.
+    """Return T_11 T_22 / (T_12 T_21) of a table of two by two; NaN where no end above can be shown.
 
     All theta with D^2 <= z^2 Var(D), D = T_11 T_22 - theta T_12 T_21 less its mean by the noise. The variance is that
     of its linear part, by sampling under D = 0 and by noise, less what the noise adds to squares of counts.

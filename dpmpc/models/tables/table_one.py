@@ -94,7 +94,7 @@ class TableOne(PrivateEstimator):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -104,7 +104,7 @@ class TableOne(PrivateEstimator):
     threads : int
         Threads of the kernels.
     simulation_seed : int, optional
-        Simulations only: repeats sketch, noise and shares; the guarantee then says that nobody is protected.
+        Simulations only: repeats sketch, noise and shares; the guarantee then states that no one is protected.
 
     Attributes
     ----------
@@ -141,7 +141,7 @@ class TableOne(PrivateEstimator):
         Parameters
         ----------
         X : data frame, cells of a file, or array-like of shape (n, p)
-            One row for each person. Texts, dates and missing values are read as a bounds file says.
+            One row for each person. Texts, dates and missing values are read as a bounds file states.
         y : object
             Not used.
         """
@@ -321,7 +321,7 @@ class TableOne(PrivateEstimator):
                 f"Intervals of medians: {100 * level:g} %, for the population, ties and the noise included. Values "
                 "outside the bounds count as the bounds: a median in the first or the last cell means 'at most' or "
                 "'at least'. The s.e. of a mean is of noise and sampling, and contains half the width of the cells "
-                "that people are in; with a step there is none. What the noise hides is not told.",
+                "that people are in; with a step there is none. What the noise hides is not shown.",
                 *self._units(),
             ],
             errors={"mean": "s.e. of mean", "missing": "s.e. of missing"},
@@ -352,7 +352,7 @@ class TableOne(PrivateEstimator):
             label="value",
             notes=[
                 "Std. error of people: of the noise. % of the people in the group; s.e. of %, and its "
-                f"{100 * level:g} % interval: of noise and sampling; not told where the error is as large as half of "
+                f"{100 * level:g} % interval: of noise and sampling; not shown where the error is as large as half of "
                 "the people."
             ],
             errors={"people": "std. error", "%": "s.e. of %"},
@@ -367,10 +367,10 @@ class TableOne(PrivateEstimator):
         return CrossTable.of(self.release_, name, self._grouped())
 
     def rank_test(self, name: str) -> Independence | str:
-        """Test that a number has one distribution in all groups, or say why that cannot be tested.
+        """Test that a number has one distribution in all groups, or return why that cannot be tested.
 
         It is the test of Mann and Whitney, with more than two groups that of Kruskal and Wallis, with the noise in its
-        law. Groups of too few people to tell from none have no part in it.
+        law. Groups of too few people to distinguish from none have no part in it.
 
         Parameters
         ----------
@@ -427,7 +427,7 @@ class TableOne(PrivateEstimator):
         told = [*(numbers.columns["median"] if numbers else ()), *(categories.columns["%"] if categories else ())]
         hidden = not np.isfinite(np.array(told, dtype=np.float64)).any()
         few = [group for group in self.groups_ if not self._stands_out(group)]
-        warned = [] if not few else [f"Too few people to tell from none: {', '.join(few)}."]
+        warned = [] if not few else [f"Too few people to distinguish from none: {', '.join(few)}."]
         by = "" if self.by_ is None else f" by {self.by_}"
         return Result(
             model=self.kind,
@@ -469,7 +469,7 @@ class TableOne(PrivateEstimator):
         where = "" if self.by_ is None else f" in a group of {self.by_}"
         return (
             NumberTable(
-                f"People{where} from which a number's quantiles are told",
+                f"People{where} from which a number's quantiles are shown",
                 {
                     "median": [found.told_from(0.5) for found in numbers.values()],
                     "quartiles": [found.told_from(0.25) for found in numbers.values()],
@@ -490,7 +490,7 @@ class TableOne(PrivateEstimator):
                     "largest s.e.": [largest for _, largest in errors.values()],
                 },
                 list(errors),
-                notes=["Percentages: from so many people on they are told. Largest: of all groups and everybody."],
+                notes=["Percentages: from so many people on they are shown. Largest: of all groups and everyone."],
             )
             if errors
             else None,
@@ -508,7 +508,7 @@ class TableOne(PrivateEstimator):
         return name if self.by_ is None else f"{name}, {shown}"
 
     def _units(self) -> list[str]:
-        """Say in what dates are given."""
+        """Return in what dates are given."""
         dates = [one for _, one in self.variables_.values() if one.kind == "date"]
         return [f"{one.name}: days since {one.lower}." for one in dates]
 
@@ -596,7 +596,7 @@ class TableOne(PrivateEstimator):
 
 
 def _summary(found: Distribution, level: float) -> dict[str, float]:
-    """Return what a row of the table says of a number."""
+    """Return what a row of the table states of a number."""
     median = found.quantile(0.5, level)
     mean, error = found.mean()
     missing, missing_error = found.missing

@@ -41,7 +41,7 @@ def keyed_hashes(key: bytes, ids: Sequence[str]) -> list[bytes]:
 
 
 def check_unique(ids: Sequence[str]) -> None:
-    """Refuse ids that stand in more than one row; the error says in how many and never which."""
+    """Refuse ids that stand in more than one row; the error states in how many and never which."""
     repeated = len(ids) - len(set(ids))
     if repeated:
         raise InputError(

@@ -4,10 +4,10 @@ They differ in the release (noisy rows, or noisy mixtures of rows) and in what t
 moment in the Hessian. Nothing here makes a release, so that whoever only reads one needs no scikit-learn;
 `dpmpc.owners.columns.mixing_estimators` adds parties and `fit`.
 
-A `MixingOutlook` says what a fit is worth, from the release alone: the noise's part of second moments beside the data's
-own. Promised: numbers that cost no privacy, because they follow from the release. Not promised: more than a rough idea.
-The expected error is that of uncorrelated features that explain half of the label (`dpmpc.owners.columns.rows`),
-with second moments that are estimated from the release itself.
+A `MixingOutlook` states what a fit is worth, from the release alone: the noise's part of second moments beside the
+data's own. Promised: numbers that cost no privacy, because they follow from the release. Not promised: more than a
+rough idea. The expected error is that of uncorrelated features that explain half of the label
+(`dpmpc.owners.columns.rows`), with second moments that are estimated from the release itself.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from dpmpc.owners.columns.rows import EXPLAINED, expected_error
 
 @dataclasses.dataclass(eq=False, repr=False)
 class MixingFit(abc.ABC):
-    """A regression on what parties with different columns released; `MixingRegression` says what its attributes are."""
+    """A regression on what parties with different columns released; `MixingRegression` has its attributes."""
 
     name: ClassVar[str]
     mixes: ClassVar[bool] = False  # whether it reads mixed rows, or those of the subjects

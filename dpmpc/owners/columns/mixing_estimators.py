@@ -55,7 +55,7 @@ class MixingRegression(LinearPredictor, MixingFit, abc.ABC):
     threads : int
         Threads of the sampler and of the kernel.
     simulation_seed : int, optional
-        Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats signs and noise; the guarantee then states that no one is protected.
 
     Attributes
     ----------
@@ -101,7 +101,7 @@ class MixingRegression(LinearPredictor, MixingFit, abc.ABC):
         ------
         InputError
             If a value is not within bounds that refuse it. That depends on the data and no guarantee covers it: the
-            message is for whoever holds all rows.
+            message is for the holder of all rows.
         """
         self.check_parameters()
         tables = tables_of(parties)
@@ -166,7 +166,7 @@ class BGM(BGMFit, MixingRegression):
     threads : int
         Threads of the sampler and of the kernel.
     simulation_seed : int, optional
-        Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats signs and noise; the guarantee then states that no one is protected.
     """
 
 
@@ -194,7 +194,7 @@ class DGM(DGMFit, MixingRegression):
     threads : int
         Threads of the sampler and of the kernel.
     simulation_seed : int, optional
-        Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats signs and noise; the guarantee then states that no one is protected.
     """
 
 
@@ -223,7 +223,7 @@ class RMGM(RMGMFit, MixingRegression):
     threads : int
         Threads of the sampler and of the kernel.
     simulation_seed : int, optional
-        Simulations only: repeats signs and noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats signs and noise; the guarantee then states that no one is protected.
     rows : int or {"theory", "paper"}
         k, at least the number of features; "theory" takes the least expected error for a typical population, "paper"
         is floor(sqrt(n)/sigma) (`dpmpc.owners.columns.rows.choose_rows`). Trying several on the data needs budget for

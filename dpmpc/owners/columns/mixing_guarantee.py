@@ -15,7 +15,7 @@ person whose row spans all parties has only the second, so both are computed, wh
 Promised: the tight curve of the Gaussian, for integer noise with its slack; for the columns of an honest party it holds
 whatever the other parties do, because its release depends on nothing of theirs but B. Not promised: more than the sum
 of budgets when the same columns are released again, each time with fresh noise; anything about ids, of which the
-program `dpmpc.protocols.random_mixing` tells one bit for each comparison.
+program `dpmpc.protocols.random_mixing` reveals one bit for each comparison.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
     calibration : {"analytic", "paper"}
         How the noise was chosen.
     simulation : bool
-        Whether randomness can be repeated from a seed; the release then says that it protects nobody.
+        Whether randomness can be repeated from a seed; the release then states that it protects no one.
     """
 
     readers: ClassVar[Mapping[type, Callable[[Any], Any]]] = {Noise: noise_from}

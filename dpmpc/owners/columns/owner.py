@@ -11,8 +11,8 @@ B D^j is computed exactly, in integers; whoever reads the release divides by sqr
 draw B and send it to the others: here all share 32 bytes, from which each derives B while it is applied. The parties
 keep the seed to themselves, as the paper has it, but no privacy rests on that.
 
-Promised: noise from the operating system's randomness unless the task says that it is a simulation. Not promised: that
-the rows of all parties belong to the same people in the same order; they have to have agreed on that.
+Promised: noise from the operating system's randomness unless the task states that it is a simulation. Not promised:
+that the rows of all parties belong to the same people in the same order; they have to have agreed on that.
 """
 
 from __future__ import annotations

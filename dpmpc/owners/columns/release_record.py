@@ -58,8 +58,8 @@ class ReleaseRecord(Store):
         self._kept.count(
             "comparisons of ids",
             MOST_COMPARISONS,
-            "each tells a dishonest party whether its guess of all ids is right; find out why runs end early before "
-            "you prepare anew",
+            "each reveals to a dishonest party whether its guess of all ids is right; find out why runs end early "
+            "before you prepare anew",
         )
 
     def own_release(self, toss: bytes, shape: tuple[int, int]) -> Integers | None:

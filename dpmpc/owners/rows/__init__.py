@@ -6,7 +6,7 @@ all owners, who add up and open the sum over everybody's rows, and nothing else.
 is the same round, `owner_parties` starts the owners, by the program `dpmpc.protocols.data_owners`.
 
 Promised: all rounds together are (epsilon, delta)-differentially private for one row replaced, against everybody but
-the owner of the row, as long as that owner follows the protocol, even if as many others collude as the plan says: all
+the owner of the row, as long as that owner follows the protocol, even if as many others collude as the plan states: all
 of them, by default. The numbers of rows of the owners are public. What was opened is read, at no further cost, where an
 owner leaves before the last round. Not promised: as much for a person with several rows, or with rows at several
 owners; that an owner uses the rows that it has; the rounds that are left, where an owner leaves for good. Clients that

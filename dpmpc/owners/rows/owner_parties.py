@@ -120,7 +120,7 @@ def run(
     on_progress : callable, optional
         Called with an owner's number and what it reports.
     simulation_seed : int, optional
-        Repeats the noise of all owners, and protects nobody. It is no part of what owners agree on.
+        Repeats the noise of all owners, and protects no one. It is no part of what owners agree on.
 
     Raises
     ------

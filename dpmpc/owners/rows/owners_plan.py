@@ -38,7 +38,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
     model : {"logistic", "poisson", "ridge", "table-one"}
         What is fitted. A Table 1 is one sum, of cells.
     rounds : int
-        Steering rounds after the first sum, 1 to 64 (`dpmpc.models.rounds.fit.rounds_of` says how many suit so many
+        Steering rounds after the first sum, 1 to 64 (`dpmpc.models.rounds.fit.rounds_of` states how many suit so many
         rows); 0 for a Table 1.
     intervals : bool
         Whether a part of the budget goes into sums for errors and intervals.
@@ -48,7 +48,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         Owners that may pool what they see, t, against all others: from 1 to all but one, which is the default. The
         noise in a sum has M/(M - t) times the variance that protects a row.
     simulation_seed : int, optional
-        Repeatable noise, which protects nobody.
+        Repeatable noise, which protects no one.
     by : str, optional
         The column by whose values a Table 1 counts.
     """
@@ -139,7 +139,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         return f"{len(self.owners)} owners, of whom any {pooling} may pool what they see"
 
     def price(self) -> str:
-        """Say what it costs in noise that so many owners may pool what they see, and how many sums there are."""
+        """Return what it costs in noise that so many owners may pool what they see, and how many sums there are."""
         trust, sums = self.specification().trust, len(self.shares)
         factor, last = len(self.owners) / trust.honest_servers, sums - 1 - self.rounds
         several = "s" if self.rounds > 1 else ""

@@ -81,7 +81,7 @@ class RoundsRecord(Store):
         return BudgetLedger.load(self._ledger_file) if self._ledger_file.exists() else BudgetLedger(*self._limit)
 
     def _refuse_forgotten(self, ledger: BudgetLedger) -> None:
-        """Refuse a folder whose own ledger has rounds of this plan that its record does not know."""
+        """Refuse a folder whose own ledger has rounds of this plan that its record does not hold."""
         others = f"data owners, plan {self._plan[:16]}, folder "
         if self._ledger_file.resolve().parent == self._folder.resolve() and any(
             entry.what.startswith(others) and not entry.what.startswith(others + self._mark[:16])

@@ -2,7 +2,7 @@
 
 The parties hold a sketch or a sum of clients' encoded rows as a secret array over Z_p, p = 2^61 - 1. Each draws noise
 from the operating system's generator and shares it like any input; the sum of all is added before anybody opens. Of M
-parties t may pool what they know, their own noise too. So the noise of M - t of them is calibrated to suffice, and what
+parties t may pool what they hold, their own noise too. So the noise of M - t of them is calibrated to suffice, and what
 is opened holds M/(M - t) times that variance (Burkhardt et al. 2025, section 4, with servers' noise in place of
 clients'; `dpmpc.privacy.calibration`)::
 
@@ -51,7 +51,7 @@ def noise(task: Task) -> Any:
     from dpmpc.parties.mpyc.secret_arrays import secret_array  # which imports MPyC's runtime
 
     if task.simulation:
-        raise InputError("simulation_seed", "one", "none", "noise that can be repeated protects nobody")
+        raise InputError("simulation_seed", "one", "none", "noise that can be repeated protects no one")
     scheme = _scheme()
     trust = (task.trust.servers, task.trust.colluding_servers)
     if trust != (scheme.servers, scheme.threshold) or task.noising.by != "servers" or task.encoding.ring != scheme.ring:

@@ -16,7 +16,7 @@ their own. So secrecy does not suffer, but the product may be C = A^T A + E with
 
 *A wrong product passes with a probability of at most 3/p < 2^-59.* If E is not zero, E^T u is zero with a probability
 of at most 1/p over u; else a E^T u + e is zero for at most one a; else its product with v is zero with a probability of
-1/p. *The check tells nothing of A*: s is uniform, and the difference is a function of E, e and the coin, which those
+1/p. *The check reveals nothing of A*: s is uniform, and the difference is a function of E, e and the coin, which those
 who chose E and e know already. *Steps 4 and 5 cannot be cheated*: all M shares of what is opened have to lie on one
 polynomial of degree t, and the M - t > t honest ones fix which. A server that hears anything else ends the run and
 never shows its share of C. Shares of A that fit no secret, which clients may have dealt where M > 2 t + 1, end the run
@@ -68,7 +68,7 @@ async def checked_gram(A: Any) -> Any:
     Raises
     ------
     InconsistentShares
-        If a server has altered a share, of A or of a product; nothing was opened, and nobody is named.
+        If a server has altered a share, of A or of a product; nothing was opened, and no party is named.
     """
     k, p = A.shape
     with costs.phase("multiply"):

@@ -5,7 +5,7 @@ another fails, and reads pickles of its peers. `MpycLinks` states which links ru
 process with an error when a peer is lost or never comes.
 
 Promised: a party whose peer has ended ends as well, within seconds; one that waits for a peer to connect ends at a
-deadline. Nothing that a peer sends is executed. Not promised: that a peer is the party that it says it is, or that
+deadline. Nothing that a peer sends is executed. Not promised: that a peer is the party that it states it is, or that
 others on the network cannot read messages. So shares of clients who are no parties are refused between machines.
 """
 

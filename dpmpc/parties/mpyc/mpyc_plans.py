@@ -227,7 +227,7 @@ def most_pooled(sharing: str) -> int:
 def specification(args: argparse.Namespace, schema: Schema, **choices: Any) -> ReleaseSpec:
     """Return the release that the options describe, of clients that the parties play.
 
-    A party knows the noise of its clients, so that the clients of all parties that may pool what they know count as
+    A party knows the noise of its clients, so that the clients of all parties that may pool what they hold count as
     corrupt. Which they are was fixed before the toss for the matrix.
     """
     parties = len(mpc.parties)

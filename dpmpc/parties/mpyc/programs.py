@@ -79,9 +79,9 @@ def options(doc: str, **defaults: Any) -> argparse.Namespace:
         "--corrupt-clients",
         type=int,
         metavar="T",
-        help="how many tell others their noise (default: all clients of the parties that may pool what they know)",
+        help="how many give others their noise (default: all clients of the parties that may pool what they hold)",
     )
-    add("--task", metavar="FILE", help="a task as JSON, in place of one that is designed from these options")
+    add("--task", metavar="FILE", help="a task as JSON, not one that is designed from these options")
     add("--shares", metavar="DIR", help="clients are no parties: DIR/party-J holds what they sent to server J")
     add("--analyst", type=int, metavar="P", help="the party that opens the sketch (default: all parties)")
     add("--release", metavar="FILE", help="where the analyst, or party 0, keeps the release")

@@ -103,7 +103,7 @@ class Stacked(Share):
 
 
 class _Opening:
-    """How arrays are dealt and opened; the sharing says what a party sends and keeps."""
+    """How arrays are dealt and opened; the sharing states what a party sends and keeps."""
 
     ring: ClassVar[Ring]
     shape: tuple[int, ...]

@@ -7,7 +7,7 @@ lies in a file stay there until then, so that a sketch reads them chunk by chunk
 
 Invariant: an array has its words, a share that gives them, or its value, and only one of these, so that they cannot
 differ. A caller that takes `value` may write to it; the words are gone then, and are read from the value again if a
-sketch asks for them. Every operation that is not defined here is MPyC's, on the value, and gives MPyC's own array; so
+sketch requires them. Every operation that is not defined here is MPyC's, on the value, and gives MPyC's own array; so
 does unpickling.
 
 In one thing they differ: a slice, a transpose or another shape of words is an array of its own. Where MPyC's would be a

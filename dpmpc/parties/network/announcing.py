@@ -2,12 +2,12 @@
 
 A link shows its two ends who speaks, but not what the speaker tells others. So every announcement is signed, and each
 one carries the hash of all announcements that its sender has heard before (the transcript). Two parties that heard
-different things notice it with the next announcement of the other, before they judge what it says.
+different things notice it with the next announcement of the other, before they judge what it states.
 
 1. Before the first announcement all parties send one another a fresh random number. The session is the hash of the
    task, the parties and these numbers: a signature of an earlier run is worth nothing in this one.
-2. In round r a party signs (session, r, its number, kind, transcript, SHA-256 of what it says), once, and sends that
-   with what it says to all. transcript = SHA-256(transcript before || the signed records of the round, by party).
+2. In round r a party signs (session, r, its number, kind, transcript, SHA-256 of what it states), once, and sends that
+   with what it states to all. transcript = SHA-256(transcript before || the signed records of the round, by party).
 3. Whoever receives another transcript than its own opens a dispute: it sends the signed records of the last rounds, and
    the other one does the same. Two different records of one round, both signed by the same party, prove that this party
    lied. A party whose own records do not bear out its transcript is the liar too. All others join in a dispute, and
@@ -128,7 +128,7 @@ class Conversation:
         self._certificates: dict[int, bytes] = {}
 
     def speak(self, kind: Kind, content: bytes) -> tuple[SignedRecord, bytes]:
-        """Sign what this party says in the next round; return the record and the content of the frame."""
+        """Sign what this party states in the next round; return the record and the content of the frame."""
         unsigned = SignedRecord(kind, self.transcript, hashlib.sha256(content).digest(), b"")
         signature = sign(self._party.folder, unsigned.message(self.session, len(self.rounds), self._party.pid))
         record = dataclasses.replace(unsigned, signature=signature)
@@ -290,7 +290,7 @@ async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
         _show(party, reason)
         alone = party.runtime.other_servers == [peer]  # of two parties that heard different things the other one lied
         nobody = Equivocation(
-            f"{reason}, and did not show which" + ("" if alone else ": nobody can be named"), peer if alone else None
+            f"{reason}, and did not show which" + ("" if alone else ": no party can be named"), peer if alone else None
         )
         party.runtime.foresee(nobody)
     else:
@@ -344,7 +344,7 @@ async def _convicted(party: Party, conversation: Conversation, dispute: Disputed
 
 
 def _told(peer: int, shown: _Dispute) -> ProtocolFailure:
-    """Say why a peer ended the run, in its words, which name nobody here: nothing that it shows proves them."""
+    """Return why a peer ended the run, in its words, which name nobody here: nothing that it shows proves them."""
     return ProtocolFailure(f"party {peer} ended the run: {printable(shown.reason)}")
 
 

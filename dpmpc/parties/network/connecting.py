@@ -141,7 +141,7 @@ class Connector:
             ends: list[asyncio.Future[None]] = [link.introduced, link.closed]
             await asyncio.wait(ends, timeout=INTRODUCTION_SECONDS, return_when=asyncio.FIRST_COMPLETED)
             if not link.introduced.done():
-                raise ConnectionAbortedError("it did not say which party it is")
+                raise ConnectionAbortedError("it did not state which party it is")
             link.introduced.result()
         except OSError as error:
             self._obstacles["a caller that was turned away"] = printable(str(error))

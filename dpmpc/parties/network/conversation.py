@@ -3,7 +3,7 @@
 `exchange`  words or bytes to all, or to each its own, and everybody's in return
 `Heard`     the words of exchanges, hashed: each party announces the hash of its own, and who sent others is named
 `announce`  a few bytes to all, signed: two stories are noticed and proven (`dpmpc.parties.network.announcing`)
-`together`  a step of one's own that all take, or none goes on; whoever refuses says why
+`together`  a step of one's own that all take, or none goes on; whoever refuses states why
 `confirm`   the same digest at all
 `reveal`    contents that are fixed before anybody shows one
 `toss`      32 bytes that are uniform, and unknown to whoever is not a party, if one party draws its coin at random
@@ -172,8 +172,9 @@ async def reveal(
 ) -> dict[int, Any]:
     """Commit to words, or to bytes of one length, then show them; return everybody's, in party order.
 
-    `step` occurs once in a program. `shapes` says what others show, where that differs. In a repetition `nonce` is that
-    of the first run, and `keep`, which gets everybody's commitments, refuses those that differ from the first run's.
+    `step` occurs once in a program. `shapes` states what others show, where that differs. In a repetition `nonce` is
+    that of the first run, and `keep`, which gets everybody's commitments, refuses those that differ from the first
+    run's.
     """
     task, nonce = party.runtime.settings.task_digest, nonce or Stream.from_os().bytes(NONCE_BYTES)
     place = hashlib.sha256(step.encode()).digest()

@@ -240,7 +240,7 @@ def _content(payload: memoryview, content: ContentType, shape: tuple[int, ...]) 
 
 
 def malformed_frame(party: int, kind: Kind, why: object) -> MalformedFrame:
-    """Return the error that says why what a party sent is not a frame of this kind, or holds what it must not."""
+    """Return the error that states why what a party sent is not a frame of this kind, or holds what it must not."""
     return MalformedFrame(f"party {party} sent no valid {kind.name} frame: {why}", party)
 
 

@@ -3,7 +3,7 @@
 The facts here decide what a process may do: take its noise from a seed, use a socket that is bound already, remove its
 folder. Somebody else may have written a party's folder, so that none of them comes from a file, nor from the
 environment. A launcher makes a pair of connected sockets and passes one end to the process as a descriptor, with its
-number on the command line. The process accepts it if the operating system says that the other end was made by the
+number on the command line. The process accepts it if the operating system states that the other end was made by the
 parent of this process, under this user; or by a process of this user that has ended, since the party of a launcher that
 was killed at once has to clear up.
 

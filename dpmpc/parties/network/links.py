@@ -222,7 +222,7 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
                 waiting.set_result(payload)
         elif waiting is None:
             if len(self.buffers) >= MOST_UNREAD:
-                why = f"party {self.peer_pid} sent more than {MOST_UNREAD} messages that nobody has read"
+                why = f"party {self.peer_pid} sent more than {MOST_UNREAD} messages that no one has read"
                 raise MalformedFrame(why, self.peer_pid)
             self.buffers[label] = payload
             self._unread += len(payload)

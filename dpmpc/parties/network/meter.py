@@ -91,7 +91,7 @@ def hundredths(seconds: float) -> float:
 def rounded(statistics: RunStatistics, to: Callable[[float], float] = tenths) -> RunStatistics:
     """Return statistics with seconds rounded up, to the next tenth by default, and megabytes to the next whole one.
 
-    How long the samplers take depends on what they draw, so that exact times in public would tell something of the
+    How long the samplers take depends on what they draw, so that exact times in public would reveal something of the
     noise. Many draws change a run by far less than a hundredth of a second.
     """
     phases = {

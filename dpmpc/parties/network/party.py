@@ -260,9 +260,9 @@ def require_by_hand(folder: Path, settings: PartySettings, program: str | None =
     ------
     InputError
         If the program is another, or none of `dpmpc.protocols` where none is named; or if none is named, and the folder
-        says which rows of this machine to read.
+        states which rows of this machine to read.
     SimulationOnly
-        If what was agreed on says that it is a simulation.
+        If what was agreed on states that it is a simulation.
     """
     ours = settings.program.rpartition(".")[0] == PROGRAMS
     if settings.program != program and (program is not None or not ours):

@@ -1,6 +1,6 @@
 """Start a program among parties: all of them here, prepared for elsewhere, or one of a run that somebody prepared.
 
-Whatever is run, an `Agreement` says what all its parties agree on: their party.json says that, and nothing else.
+Whatever is run, an `Agreement` states what all its parties agree on: their party.json states that, and nothing else.
 
 `here` runs all parties as processes of this machine, for trying out, testing and measuring: they share its operating
 system. `LocalParties` does so for several runs. Each party gets a private folder and an identity; the listening sockets

@@ -1,7 +1,7 @@
 """Write and read what a party is told before a run, and what it leaves behind, outcome.json.
 
 It is told what all parties agree on and where they listen, party.json, and where its own rows are, source.json, if its
-program asks for that. All lie in its private folder. None holds a secret. The private key lies beside them, and so do
+program requires that. All lie in its private folder. None holds a secret. The private key lies beside them, and so do
 whatever rows or shares the program reads.
 
 Somebody else may have written party.json: it says nothing that its reader has to be sure of. Any field but those of
@@ -198,7 +198,7 @@ def write_source(folder: Path, source: msgspec.Struct) -> None:
 
 
 def read_source(folder: Path, kind: type[Record]) -> Record:
-    """Read source.json, which says where a party's rows are, checked field by field."""
+    """Read source.json, which states where a party's rows are, checked field by field."""
     return _read_record(folder / SOURCE_FILE, kind, "where the rows of a party are")
 
 

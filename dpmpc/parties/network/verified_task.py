@@ -52,7 +52,7 @@ def verified_task(settings: PartySettings) -> VerifiedTask:
         )
     settings.refuse_simulation(task.simulation)
     if not task.simulation and any(key is not None for key in simulation_keys(settings)):
-        raise SimulationOnly("simulation_keys", "some given, but the task does not say that it is a simulation")
+        raise SimulationOnly("simulation_keys", "some given, but the task does not state that it is a simulation")
     require_own_noise(task)
     return task.verify()
 

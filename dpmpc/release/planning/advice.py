@@ -243,7 +243,7 @@ def _option(release: str, scenario: Scenario, metric: UtilityMetric, copies: int
 
 def _has(metric: UtilityMetric, expected: float) -> str:
     if math.isinf(expected):
-        return "is impossible, because the coalition may know all noise of a row"
+        return "is impossible, because the coalition may hold all noise of a row"
     return f"has an expected {metric.symbol} of {metric.text(expected)}"
 
 
@@ -267,7 +267,7 @@ class GroupsOutlook:
 
 
 def groups_outlook(task: Task, population: Population | None = None) -> GroupsOutlook:
-    """Say what to expect of a task by group."""
+    """Return what to expect of a task by group."""
     contribution, metric = task.statistic, Regression()
     if not isinstance(contribution, GroupedMoments):
         raise InputError("task", f"of {contribution.name}", "one by group")

@@ -1,4 +1,4 @@
-"""From what a user asks for to a task: choose the public matrix and the noise, and prove that they fit.
+"""From what a user requires to a task: choose the public matrix and the noise, and prove that they fit.
 
 Promised: a task of `design` is verified: its noise gives the budget, and no sum wraps around. Choices depend on public
 facts alone. Not promised: that the release is of use; `dpmpc.release.planning.prediction` and
@@ -136,7 +136,7 @@ def _bits(mechanism: Mechanism, clients: int) -> int:
 
 
 def _proved(contribution: Contribution, mechanism: Mechanism) -> Contribution:
-    """Return the contribution with proofs, or say why there can be none."""
+    """Return the contribution with proofs, or return why there can be none."""
     if mechanism.noise_by != "servers":
         raise InputError(
             "proved",
@@ -184,7 +184,7 @@ def _summed(spec: ReleaseSpec, trust: TrustModel, seed: bytes) -> tuple[Contribu
         return Rows(_radius(spec)), _of_several_rows(spec, kind, metric, trust, seed)
     if sketch.rows not in (None, 1) or sketch.sparsity not in (None, 1):
         raise InputError(
-            "rows, sparsity", f"{sketch.rows}, {sketch.sparsity} given, but a sum has one row that everybody hits"
+            "rows, sparsity", f"{sketch.rows}, {sketch.sparsity} given, but a sum has one row that every client hits"
         )
     return SecondMoments(_radius(spec)), Sum(columns=spec.clients)
 

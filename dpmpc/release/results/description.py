@@ -7,8 +7,8 @@ which each function has its gradient A.
 
 Promised: functions of the release alone. The error of a mean is exact; where the noise is small compared with the
 variance of the columns, those of standard deviations and correlations are nearly exact. Not promised: the same where
-noise dominates; what cannot be told from noise is NaN. Sampling errors of standard deviations and correlations are
-those of normal data. The values are those that clients encode: clipped to their public bounds.
+noise dominates; what cannot be distinguished from noise is NaN. Sampling errors of standard deviations and correlations
+are those of normal data. The values are those that clients encode: clipped to their public bounds.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Result:
     title : str
         What was fitted; empty without a model.
     tables : sequence of NumberTable
-        The numbers; none where a verdict says that there are none to rely on.
+        The numbers; none where a verdict states that there are none to rely on.
     notes, warnings : sequence of str
         What else there is to say, and what to be careful about.
     verdict : str or None

@@ -48,7 +48,7 @@ class ReadingOfCells(Reading):
                 yield f"{called}: {legible(value)}", sentence_of("about {} of the reports", share, low, high, " %")
             if not variable.categories:
                 unit, date = unit_of(variable), variable if variable.kind == "date" else None
-                said = f"half of the reports say {'{} or before' if date else 'at most {}'}"
+                said = f"half of the reports have {'{} or before' if date else 'at most {}'}"
                 yield called, sentence_of(said, *fit.quantile(name, 0.5), unit, date)
 
     def verdict(self, task: Task) -> tuple[bool, str]:
@@ -78,7 +78,7 @@ class ReadingOfSurvival(ReadingOfCells):
             if math.isfinite(low) and not math.isfinite(middle + high):
                 yield (
                     called,
-                    f"{event}: half of the reports not before {figures(low, 4)}{unit}; no later end can be told.",
+                    f"{event}: half of the reports not before {figures(low, 4)}{unit}; no later end can be shown.",
                 )
             else:
                 yield called, sentence_of(f"{event}: half of the reports by {{}}", middle, low, high, unit)

@@ -65,7 +65,7 @@ def _means_table(release: Release) -> NumberTable:
         errors[f"mean {name}"] = f"± {name}"
     notes = [f"n = {release.clients:,} in all groups together. ±: standard error, of noise and sampling."]
     if few := [group for group, is_clear in zip(everybody.groups, clear, strict=True) if not is_clear]:
-        notes.append(f"Too few people to tell from none: {', '.join(few)}.")
+        notes.append(f"Too few people to distinguish from none: {', '.join(few)}.")
     return NumberTable(
         f"By {everybody.by}", lists, list(everybody.groups), label=everybody.by, notes=notes, errors=errors
     )

@@ -62,7 +62,7 @@ class ReadingOfWeightedMoments(ReadingOfMoments):
 
 
 class _Measured(NamedTuple):
-    """A column whose mean people can be told: what it is called, and what its numbers are."""
+    """A column whose mean people can be shown: what it is called, and what its numbers are."""
 
     called: str
     column: str

@@ -9,7 +9,7 @@ from dpmpc.app.render.drawing import figures
 from dpmpc.base.untrusted import printable
 from dpmpc.data.variables import Variable
 
-NOT_TOLD = "not told: the noise is too large for so few reports."
+NOT_TOLD = "not shown: the noise is too large for so few reports."
 _LONGEST = 400  # characters of a text of somebody else
 
 
@@ -36,5 +36,5 @@ def sentence_of(text: str, middle: float, low: float, high: float, unit: str, da
 
 
 def hint(columns: Sequence[str]) -> str:
-    """Say how a column is regressed on the others."""
+    """Return how a column is regressed on the others."""
     return f"--target {columns[-1]} regresses that column on the others."

@@ -55,7 +55,7 @@ class PrivateRidge(Regressor, abc.ABC):
     radius : float, optional
         Clip the row, target included, to this L2 norm: a public constant.
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
 
     Attributes
     ----------
@@ -123,7 +123,7 @@ class SSP(PrivateRidge):
     radius : float, optional
         Clip the row, target included, to this L2 norm: a public constant.
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
     """
 
     def _fit(self, Z: Reals, mu: float, stream: Stream) -> LinearModel:
@@ -149,7 +149,7 @@ class AdaSSP(PrivateRidge):
     Parameters
     ----------
     alpha : float
-        The least penalty on the weights; the mechanism raises it where the noise asks for more.
+        The least penalty on the weights; the mechanism raises it where the noise requires more.
     epsilon, delta : float
         Replace-one budget.
     fit_intercept : bool
@@ -157,7 +157,7 @@ class AdaSSP(PrivateRidge):
     radius : float, optional
         Clip the row, target included, to this L2 norm: a public constant.
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
 
     Attributes
     ----------

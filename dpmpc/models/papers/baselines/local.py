@@ -45,7 +45,7 @@ class LocalGaussian(PrivateRidge):
     radius : float, optional
         Clip the row, target included, to this L2 norm: a public constant.
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
 
     Attributes
     ----------

@@ -39,7 +39,7 @@ class PrivateComponents(Estimator, abc.ABC):
     radius : float, optional
         Clip the row to this L2 norm: a public constant.
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
 
     Attributes
     ----------
@@ -95,7 +95,7 @@ class AnalyzeGauss(PrivateComponents):
     radius : float, optional
         Clip the row to this L2 norm: a public constant.
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
     """
 
     def _moments(self, rows: Reals, mu: float, stream: Stream) -> Reals:
@@ -122,7 +122,7 @@ class ModSulq(PrivateComponents):
     radius : float, optional
         Clip the row to this L2 norm: a public constant.
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
 
     Attributes
     ----------

@@ -1,7 +1,7 @@
 """CoinPress as scikit-learn estimators: mean, covariance and linear regression under a budget of zCDP.
 
 `servers=None` is a trusted curator; a number runs every round among that many servers, so that nobody is trusted with
-a row. `guarantee_` says which. Rows are never changed; a row that is not finite is refused.
+a row. `guarantee_` states which. Rows are never changed; a row that is not finite is refused.
 """
 
 from __future__ import annotations
@@ -54,11 +54,11 @@ class CoinPress(Estimator):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
-        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats the noise; the guarantee then states that no one is protected.
 
     Attributes
     ----------
@@ -127,11 +127,11 @@ class PrivateMean(CoinPress):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
-        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats the noise; the guarantee then states that no one is protected.
     center : float or array_like of float, shape (d,), optional
         c, the middle of the ball that is known to hold the mean; a number for all columns.
     radius : float, optional
@@ -166,7 +166,7 @@ class PrivateMean(CoinPress):
         if max(self.radius_, radius - self.radius_) <= distance:
             warnings.warn(
                 f"radius: the mean lies {distance:.3g} from the centre, at the edge of the ball of radius {radius:.3g} "
-                "that is said to hold it, or beyond: it is probably wrong. Give a centre and a radius (center=, "
+                "that is given to hold it, or beyond: it is probably wrong. Give a centre and a radius (center=, "
                 "radius=), or bounds, from public knowledge that surely hold the mean, and units in which the "
                 "covariance is at most the identity; Release.describe of second moments within bounds has means too",
                 UtilityWarning,
@@ -178,7 +178,7 @@ class PrivateMean(CoinPress):
         """Return centre and radius of the ball that is said to hold the mean."""
         if self.bounds is not None:
             if self.center is not None or self.radius is not None:
-                raise InputError("bounds", "given beside center or radius, one of the two expected")
+                raise InputError("bounds", "given together with center or radius, one of the two expected")
             public = schema(self.bounds, names)
             return public.offset, float(np.linalg.norm(public.slope))
         if self.center is None or self.radius is None:
@@ -211,11 +211,11 @@ class PrivateCovariance(CoinPress):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
-        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats the noise; the guarantee then states that no one is protected.
     upper : float, optional
         u: the covariance is at most u I; 10 sqrt(d) by default. A public constant: larger covariances are missed.
     calibration : {"joint", "paper"}
@@ -268,11 +268,11 @@ class CoinPressRegression(CoinPress, Regressor):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may tell the servers their noise.
+        Most clients that may give the servers their noise.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
-        Simulations only: repeats the noise; the guarantee then says that nobody is protected.
+        Simulations only: repeats the noise; the guarantee then states that no one is protected.
     covariance : {"identity", "estimate"}
         Whether the features' covariance is known to be I (Algorithm 3), or a third of the budget estimates it
         (Algorithm 5).

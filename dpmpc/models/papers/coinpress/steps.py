@@ -1,6 +1,6 @@
 """The steps of CoinPress (Biswas, Dong, Kamath and Ullman 2020) as pure functions, in the paper's order.
 
-A step says what is published before a round, and what its noisy sum is read as. A `Round` is a schema (the box about
+A step states what is published before a round, and what its noisy sum is read as. A `Round` is a schema (the box about
 the round's ball), a contribution (which clips to the ball) and a share of the budget: all that a client needs to know,
 and no secret. Every row is first clipped to the box, then to the ball.
 

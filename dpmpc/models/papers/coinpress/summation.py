@@ -1,7 +1,7 @@
 """How the noisy sum of a round comes about: a trusted curator, or clients and servers.
 
 Both clip and encode rows alike, in integers, and add discrete Gaussian noise. With a `Curator` it is one draw of the
-noise that the round's share of the budget asks for. With `Servers` it is a `Sum` release in the linear-transformation
+noise that the round's share of the budget requires. With `Servers` it is a `Sum` release in the linear-transformation
 model (Burkhardt et al. 2025, Algorithm 1): the clients' draws, or the servers', add up to that much, and nobody sees a
 row. The two agree in distribution but for the noise of corrupt clients, which is added on top of what is counted.
 

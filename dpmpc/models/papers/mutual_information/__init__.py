@@ -5,7 +5,7 @@ Additive Noise* (ISIT 2018). `information` holds bits, noise, as printed and rep
 `projection_estimators` the two mechanisms, `utility` the paper's error bounds, `attack` what breaks the printed
 calibration.
 
-Promised: how much a release tells about one entry of X, in bits, where the guarantee says that it is proven. Not
+Promised: how much a release reveals about one entry of X, in bits, where the guarantee states that it is proven. Not
 promised: privacy of y, of whole rows, or of real people, because the noise is floating-point.
 """
 

@@ -54,7 +54,7 @@ def guess_entry(first: Reals, second: Reals, variance: float) -> float:
 
 
 def least_leak(successes: int, trials: int) -> float:
-    """Lower-bound the bits that a release tells about a fair bit, from how often an attacker guessed it (Fano).
+    """Lower-bound the bits that a release reveals about a fair bit, from how often an attacker guessed it (Fano).
 
     1 - h(p), with p the Clopper-Pearson upper bound on the attacker's error at 99.9 %; 0 where p >= 1/2.
 

@@ -22,7 +22,7 @@ difference of their projections shows it, whatever f (`dpmpc.models.papers.mutua
 
     v = min_ij [sigma^2 + min_{b,c} ||x_j - X_{-j} b - y c||^2 + sigma^2 ||b||^2],    each column without row i,
 
-and the release tells at most 1/2 log2(1 + n'/v) bits about any entry. v >= sigma^2 whatever the data, so that
+and the release reveals at most 1/2 log2(1 + n'/v) bits about any entry. v >= sigma^2 whatever the data, so that
 sigma^2 = n'/(2^(2 epsilon) - 1) is enough without looking at them. Not promised: that what is computed here is private.
 Everything but that last number depends on the data.
 """
@@ -45,11 +45,11 @@ from dpmpc.privacy.guarantee import Promise
 from dpmpc.privacy.statements import assumptions, with_ground
 
 ONE_ENTRY = "one-entry"
-FLOATING = "the noise is floating-point, so nobody is protected by it."
+FLOATING = "the noise is floating-point, so no one is protected by it."
 
 
 class MutualInformationGuarantee(Promise, Record, frozen=True):
-    """How many bits a release tells about one entry of X, given all others.
+    """How many bits a release reveals about one entry of X, given all others.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class MutualInformationGuarantee(Promise, Record, frozen=True):
     assumptions, sources : tuple of str
         Codes of what the promise rests on, and of where it is proven or claimed (`dpmpc.privacy.statements`).
     simulation : bool
-        True: floating-point noise protects nobody, from a seed or not.
+        True: floating-point noise protects no one, from a seed or not.
     """
 
     called: ClassVar[str] = "guarantee"
@@ -99,7 +99,7 @@ class MutualInformationGuarantee(Promise, Record, frozen=True):
         return f"<MutualInformationGuarantee: {self.leakage_bits:g} bits about one entry, {kind}{simulation}>"
 
     def __str__(self) -> str:
-        verb = "tells at most" if self.proven else "is CLAIMED, WITHOUT PROOF, to tell at most"
+        verb = "reveals at most" if self.proven else "is CLAIMED, WITHOUT PROOF, to reveal at most"
         lines = [
             f"the release {verb} {self.leakage_bits:g} bits about one entry of X"
             + (f" (hence (0, {self.delta:.4g})-differential privacy)" if self.proven else ""),
@@ -118,7 +118,9 @@ class MutualInformationGuarantee(Promise, Record, frozen=True):
         return f"Gaussian of standard deviation {self.noise_sd:.6g} {entries}"
 
 
-_NEIGHBOURING = {ONE_ENTRY: "one entry of X becomes any other number within its bounds; a whole row may tell far more"}
+_NEIGHBOURING = {
+    ONE_ENTRY: "one entry of X becomes any other number within its bounds; a whole row may reveal far more"
+}
 
 
 MOST_BITS = 500.0  # 2^(2 epsilon) still is a double
@@ -247,7 +249,7 @@ def hidden_variance(X: Reals, y: Reals, variance: float) -> float:
 
 
 def leak_bound(X: Reals, y: Reals, rows: int, variance: float) -> float:
-    """Return 1/2 log2(1 + n'/v): the most bits that the release can tell about one entry of these data; maybe infinite.
+    """Return 1/2 log2(1 + n'/v): the most bits that the release can reveal about one entry; maybe infinite.
 
     Not private: it depends on the data.
     """

@@ -95,11 +95,11 @@ class AdditiveNoise(NoisyRegression):
     Parameters
     ----------
     leakage_bits : float
-        Most that the release may tell about one entry of X, the paper's epsilon.
+        Most that the release may reveal about one entry of X, the paper's epsilon.
     bounds : None, pair, dict, Schema, str or Path
         Public bounds of the columns of X, see `dpmpc.data.schemas.schema`; None: X is in [-1, 1].
     simulation_seed : int, optional
-        Simulations only: repeats the noise, which then protects nobody.
+        Simulations only: repeats the noise, which then protects no one.
 
     Notes
     -----
@@ -131,7 +131,7 @@ class RandomProjection(NoisyRegression):
     Parameters
     ----------
     leakage_bits : float
-        Most that the release may tell about one entry of X, the paper's epsilon.
+        Most that the release may reveal about one entry of X, the paper's epsilon.
     rows : int
         n', at least d.
     calibration : {"sound", "paper"}

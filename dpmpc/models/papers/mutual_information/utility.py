@@ -71,7 +71,7 @@ def projection_error_bound(X: Reals, y: Reals, variance: float, delta: float) ->
     variance : float
         sigma_RP^2.
     delta : float
-        The free parameter, positive; the theorem asks for delta >= sqrt(c_0 d/n') and fails with probability
+        The free parameter, positive; the theorem requires delta >= sqrt(c_0 d/n') and fails with probability
         c_1 exp(-c_2 n' delta^2), with constants that the paper does not give.
     """
     sizes = np.linalg.svd(X, compute_uv=False)
