@@ -2,10 +2,10 @@
 
 The modules lie in the order in which data travels: `data`, `encoding`, `noise` and `sharing` on the client, which
 `client` composes; `sketching` on the servers (`server`); `release` and `estimators` with the analyst (`analyst`).
-`privacy` states how much noise there has to be and what is promised. `simulation` composes the three roles in one
+`privacy` states how much noise there must be and what is guaranteed. `simulation` composes the three roles in one
 process, `network` across processes, `collection` over weeks.
 
-What users need is exported here, and imported when it is first used. What has a paper of its own has a room of its own:
+What users need is exported here, and imported when it is first used. What has its own paper has its own room:
 `dpmpc.models.papers.coinpress`, `dpmpc.owners.columns`, `dpmpc.models.papers.mutual_information`, and
 `dpmpc.models.papers.baselines` to compare with.
 """

@@ -56,7 +56,7 @@ class Networked:
 
 
 def demonstrate(arguments: Sequence[str]) -> None:
-    """Estimate from generated Gaussian people, and print what was found, what it cost and what is promised."""
+    """Estimate from generated Gaussian people, and print what was found, what it cost and what is guaranteed."""
     chosen = parse_options(__doc__, arguments, _more, clients=10_000, epsilon=None, delta=1e-6)
     if min(chosen.clients, chosen.features) < 1:
         raise InputError("clients, features", f"{chosen.clients}, {chosen.features}", "at least 1")

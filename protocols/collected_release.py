@@ -5,8 +5,8 @@ it has opened, and a signing key. What they say to one another, step by step, an
 `dpmpc.collect.opening.release_protocol`.
 
 These parties are not started as processes of one machine on generated people, as those of the other programs are: each
-server is started by whoever runs it, on its own folder. docs/deploy.md goes through a collection from the first command
-to the last. A server's part in the release is ::
+server is started by its operator, on its own folder. docs/deploy.md goes through a collection from the first
+command to the last. A server's part in the release is ::
 
     dpmpc release COLLECTION --server I --folder DIR --out release.dpmpc
 """
@@ -18,7 +18,7 @@ import sys
 from dpmpc.base.errors import InputError
 
 INSTEAD = """\
-collected_release: no collection given. Each server of a collection takes part in its release by a command of its own,
+collected_release: no collection given. Each server of a collection takes part in its release by its own command,
   dpmpc release COLLECTION --server I --folder DIR --out release.dpmpc
 and docs/deploy.md goes through a collection, from its task file to the check of what was released.
 """

@@ -8,7 +8,7 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 
 1. owner 0 proposes the task: what is summed, at which public coefficients, with how much noise. Every owner has
    computed the same from the same earlier sums, refuses a task that is not that, recomputes its guarantee, and enters
-   it in its own ledger. What owner 0 says is announced: all have received the same task, or it is named. It says the
+   it in its own ledger. What owner 0 says is announced: all have received the same task, or it is named. It states the
    digest of the task, and of its fields those that machines may compute differently: a matrix of the round before is
    not said again, and all else follows from the plan.
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive

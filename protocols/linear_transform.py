@@ -26,7 +26,7 @@ from dpmpc.release.client import Client
 
 
 def R(task: VerifiedTask, x: Any) -> Words:
-    """Return z_i = R(x_i), Eq. (1): s copies of each clipped, encoded row, each copy with noise of its own."""
+    """Return z_i = R(x_i), Eq. (1): s copies of each clipped, encoded row, each copy with its own noise."""
     return Client(task).randomize(x)
 
 

@@ -15,7 +15,7 @@ together give each client (epsilon, delta)-differential privacy.
    s, J and H the analyst makes the step H^-1 s (`dpmpc.models.rounds.last_round`). No row is weighted.
 4. It reports theta + H^-1 s in the columns' units, with errors of sampling and noise together,
    H^-1 (J - s s^T / n + noise) H^-1, which do not assume that the model is right (HC0). Where the sums show that
-   nothing can be learned it says so, and reports no coefficients.
+   nothing can be learned it states that, and reports no coefficients.
 
 Every round draws fresh noise and starts its own servers; their squared parameters mu add up to that of the budget.
 Three servers and an analyst, each a process of this machine, and generated people::
@@ -81,7 +81,7 @@ def demonstrate(
     population: Callable[[int], People],
     estimator: Callable[[int | str], LogisticRegression | PoissonRegression],
 ) -> None:
-    """Fit generated people, and print what was found, what is promised and what each server spent.
+    """Fit generated people, and print what was found, what is guaranteed and what each server spent.
 
     Parameters
     ----------

@@ -4,7 +4,7 @@ Parties: n clients, M servers and an analyst. With additive shares any M - 1 ser
 nothing of a row. The proofs hold if all servers follow the protocol: then one client cannot ruin the release.
 
 1. *Share.* A client rounds its row to integers z and shares a *witness*: digits of base 4 that write z, the products
-   W = z z^T, and a slack that shows ``|z|^2 <= C^2``. All servers but the last get a key in place of words.
+   W = z z^T, and a slack that shows ``|z|^2 <= C^2``. All servers but the last get a key instead of words.
 2. *Prove.* The hashes of all shares, a *part* each, are the input of a hash whose output, the joint randomness, the
    client cannot choose (section 3). For it the client computes a proof, a short polynomial, and shares that as well.
 3. *Batch.* When all reports are there, all servers confirm the same ids. Each hashes its own shares again.

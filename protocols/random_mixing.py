@@ -1,7 +1,7 @@
 """Data release by parties with different columns (Wu et al. 2022, Algorithms 1 and 2) among real processes.
 
 Data: m parties, each with a file of its own columns of the same n people, and an id for each person.
-Wanted: one public file, from which anybody may regress any column on the others, while each person has (epsilon,
+Wanted: one public file, from which anyone may regress any column on the others, while each person has (epsilon,
 delta)-differential privacy.
 
 1. The digest of the public facts, bound into every frame, is the same at all parties, or nothing begins.
@@ -10,7 +10,7 @@ delta)-differential privacy.
 3. Each sorts its rows by a keyed hash of the id. They find out whether all have the same ids, and nothing more
    (`dpmpc.owners.columns.alignment`); if not, the run ends. In a repetition, when all have made their releases and so
    have found it out before, this step is left out.
-4. Each mixes its rows with B, adds noise of its own (`dpmpc.owners.DataOwner`), and puts the result on its disk.
+4. Each mixes its rows with B, adds its own noise (`dpmpc.owners.DataOwner`), and puts the result on its disk.
 5. Each commits to what it releases; when all have, each puts all commitments on its disk, sends its release to all
    others and puts all releases side by side. Digests of the joined file are compared, and **every party ends with the
    same file**, byte for byte.
@@ -20,7 +20,7 @@ signed, so that a party that tells different parties different things is named b
 
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which reveals one bit,
 and its noisy release. No party's release depends on another's, in whichever run it was shown: from a party that has
-shown its own, nobody gets a file with another release than was committed to before that. From before anything of a
+shown its own, no party gets a file with another release than was committed to before that. From before anything of a
 party's rows is sent its folder is for this agreement alone. A repetition, after a run that failed, tosses the same coin
 and sends the same bytes: nothing is mixed or drawn again (`dpmpc.owners.columns.release_record`). No file is written
 before all parties hold the same one. Not promised: protection against a party that hands in other rows than it has, or
@@ -36,7 +36,7 @@ The same on files of your own, or one party on its own machine::
     dpmpc mix --simulate a.csv b.csv c.csv --key id --epsilon 1 --delta 1e-5 --out release.dpmpc
     dpmpc mix --party 0 --data a.csv --key id --folder party-0 --out release.dpmpc
 
-Whoever has the file goes on with ``dpmpc read release.dpmpc --target COLUMN``, or
+Anyone who has the file goes on with ``dpmpc read release.dpmpc --target COLUMN``, or
 `dpmpc.owners.RMGM.fit_release`.
 """
 
@@ -145,10 +145,10 @@ def own_rows(folder: Path, task: MixingTask, number: int) -> tuple[list[str], Re
 
 
 async def all_have_released(party: Party, own: bool) -> bool:
-    """Step 3, in a repetition: return whether all parties say that they have made their release under this toss.
+    """Step 3, in a repetition: return whether all parties state that they have made their release under this toss.
 
-    Then each has found before that all have the same ids, and nothing is compared again. Whoever says so falsely has no
-    release of an honest party that it would not have had otherwise.
+    Then each has found before that all have the same ids, and nothing is compared again. Anyone who says so falsely has
+    no release of an honest party that it would not have had otherwise.
     """
     said = await announce(party, Kind.STANDING, bytes([own]), 1)
     return all(one == b"\1" for one in said.values())

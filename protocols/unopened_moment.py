@@ -5,7 +5,7 @@ Wanted: F_2 = sum_v f_v^2, while each client has (epsilon, delta)-differential p
 
 Each client sends the column of its item in a public CountSketch S with k rows, so that the sum is z = S f + noise. The
 parties hold Shamir shares of z and open ||z||^2 alone, which they have checked (`dpmpc.parties.mpyc.checked`): one
-number in place of k. F_2 is estimated by ||z||^2 - k * noise variance.
+number instead of k. F_2 is estimated by ||z||^2 - k * noise variance.
 
     python protocols/unopened_moment.py -M3
     python protocols/unopened_moment.py -M5 -T2 --rows 64

@@ -5,7 +5,7 @@ Wanted: w that nearly minimises ||Xw - y||^2 + alpha ||w||^2, while each client 
 privacy.
 
 The parties hold Shamir shares of S Z + noise, put the public column S 1 beside it, and open A^T A for that A, which
-they have checked (`dpmpc.parties.mpyc.checked`): (p + 1) x (p + 1) numbers in place of the sketch. The guarantee is
+they have checked (`dpmpc.parties.mpyc.checked`): (p + 1) x (p + 1) numbers instead of the sketch. The guarantee is
 that of the opened sketch, since A^T A is computed from it. The price is trust: an honest majority of servers, not one
 of them.
 

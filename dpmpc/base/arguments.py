@@ -1,6 +1,6 @@
 """Checks of arguments, and the descriptions of choices that docstrings and options of the command are drawn from.
 
-Every check returns the value as the plain Python type that it has to be, or raises an `InputError` that names the
+Every check returns the value as the plain Python type that it must be, or raises an `InputError` that names the
 argument, the value that was given and what was expected. A bool is never taken for a number.
 """
 

@@ -43,7 +43,7 @@ class DpmpcError(Exception):
     Attributes
     ----------
     argument, given, expected, remedy, condition : str or None
-        The parts of the message, as texts; None where the message is a sentence of its own.
+        The parts of the message, as texts; None where the message is its own sentence.
     """
 
     exit_status = 1
@@ -81,7 +81,7 @@ class DpmpcError(Exception):
 
 
 class InputError(DpmpcError, ValueError):
-    """An argument, a file or a column is not what it has to be."""
+    """An argument, a file or a column is not what it must be."""
 
     exit_status = 2
 

@@ -6,8 +6,8 @@ A distribution declares each by its name::
     diluted-laplace = "acme_noise:DilutedLaplace"
 
 What it brings is code of others, which runs wherever a task names it. So a description of such a value states the
-distribution, its version and the SHA-256 of the module that defines the class, and whoever reads it compares all three
-with what is installed. Not promised: that other modules, which that one imports, are the same too.
+distribution, its version and the SHA-256 of the module that defines the class, and anyone who reads it compares all
+three with what is installed. Not promised: that other modules, which that one imports, are the same too.
 """
 
 from __future__ import annotations
@@ -70,9 +70,9 @@ def load(group: str, name: str, base: type, naming: str) -> tuple[type[Any], Ori
     group, name : str
         The group of entry points, and one in it.
     base : type
-        What the class has to be a subclass of.
+        What the class must be a subclass of.
     naming : str
-        The attribute of the class that holds its name, which has to be that of the entry point.
+        The attribute of the class that holds its name, which must be that of the entry point.
 
     Returns
     -------

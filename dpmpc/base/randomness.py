@@ -104,7 +104,7 @@ class Stream:
     Parameters
     ----------
     key : bytes
-        16 bytes. Whoever knows them knows the whole stream.
+        16 bytes. Anyone who knows them knows the whole stream.
     simulation : bool
         Whether the key came from a number that a user chose: such a stream keeps no secret.
     """
@@ -164,7 +164,7 @@ class Stream:
             raise InputError(
                 "stream",
                 f"one of process {self._process} given to process {os.getpid()}, whose fork made a copy of "
-                "it: a stream of its own expected, Stream.from_os()",
+                "it: its own stream expected, Stream.from_os()",
             )
 
     def _fill(self, view: memoryview) -> None:

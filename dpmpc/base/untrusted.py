@@ -65,7 +65,7 @@ def _prepare(kind: Any) -> None:
     """Have msgspec look at a type before the first value is read.
 
     It does so once for each type and the types in it. Where two threads bring it there at the same time, msgspec 0.22
-    crashes the process, whoever has sent the content; so one thread at a time looks.
+    crashes the process, no matter who has sent the content; so one thread at a time looks.
     """
     if kind not in _prepared:
         with _preparing:
@@ -88,7 +88,7 @@ def read_json(content: bytes, kind: type[T], *, largest: int = LARGEST_MESSAGE, 
     content : bytes
         What somebody sent, at most `largest` bytes.
     kind : type
-        What it has to be; msgspec's structs check every field.
+        What it must be; msgspec's structs check every field.
     largest : int
         Longer content is refused unread.
     deepest : int
@@ -125,7 +125,7 @@ def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | No
     content : dict, list, text or number
         What JSON or TOML held.
     kind : type
-        What it has to be.
+        What it must be.
     hook : callable, optional
         ``hook(kind, plain)`` makes what msgspec does not know, such as a noise.
 
@@ -271,7 +271,7 @@ def printable(text: str, longest: int = LONGEST_TEXT) -> str:
 
 
 def harmless(text: str) -> str:
-    """Escape like `printable` what a terminal would not show as it is, in a line of ours that quotes somebody else.
+    """Escape like `printable` what a terminal would not show as it is, in a line of ours that quotes a text of others.
 
     Backslashes stay, since what is quoted is often escaped already, and nothing is cut.
     """

@@ -266,7 +266,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
                 )
         left = tuple(variable for variable in self.variables if variable.name != name)
         if not left:
-            raise InputError("columns", f"{name!r} is the only one, at least one beside it expected")
+            raise InputError("columns", f"{name!r} is the only one, at least one more expected")
         return replace(self, variables=left)
 
     def only(self, names: Sequence[str]) -> Codebook:
@@ -298,7 +298,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         ------
         InputError
             If a cell is not what its variable is, or a row lacks a value and `incomplete` is "refuse". That depends on
-            the data: the message is for whoever holds the row.
+            the data: the message is for anyone who holds the row.
         """
         cells = Cells.of(X)
         values, absent = self._coded(cells, self.variables, self.products)

@@ -1,8 +1,8 @@
 """Read CSV files with a header line: plain or compressed, with any separator and decimal sign, or standard input.
 
-A file may be somebody else's, so that no line is kept in memory that is longer than `LONGEST_LINE`: a compressed file
-of 3 MB can hold one line of 3 GB, and a quotation mark that is never closed makes one cell of all lines that follow.
-Both end in an `InputError` soon after the limit. Rows that are short are as many as the file has.
+A file may come from another party, so that no line is kept in memory that is longer than `LONGEST_LINE`: a compressed
+file of 3 MB can hold one line of 3 GB, and a quotation mark that is never closed makes one cell of all lines that
+follow. Both end in an `InputError` soon after the limit. Rows that are short are as many as the file has.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _standard_input() -> bytes:
 
 
 class CsvFile:
-    """A CSV file with a header: the quick way through it, and the slow one that can say what is wrong where."""
+    """A CSV file with a header: the quick way through it, and the slow one that can state what is wrong where."""
 
     def __init__(self, path: str | Path, dialect: Dialect = USUAL):
         self.path = path
@@ -252,7 +252,7 @@ CHUNK_BYTES = 1 << 16
 
 
 class LongQuotation(ValueError):
-    """What looks like one cell goes on for too long: a parser of cells that are bounded has to say what it is."""
+    """What looks like one cell goes on for too long: a parser of cells that are bounded has to state what it is."""
 
 
 class BoundedLines(io.RawIOBase):

@@ -39,7 +39,7 @@ def check_table(table: Table, target: str | None = None, public: Schema | None =
                 f"lack it would count with a made-up value; {LACKING_TARGET}",
             )
         if len(table.names) == 1:
-            raise InputError("target", f"{target!r} is the only column, at least one feature beside it expected")
+            raise InputError("target", f"{target!r} is the only column, at least one more feature expected")
     book = None if public is None else public.codebook
     for text in _constant(table, book.indicators if isinstance(book, Codebook) else frozenset()):
         warnings.warn(

@@ -94,7 +94,7 @@ def check_finite(where: str, block: NDArray[Any], names: Sequence[str], start: i
 
 
 def two_dimensional(where: str, X: Any) -> NDArray[Any]:
-    """Return `X` as a two-dimensional array, or refuse it and say what to do first."""
+    """Return `X` as a two-dimensional array, or refuse it and state what to do first."""
     if isinstance(X, np.ma.MaskedArray):
         raise InputError(where, "a masked array given; fill in its missing values first")
     if hasattr(X, "nnz"):
@@ -271,7 +271,7 @@ class Table:
         elif names is None:
             labels, values = _read_frame(X, keys)
         else:
-            raise InputError("names", f"{names!r} given, but X is a data frame and has names of its own")
+            raise InputError("names", f"{names!r} given, but X is a data frame and has its own names")
         return complete(labels, values, drop_missing, "X", lambda row: f"row {row}", fill)
 
     def __len__(self) -> int:

@@ -76,7 +76,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
     edges : tuple of float, optional
         The ends of these cells between the bounds, rising.
     step : float, optional
-        How far the possible values lie apart, from the lower bound on: each is a cell of its own.
+        How far the possible values lie apart, from the lower bound on: each is its own cell.
     typical : tuple of float, optional
         Between which values about two thirds of people are expected: a public guess, which plans rest on and no result.
     missing : tuple of str
@@ -281,7 +281,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
 
     @property
     def has_cells_of_bounds(self) -> bool:
-        """Whether each bound is a cell of its own, beside cells of equal width: values outside count as the bounds."""
+        """Whether each bound is its own cell, beside cells of equal width: values outside count as the bounds."""
         return self.edges is None and self.step is None
 
     def _words(self, field: str) -> tuple[str, ...]:

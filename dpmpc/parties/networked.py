@@ -5,7 +5,7 @@ authenticated TLS over loopback, and returns the release with what each server s
 clients' shares are there already, `run_parties` where a program does not open the sketch. For parties on hosts of their
 own, `agreement_of` is what `dpmpc.parties.network.programs.prepare` takes.
 
-What the parties do is said by the program that they run. Programs are started by name: by default
+What the parties do is stated by the program that they run. Programs are started by name: by default
 `dpmpc.protocols.linear_transform`, which opens the noisy sketch and ends there, or `dpmpc.protocols.proved_reports`.
 
 Where the task requires proofs, clients share proved reports, each with an id, and the servers leave out those whose
@@ -118,7 +118,7 @@ class RunOptions(TypedDict, total=False):
         Plain data for the program, beside "task" and "threads".
     stream : Stream, optional
         The clients' source of noise and shares; a seeded one, from which the servers' noise is derived too, needs a
-        task that says it is a simulation.
+        task that states it is a simulation.
     threads : int
         Threads of each server's kernel, 1 by default.
     deadline : float
@@ -404,7 +404,7 @@ def agreement_of(
     threads: int = 1,
     deadline: float = 30.0,
 ) -> Agreement:
-    """Return what servers and analyst agree on; a task whose noise has to be dealt is refused."""
+    """Return what servers and analyst agree on; a task whose noise must be dealt is refused."""
     require_own_noise(task)
     return Agreement(
         program,

@@ -141,7 +141,7 @@ class BudgetLedger:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the ledger to a JSON file, whole or not at all, and so that it outlasts a loss of power.
 
-        Publish a release after its spending was saved: a save is refused if somebody else has spent meanwhile.
+        Publish a release after its spending was saved: a save is refused if another process has spent meanwhile.
 
         Raises
         ------

@@ -180,7 +180,7 @@ class NoisePlacement(msgspec.Struct, frozen=True):
 
 @dataclasses.dataclass(frozen=True)
 class Calibration:
-    """What noise has to be enough for: a budget, what one client moves, and who may collude.
+    """What noise must be enough for: a budget, what one client moves, and who may collude.
 
     Parameters
     ----------
@@ -197,7 +197,7 @@ class Calibration:
     rule : {"joint", "paper"}
         See the module docstring.
     simulation : bool
-        Whether the guarantee is of a simulation, and says so.
+        Whether the guarantee is of a simulation, and states it.
     """
 
     sketch: PublicMatrix

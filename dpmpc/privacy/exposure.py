@@ -129,7 +129,7 @@ class EffectiveNoise(abc.ABC):
     @property
     @abc.abstractmethod
     def assumption(self) -> str:
-        """Code of what has to be true of a run."""
+        """Code of what must be true of a run."""
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)

@@ -48,7 +48,7 @@ class Promise:
         Parameters
         ----------
         links : str
-            Code of what is assumed of the links in place of "secret-links".
+            Code of what is assumed of the links instead of "secret-links".
         """
         assumed = tuple(links if code == "secret-links" else code for code in self.assumptions)
         return msgspec.structs.replace(self, assumptions=assumed)  # type: ignore[type-var]

@@ -5,7 +5,7 @@ In particular delta is *not* the probability that likelihoods differ by more tha
 noise that is 20 delta at (1, 1e-6).
 
 Promised: every number in the sentence is rounded so that the sentence is true. `Client.promised` of
-dpmpc/collect/intake/web/client.mjs says the same in JavaScript, to the last letter.
+dpmpc/collect/intake/web/client.mjs does the same in JavaScript, to the last letter.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ def bound_in_words(epsilon: float, delta: float, own: str = "your answers", othe
     epsilon, delta : float
         What is promised.
     own, other : str
-        What neighbouring inputs are to whoever reads this.
+        What neighbouring inputs are to anyone who reads this.
     """
     return (
         f"With {own}, anything that is published has at most {_factor(epsilon)} times the probability that it has with "

@@ -261,7 +261,7 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
     budget : Budget
         How much may be spent.
     contribution : Contribution, optional
-        What is summed over the clients in place of rows or second moments; there is then no sketch to choose.
+        What is summed over the clients instead of rows or second moments; there is then no sketch to choose.
     trust : TrustModel
         Who may collude or be missing.
     mechanism : Mechanism

@@ -84,14 +84,14 @@ ASSUMPTIONS: dict[str, str] = {
         "the other parties may break it"
     ),
     "fresh-mixing": (
-        "each agreement on the same columns makes a release with noise of its own, and the budgets of all add up; a "
+        "each agreement on the same columns makes a release with its own noise, and the budgets of all add up; a "
         "repetition in the same folder sends the same bytes and spends nothing"
     ),
     "compared-ids": (
         "ids are not protected by the noise: a comparison reveals whether all parties have the same, one bit each time"
     ),
     # mutual information
-    "known-target": "y is not a secret: it is released without noise of its own, and counts as known",
+    "known-target": "y is not a secret: it is released without its own noise, and counts as known",
     "secret-projection": "S stays secret and is used once",
     "uninformative-sigma": "sigma reveals nothing, though it depends on the data (unproven)",
     "public-floor": "the data are known to hide every entry behind a variance of {floor:g} when mixed",
@@ -111,7 +111,7 @@ SOURCES: dict[str, str] = {
     "renyi-conversion": "Canonne, Kamath and Steinke 2020, Proposition 12 (conversion to epsilon)",
     "laplace-shares": (
         "Burkhardt et al. 2025, Theorem 4.8 and Corollary 4.10 (Laplace noise in shares), with s rows of each client "
-        "in place of all k; delta = 0, whatever was asked for"
+        "instead of all k; delta = 0, whatever was asked for"
     ),
     "adaptive-gaussians": "Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition of Gaussian mechanisms)",
     "zcdp-composition": "Bun and Steinke 2016, Lemma 2.3; Dong, Roth and Su 2022, Corollary 3.3 (adaptive composition)",

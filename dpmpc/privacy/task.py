@@ -48,7 +48,7 @@ _PRODUCT_SECONDS = 1e-9  # of linear algebra, for each product of three
 class PublicFacts(Record, frozen=True):
     """What everybody knows of a release of any kind before it happens, and what follows from that.
 
-    Subclasses have the fields `epsilon`, `delta` and `simulation`, and say what is promised and why no sum wraps
+    Subclasses have the fields `epsilon`, `delta` and `simulation`, and state what is guaranteed and why no sum wraps
     around.
     """
 
@@ -75,7 +75,7 @@ class PublicFacts(Record, frozen=True):
         Raises
         ------
         GuaranteeError
-            If the noise does not give what is promised.
+            If the noise does not give what is guaranteed.
         OverflowRisk
             If a sum might wrap around.
         """
@@ -88,7 +88,7 @@ class PublicFacts(Record, frozen=True):
             self.prove_no_overflow()
 
     def require_enough_noise(self) -> None:
-        """Raise a `GuaranteeError` unless the noise gives what is promised."""
+        """Raise a `GuaranteeError` unless the noise gives what is guaranteed."""
         raise NotImplementedError
 
     def prove_no_overflow(self) -> ModulusPlan:
@@ -272,7 +272,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
     def units(self) -> Reals:
         """Value of one integer in each entry (width,) of the sums, in the scaled, normalised sketch: scale / 2^f.
 
-        Where contributions are proved, entries have units of their own, which differ by 0.03 %.
+        Where contributions are proved, entries have their own units, which differ by 0.03 %.
         """
         return self.sketch.scale * self.statistic.units(len(self.schema), self.encoding)
 
@@ -295,7 +295,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
 
     @functools.cached_property
     def guarantee(self) -> Guarantee:
-        """The privacy guarantee, recomputed from the public facts; an error if they do not give what is promised."""
+        """The privacy guarantee, recomputed from the public facts; an error if they do not give what is guaranteed."""
         return self.guarantee_under(self.scheme.conduct)
 
     @functools.cached_property
@@ -355,7 +355,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         )
 
     def require_enough_noise(self) -> None:
-        """Raise a `GuaranteeError` unless the noise gives what is promised.
+        """Raise a `GuaranteeError` unless the noise gives what is guaranteed.
 
         A server that verifies a task prints no guarantee, which takes longer.
         """
@@ -416,7 +416,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
         Raises
         ------
         GuaranteeError
-            If the noise does not give what is promised.
+            If the noise does not give what is guaranteed.
         OverflowRisk
             If a sum might wrap around.
         """
@@ -466,7 +466,7 @@ class VerifiedTask(Task, frozen=True, tag=2, tag_field="format"):
     Raises
     ------
     GuaranteeError
-        If the noise does not give what is promised.
+        If the noise does not give what is guaranteed.
     OverflowRisk
         If a sum might wrap around.
     """

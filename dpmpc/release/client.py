@@ -51,7 +51,7 @@ class Client:
     InputError
         If the task has not been verified.
     SimulationOnly
-        If a seeded stream is given and the task does not say that it is a simulation.
+        If a seeded stream is given and the task does not state that it is a simulation.
     """
 
     def __init__(self, task: VerifiedTask, stream: Stream | None = None):

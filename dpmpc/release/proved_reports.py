@@ -7,7 +7,7 @@ a server with words         blind 16 | parts 32 M | words of the record, 64 bits
 
 M is the number of servers, all of which have words with Shamir shares. These bytes are the payload of an upload
 (`dpmpc.collect.upload.reports`), and a row of the spool, or of the file of a run on one machine
-(`dpmpc.parties.networked`): 64-bit words of them as they are, so that a key stays a key, 16 bytes in place of the 1.4
+(`dpmpc.parties.networked`): 64-bit words of them as they are, so that a key stays a key, 16 bytes instead of the 1.4
 kB that it stands for. What the fields mean is `dpmpc.linear.proving.prove`.
 
 Promised: `shares_of` gives back what `payloads` was given. Not promised: anything about the fields; the door checks

@@ -223,7 +223,7 @@ def read(path: str | os.PathLike[str], what: str, build: Callable[[Header, SumsR
         What is expected, in words.
     build : callable
         ``build(header, sums)`` returns the release that the public facts describe; ``sums(shape, dtype)`` reads the
-        sums, once the facts say of which shape they have to be.
+        sums, once the facts give their shape.
 
     Raises
     ------

@@ -206,7 +206,7 @@ def draw_dealt(task: Task, stream: Stream, *, threads: int = 1) -> Integers:
 def deal_together(task: Task, keys: Sequence[bytes | None], stream: Stream | None = None) -> list[Words | None]:
     """Deal the noise of all servers in one process; return each server's share of it, or None where none is dealt.
 
-    This is what a simulation has in place of messages and proofs. As many servers deal as the task states.
+    This is what a simulation has instead of messages and proofs. As many servers deal as the task states.
 
     Parameters
     ----------

@@ -33,7 +33,7 @@ def run(
     rows : ndarray of float64, shape (n, p)
         One row per client, in the units of the schema.
     stream : Stream, optional
-        Source of noise and shares; a seeded one needs a task that says it is a simulation.
+        Source of noise and shares; a seeded one needs a task that states it is a simulation.
     threads : int
         Threads of the sampler and of the kernel; the result does not depend on them.
     progress : callable, optional

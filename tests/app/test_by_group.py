@@ -204,7 +204,7 @@ def test_plan_says_what_to_expect_of_a_group(fitted, capsys):
     words = (*words, "--by", "ward", *BUDGET)
     told = run(capsys, *words).out
     assert "a group of 10,000" in told
-    assert "everybody, from all 3 blocks" in told
+    assert "all people, from all 3 blocks" in told
     fields = json.loads(run(capsys, *words, "--json").out)
     assert list(fields["expected_phi"]) == ["10000", "5000", "1000"]
     phi = [*fields["expected_phi"].values()]

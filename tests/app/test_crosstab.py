@@ -78,8 +78,8 @@ def test_what_is_refused(folder, capsys):
         (release, "--crosstab", "ward,smoker,stay"): "two variables expected",
         (release, "--crosstab", "ward,"): "'ward,' given, names between commas expected",
         (release, "--crosstab", "ward,stay"): "crosstab: 'stay' given, a variable with listed values expected",
-        (release, "--crosstab", "ward,smoker", "--target", "stay"): "no target and no model expected beside it",
-        (release, "--crosstab", "ward,smoker", "--model", "logistic"): "no target and no model expected beside it",
+        (release, "--crosstab", "ward,smoker", "--target", "stay"): "no target and no model expected with it",
+        (release, "--crosstab", "ward,smoker", "--model", "logistic"): "no target and no model expected with it",
         (folder / "rounds", "--crosstab", "ward,smoker"): "release-0.dpmpc' can be read anew",
         (folder / "rounds" / "release-1.dpmpc", "--crosstab", "ward,smoker"): "second moments or of cells expected",
     }.items():

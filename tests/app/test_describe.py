@@ -116,7 +116,7 @@ def test_the_lines_of_python_on_the_page_read_it_again(described, monkeypatch):
         (("--by", "age"), "by: 'age' given, a number, a column expected whose values the bounds list"),
         (("--by", "city"), "by: 'city' given, a column of the bounds expected: there are age, stay, sex, ward"),
         (("--columns", "height"), "columns: no column 'height' in the bounds; there are age, stay, sex, ward"),
-        (("--columns", "ward", "--by", "ward"), "columns: none given beside 'ward'"),
+        (("--columns", "ward", "--by", "ward"), "columns: none given with 'ward'"),
         (("--level", "1"), "level: 1.0 given, a number strictly between 0 and 1 expected"),
         (("--sketch", "osnap"), "sketch: 'osnap' given, 'auto' or 'sum' expected with cell-counts"),
     ],

@@ -218,7 +218,7 @@ def test_a_folder_that_lacks_a_sum_is_refused(place, tmp_path, capsys):
     shutil.copytree(whole, folder)
     (folder / "release-1.dpmpc").rename(folder / "release-2.dpmpc")
     status, _, told = run(capsys, "read", folder)
-    assert (status, "tell of others" in " ".join(told.split())) == (2, True), told
+    assert (status, "name others" in " ".join(told.split())) == (2, True), told
     fields = json.loads((whole / "result.json").read_text())
     del fields["parameters"]
     (whole / "result.json").write_text(json.dumps(fields))

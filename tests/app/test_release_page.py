@@ -160,14 +160,14 @@ def test_reports_are_no_people_unless_there_is_a_roster(verified):
 
 def test_reports_that_do_not_count_are_told_by_cause_and_server(verified):
     assert "No server says that it left out a report." in text_of(verified)
-    refused = {"false proof": 1, "different lists": 2000, "wrong hash, says server 1": 3}
+    refused = {"false proof": 1, "different lists": 2000, "wrong hash, according to server 1": 3}
     left_out = {"2": {"damaged": 4}, "0": {"released before": 5, "dealt wrongly": 6}}
     read = text_of(changed(verified, manifest={"refused": refused, "left_out": left_out}))
     for told in (
         "Were refused 2,004 reports",
         "1 report was refused by all servers: they were not shown to be well formed.",
         "2,000 reports were refused by all servers: they were not the same at all servers.",
-        "3 reports were refused by all servers: they were off (wrong hash, says server 1).",
+        "3 reports were refused by all servers: they were off (wrong hash, according to server 1).",
         "4 reports were left out by server 2: they could not be read any more.",
         "5 reports were left out by server 0: they had counted in an earlier release.",
         "6 reports were left out by server 0: they had parts that did not fit together.",

@@ -125,7 +125,7 @@ def test_read_gives_the_same_from_the_folder_and_from_the_file(fitted, capsys):
             ("--model", "survival", "--event", "arm"),
             "--event: 'arm' given, a variable with the answers yes and no expected",
         ),
-        (("--model", "survival", "--target", "months"), "no target and no groups expected beside it"),
+        (("--model", "survival", "--target", "months"), "no target and no groups expected with it"),
         (("--model", "survival", "--until", "61"), "until: 61 given, more than 0 and at most 60 expected"),
     ],
 )

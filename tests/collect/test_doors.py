@@ -101,7 +101,7 @@ def test_dpmpc_submit_sends_through_a_door(running, tmp_path, capsys):
     row.write_text("a=1\nb=2\ny=3\n")
     argv = ["submit", str(running.task_file), "--row", str(row), "--door", running.door(2)]
     assert main([*argv, "--state", str(tmp_path / "other")]) == 0
-    assert f"1 report: acknowledged by every server, says the door {running.door(2)}" in capsys.readouterr().out
+    assert f"1 report: acknowledged by every server, according to the door {running.door(2)}" in capsys.readouterr().out
     assert lengths(running) == [count + 31 for count in before]
 
 

@@ -179,7 +179,7 @@ def test_a_release_that_has_lost_its_commitments_is_refused(tmp_path):
         trial.out(server).unlink()
     ended = run(trial)
     assert_nothing_is_released(trial, ended)
-    assert all("no commitments to its shares are kept beside the ledger" in one.told for one in ended.values())
+    assert all("no commitments to its shares are kept next to the ledger" in one.told for one in ended.values())
     assert not any(list(ServerFolder(trial.folder(server)).ledger.glob("openings*")) for server in range(3))
 
 

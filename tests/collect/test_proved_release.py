@@ -367,8 +367,8 @@ def test_a_server_that_finds_another_hash_is_named_with_the_report_that_it_drops
     results = converse(trial)
     dropped = sorted(range(COUNT), key=lambda index: trial.ids[index])[3]
     verified = released(trial, np.delete(rows_of_clients(), dropped, axis=0), results, {wrong_hash(2): 1})
-    assert any("1 refused (wrong hash, says server 2)" in check for check in verified.checks)
-    assert refused_at(trial) == [[(trial.ids[dropped].hex(), "wrong hash, says server 2")]] * 3
+    assert any("1 refused (wrong hash, according to server 2)" in check for check in verified.checks)
+    assert refused_at(trial) == [[(trial.ids[dropped].hex(), "wrong hash, according to server 2")]] * 3
 
 
 def test_nothing_is_stored_once_a_server_has_closed(trial):

@@ -188,7 +188,7 @@ def test_a_wrong_ticket_is_no_success(tmp_path, capsys):
 
 
 def test_with_shamir_shares_one_server_in_time_is_not_enough(tmp_path, capsys):
-    """Server 3 may be left out of the release: its word alone says nothing of it."""
+    """Server 3 may be left out of the release: its word alone states nothing about it."""
     (tmp_path / "row").write_text("a=1\nb=2\ny=3\n")
     fields = {"sharing": "shamir", "corrupt_servers": 1, "proved": False, "sketch": "sum", "rows": None}
     with Servers.make(tmp_path, servers=4, doors=True, **fields) as servers:

@@ -285,7 +285,10 @@ REFUSALS = {
     "radius as text": (lambda: clip_ball([[1.0]], "1"), ["radius", "'1'", "number"]),
     "NaN in the ball": (lambda: clip_ball([[1.0], [math.nan]], 1), ["Z", "'0'", "row 2", "nan"]),
     "unknown target": (lambda: check_table(TABLE, "c"), ["target", "'c'", "a, b"]),
-    "nothing but a target": (lambda: check_table(TABLE.select(["a"]), "a"), ["target", "'a'", "at least one feature"]),
+    "nothing but a target": (
+        lambda: check_table(TABLE.select(["a"]), "a"),
+        ["target", "'a'", "at least one more feature"],
+    ),
     "no such file": (lambda: schema("no/such/file.toml", ["a"]), ["bounds", "no/such/file.toml", "cannot be read"]),
     "dict form without outside": (lambda: Schema.from_dict({"columns": []}), ["bounds", "outside", "missing"]),
     "dict form without columns": (

@@ -254,7 +254,7 @@ def test_grids_that_make_no_sense_are_refused(facts, message):
     [
         ((AGE,), {"by": "ward"}, r"by: 'ward' given, a column of the bounds expected: there are age"),
         ((AGE, WARD), {"by": "age"}, r"by: 'age' given, a number, a column expected whose values"),
-        ((WARD,), {"by": "ward"}, r"columns: none given beside 'ward', at least one expected"),
+        ((WARD,), {"by": "ward"}, r"columns: none given with 'ward', at least one expected"),
         ((Variable("x", 0, 1, transform="spline", knots=(0.5,)),), {}, r"column 'x': a spline given"),
         ((Variable("x", 0, 1, if_missing="middle"),), {}, r"if_missing = 'middle' given, .* 'indicator' expected"),
         ((Variable("x", values=("missing", "a"), if_missing="indicator"),), {}, r"a value called 'missing' given"),

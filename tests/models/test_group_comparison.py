@@ -169,11 +169,13 @@ def test_a_group_of_few_people_has_no_mean_and_says_why():
     assert list(model.differences()) == ["new"]
     found = model.result()
     assert found.verdict is None
-    assert "Too few people in none to tell from none" in str(found)
+    assert "Too few people in none to distinguish from none" in str(found)
     assert "mean" not in found.data["groups"]["none"]
     assert "left_out" in found.data["groups"]["none"]
     gone = fitted(release_of_law(task_of(6_000), rows, rng), control="none").result()
-    assert gone.verdict.startswith("No group can be compared with none: too few people in none to tell from none: ")
+    assert gone.verdict.startswith(
+        "No group can be compared with none: too few people in none to distinguish from none: "
+    )
     assert gone.verdict.endswith("; a control of old or new would do.")
     assert gone.data["differences"] == {}
     assert not gone.plots

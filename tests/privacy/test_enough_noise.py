@@ -142,7 +142,7 @@ def test_a_server_verifies_an_honest_task_without_scipy(choices):
 
 
 def test_a_threshold_that_shamir_shares_do_not_have_is_refused():
-    """By the constructor: noise alone says nothing of the shares."""
+    """By the constructor: noise alone states nothing about the shares."""
     task = task_of(sharing="shamir")
     with rejects("threshold", given="0"):
         unverified(task, trust=msgspec.structs.replace(task.trust, corrupt_servers=0))

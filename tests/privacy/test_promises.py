@@ -263,7 +263,7 @@ def collected(entries, **options):
 def test_servers_make_the_noise_of_a_collection_unless_told_otherwise(entries):
     collection = collected(entries)
     assert collection.plan.noising.by == "servers"
-    assert "it costs nobody's privacy" in omission(collection)
+    assert "it costs no client's privacy" in omission(collection)
     with pytest.raises(InputError, match=r"corrupt_clients: none given, .* how many of any 200 reports"):
         collected(entries, noise_by="clients")
     with pytest.raises(InputError, match=r"noise_by: none given with Shamir shares, 'clients' expected"):

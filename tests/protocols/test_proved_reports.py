@@ -83,7 +83,7 @@ def test_the_program_leaves_the_liars_out(servers):
     said = " ".join(done.stdout.split())
     assert "2,000 clients, 70 of whom lie: 10 out of range, 10 wrong products" in said
     assert "Proofs: 1,930 of 2,000 reports accepted, 10 refused (different lists), 50 refused (false proof)" in said
-    assert f"10 refused (wrong hash, says server {servers - 1})" in said
+    assert f"10 refused (wrong hash, according to server {servers - 1})" in said
     phi = re.search(r"honest rows: (\S+) with proofs, (\S+) without, .* trivial predictor (\S+)", said)
     with_proofs, without, trivial = map(float, phi.groups())
     assert with_proofs < 0.3 * trivial

@@ -410,7 +410,7 @@ def _organisations(given: Sequence[Sequence[str]], servers: int) -> list[str]:
 
 
 def _require_useful(collection: Any, *, refuse: bool) -> None:
-    """Say what releases of the smallest and of the largest batch are worth; refuse a smallest one worth nothing."""
+    """State what releases of the smallest and of the largest batch are worth; refuse a smallest one worth nothing."""
     from dpmpc.app.render.readings import reading_of
 
     reading = reading_of(collection.plan.statistic)

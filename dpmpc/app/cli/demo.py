@@ -117,7 +117,7 @@ def _parts(
         _comparison(runs, truth),
         "",
         guarantee_text(promised),
-        f"That is the sketch's. The sum promises ({promised.epsilon:g}, {promised.delta:g}) too, by noise of its own.",
+        f"That is the sketch's. The sum promises ({promised.epsilon:g}, {promised.delta:g}) too, by its own noise.",
         "",
         *(part for name, run in runs.items() for part in (f"{name}:", servers_table(run.networked.servers))),
         f"wall time: everything {wall_s:.1f} s",

@@ -1,6 +1,6 @@
 """`dpmpc describe`: a private Table 1 of a table, by real server processes on this machine.
 
-What `--compare` computes from the rows at hand is for whoever owns them, and is not private.
+What `--compare` computes from the rows at hand is for anyone who owns them, and is not private.
 """
 
 from __future__ import annotations

@@ -117,7 +117,7 @@ def system() -> tuple[State, str, str]:
 
 
 def aes() -> tuple[State, str, str]:
-    """Measure how fast noise and shares are expanded, and say how many keys are."""
+    """Measure how fast noise and shares are expanded, and state how many keys are."""
     import numpy as np
 
     from dpmpc.base.randomness import Stream, aes_kernel

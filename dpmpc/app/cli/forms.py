@@ -1,11 +1,11 @@
-"""Commands of organisations that each run a party of their own: `dpmpc mix` and `dpmpc owners`.
+"""Commands of organisations that each run their own party: `dpmpc mix` and `dpmpc owners`.
 
 Such a command has three forms: all parties as processes of this machine (``--simulate``); the folders of parties that
-run on machines of their own (``--prepare``); one of these (``--party I``, or what the command calls a party). A command
+run on their own machines (``--prepare``); one of these (``--party I``, or what the command calls a party). A command
 may have further ones. Each option is declared once, with the forms that need it and those that use it. What a form does
 not use is refused, so that nobody believes an option to have had an effect.
 
-Not promised: secrecy of keys from whoever prepares (`dpmpc.parties.network.programs`).
+Not promised: secrecy of keys from anyone who prepares (`dpmpc.parties.network.programs`).
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def addresses_of(options: argparse.Namespace) -> list[tuple[str, int]]:
 
 
 def write_folders(options: argparse.Namespace, agreement: Agreement, called: str, plural: str) -> None:
-    """Write the folder of each party, and say what is to be done with it."""
+    """Write the folder of each party, and state what is to be done with it."""
     from dpmpc.parties.network.programs import prepare
 
     target = new_path(PREPARE, options.prepare)
@@ -140,7 +140,7 @@ def write_folders(options: argparse.Namespace, agreement: Agreement, called: str
 def take_part(
     options: argparse.Namespace, number: int, program: str, source: msgspec.Struct, has_sent: Callable[[Path], bool]
 ) -> Outcome | None:
-    """Run a party of a prepared run; where it fails after it has sent something of its rows, say what to do."""
+    """Run a party of a prepared run; where it fails after it has sent something of its rows, state what to do."""
     from dpmpc.parties.network.programs import join
 
     folder = Path(options.folder)

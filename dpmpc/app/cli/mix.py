@@ -170,7 +170,7 @@ def _bounds(paths: Sequence[str] | None) -> Schema | None:
 
 
 def _save(out: Path, release: MixedRelease) -> None:
-    """Write the public file, and then the report on it beside it."""
+    """Write the public file, and then its report next to it."""
     from dpmpc.app.render.mixed import mixed_report
     from dpmpc.app.render.page import write_page
     from dpmpc.release.results import Result

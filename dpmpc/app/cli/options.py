@@ -74,7 +74,7 @@ def add_proved(command: Parser) -> None:
 
 
 def add_file_options(command: Parser) -> None:
-    """Add what is said of CSV files."""
+    """Add what is stated of CSV files."""
     command.add_argument(
         "--separator",
         rare=True,

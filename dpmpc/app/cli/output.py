@@ -50,7 +50,7 @@ class ResultFolder:
 
     Promised: a release that `keep` has returned from outlasts whatever fails later, and a loss of power; reading it
     again costs no privacy. Each file is whole or not there. Without `--out` the folder is a temporary one, which is
-    removed once the command has said what was found, and stays if it could not; that of `--out` is removed if nothing
+    removed once the command has printed its result, and stays if it could not; that of `--out` is removed if nothing
     was opened.
     """
 

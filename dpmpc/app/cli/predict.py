@@ -134,7 +134,7 @@ def _of_release(options: argparse.Namespace) -> _Model:
             raise InputError("alpha", f"{options.alpha} given, but that is for --model ridge, not logistic")
         likely = LogisticRegression().fit_release(release, options.target, features=features)
         if likely.verdict_ is not None:
-            raise InputError("model", f"{options.model!r} says nothing of {options.target!r}: {likely.verdict_}")
+            raise InputError("model", f"{options.model!r} states nothing about {options.target!r}: {likely.verdict_}")
         print(f"dpmpc: this is {approximation_of(likely)}", file=sys.stderr)
         return _Model("logistic", public, options.target, {EVERYBODY: _fitted(likely)})
     alpha = 1.0 if options.alpha is None else options.alpha

@@ -40,7 +40,7 @@ def add_commands(commands: Any) -> None:
         "--listen", type=address, metavar="HOST:PORT", help="where to listen, if not where the others find this server"
     )
     release.add_argument(
-        "--connect-deadline", type=seconds, metavar="S", help="seconds within which all servers have to be there"
+        "--connect-deadline", type=seconds, metavar="S", help="seconds within which all servers must be there"
     )
     release.add_argument("--deadline", type=seconds, metavar="S", help="seconds that a server may take for a step")
     release.add_argument(

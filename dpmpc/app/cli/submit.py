@@ -50,7 +50,7 @@ def _submit(options: argparse.Namespace) -> None:
     rows = _rows(options, collection.plan.schema)
     with progress() as on_progress:
         done = _send(options, collection, rows, lambda got, needed: on_progress("acknowledged", got / needed))
-    by_whom = collection.proxies if options.door is None else f", says the door {printable(options.door)}"
+    by_whom = collection.proxies if options.door is None else f", according to the door {printable(options.door)}"
     print(f"{done.reports} {'report' if done.reports == 1 else 'reports'}: acknowledged by every server{by_whom}")
 
 

@@ -2,7 +2,7 @@
 
 `told_while_waiting` surrounds every command. After `FIRST_SECONDS` it writes a line with the name of the command, its
 stage and the time, and another one after `NEXT_SECONDS`, then ever more seldom. So a log of a piped command has a line
-now and then, and a short command is silent. What can say more draws a display of its own on a terminal, while this is
+now and then, and a short command is silent. What can say more draws its own display on a terminal, while this is
 `quiet`.
 """
 
@@ -34,13 +34,13 @@ _NOW = _Stage()
 
 
 def note(words: str, fraction: float | None = None) -> None:
-    """Note what the command is at, and how much of it is done; whoever waits is told in time."""
+    """Note what the command is at, and how much of it is done; anyone who waits is told in time."""
     _NOW.words, _NOW.fraction = words, fraction
 
 
 @contextlib.contextmanager
 def quiet() -> Iterator[None]:
-    """Write no lines meanwhile: somebody else states what happens."""
+    """Write no lines meanwhile: another display shows what happens."""
     _NOW.silences += 1
     try:
         yield

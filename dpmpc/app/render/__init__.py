@@ -1,7 +1,7 @@
 """What a person reads of a plan, of a run, and of releases in files: the reports that `dpmpc.release.results` writes.
 
 `reading` states what a file or the folder of a fit holds, `released` what was released, `servers` what a run has cost,
-`mixed` the same of parties with different columns; plans have modules of their own. `release_page` is the page of a
+`mixed` the same of parties with different columns; plans have their own modules. `release_page` is the page of a
 collection for everybody, made of what was verified and of nothing else.
 
 Promised: a report is a function of the release, of the answer computed from it, and of public facts and times. So it

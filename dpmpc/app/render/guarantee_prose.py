@@ -1,4 +1,4 @@
-"""The sentences of a report about its guarantee: what is promised, and what does or does not cost more privacy."""
+"""The sentences of a report about its guarantee: what is guaranteed, and what does or does not cost more privacy."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def without_further_cost(task: Task, *, compared: bool) -> list[str]:
 
 
 def spent_text(guarantee: Guarantee) -> str:
-    """Say that nobody keeps the account of what the same people have spent."""
+    """State that nobody keeps the account of what the same people have spent."""
     return (
         f"Nothing records what these {guarantee.clients:,} people have spent: dpmpc fit and describe keep no "
         f"ledger, and two releases like this of the same file spend epsilon = {2 * guarantee.epsilon:g}"
@@ -102,7 +102,7 @@ def what_costs_more(task: Task) -> list[str]:
     if task.noising.by == "clients":
         said.append(
             "Opening the same reports twice: a client's noise is in its report, and two sums that differ by one client "
-            "subtract to nearly that client's row. Reports have to be made anew, with fresh noise."
+            "subtract to nearly that client's row. Reports must be made anew, with fresh noise."
         )
     said.append(
         "Bounds, columns or a sketch that were chosen by looking at the data: they are public, and not protected."

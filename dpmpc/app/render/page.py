@@ -134,7 +134,7 @@ def layout(table: NumberTable) -> _Grid:
 
 
 def _together(numbers: Iterable[Number]) -> tuple[Number, ...]:
-    """Return what one cell shows; that there is nothing is said once."""
+    """Return what one cell shows; that there is nothing is written once."""
     return tuple(dict.fromkeys(numbers))
 
 

@@ -180,7 +180,7 @@ def spread(
             f"{label} median {figures(middle[0])}, quartiles {figures(low)} and {figures(high)}"
             for label, (low, high, middle) in told.items()
         )
-        svg = inline(drawn, _identifier("spread", name), f"Distribution of {name}", f"{said or 'Nothing is told'}.")
+        svg = inline(drawn, _identifier("spread", name), f"Distribution of {name}", f"{said or 'Nothing is shown'}.")
     return Plot(
         f"Distribution of {name}",
         "Above: all people. Below: median (dot) with its "

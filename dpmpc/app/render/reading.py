@@ -85,26 +85,26 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
         path = folder.path / folder.files[0]
     file = Path(path).name
     if requested.target is None and (requested.features or requested.groups) and requested.model != "survival":
-        raise InputError("target", "none", "the column to predict", condition="beside features and groups")
+        raise InputError("target", "none", "the column to predict", condition="with features and groups")
     if requested.crosstab is not None:
         if len(requested.crosstab) != 2:
             raise InputError("crosstab", f"{', '.join(requested.crosstab)} given, two variables expected, as in A,B")
         if requested.target is not None or requested.model != "ridge":
-            raise InputError("crosstab", "given, no target and no model expected beside it")
+            raise InputError("crosstab", "given, no target and no model expected with it")
     kind = _kind(path)
     if requested.model == "compare" and requested.features:
         raise InputError("features", f"{requested.features} given, but a comparison has none; --before adjusts it")
     if requested.model == "survival":
         if requested.target is not None or requested.groups or kind == "mixed":
-            raise InputError("model", "'survival'", "no target and no groups", condition="beside it")
+            raise InputError("model", "'survival'", "no target and no groups", condition="with it")
         if requested.features and (requested.by is not None or requested.until is not None):
-            raise InputError("features", "given, no by and no until expected beside them")
+            raise InputError("features", "given, no by and no until expected with them")
     elif requested.model != "ridge" and (requested.target is None or requested.groups or kind == "mixed"):
         raise InputError(
             "model",
             f"{requested.model!r}",
             "a target and no groups",
-            condition="beside it, and a release of second moments",
+            condition="with it, and a release of second moments",
         )
     if kind == "mixed":
         if requested.crosstab is not None:

@@ -2,7 +2,7 @@
 
 Promised: the page is a function of what `dpmpc.collect.terms.verifying.verify` returns, and of nothing else: whoever
 verifies the same file against the same task file gets the same bytes. Of a file that fails it shows the first failure
-and no number. It loads nothing and runs nothing, and every text of somebody else is escaped. Not promised: that what
+and no number. It loads nothing and runs nothing, and every text of another party is escaped. Not promised: that what
 the task file states of the world is true, such as an organisation's name.
 """
 
@@ -176,7 +176,7 @@ def _reports(count: int) -> str:
 
 
 def _promise(guarantee: Guarantee, series: Series | None = None, *, authenticated: bool) -> list[str]:
-    """Say in plain words what is promised, and to whom."""
+    """State in plain words what is guaranteed, and to whom."""
     said = [
         f"To everybody who sent a report that counts. {promise(guarantee, series, 'your answers', 'any other answers')}"
     ]
@@ -203,9 +203,9 @@ def _seen(found: Verified) -> Iterator[tuple[str, str]]:
     roster = " It also saw which ticket was used, so whoever handed the tickets out can say who took part."
     yield (
         "Each server alone",
-        f"{_listed(names)} each had one part of each report. A part looks like digits drawn by chance and says nothing "
-        "about an answer. A server also saw when a report came and, if it came directly, from which network address."
-        + (roster if collection.authenticated else ""),
+        f"{_listed(names)} each had one part of each report. A part looks like digits drawn by chance and reveals "
+        "nothing about an answer. A server also saw when a report came and, if it came directly, from "
+        "which network address." + (roster if collection.authenticated else ""),
     )
     corrupt = guarantee.corrupt_servers
     clients = (

@@ -1,6 +1,6 @@
 """What a person reads of releases: a `Report`, printed as text and written as JSON, CSV, LaTeX and a page.
 
-Promised: texts that somebody else wrote are escaped by the writer, for the form that it writes.
+Promised: texts that another party wrote are escaped by the writer, for the form that it writes.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Fact:
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Report:
-    """What a person reads of releases: what they are, what was found in them, what is promised, what they cost."""
+    """What a person reads of releases: what they are, what was found in them, what is guaranteed, what they cost."""
 
     title: str  # of the releases
     about: Terms  # dates, operators

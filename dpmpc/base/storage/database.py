@@ -3,11 +3,11 @@
 Promised: what a transaction has committed survives a crash of the process, of the system, and a loss of power, because
 what is committed is synced before a commit returns (synchronous=EXTRA) and directory entries are synced when files
 appear. A transaction is in the file as a whole or not at all. Files are for their owner alone, and errors are those of
-this package. Not promised: anything on a disk that says "synced" before it is, or on a file system that others mount
+this package. Not promised: anything on a disk that reports "synced" before it is, or on a file system that others mount
 too.
 
 Link i of a chain is SHA-256(label || link i-1 || fields of row i), and link 0 is 32 zero bytes. A store keeps each
-row's link beside it, and the last link with the number of rows in a place of its own, the *head*. Promised: whatever
+row's link next to it, and the last link with the number of rows in its own place, the *head*. Promised: whatever
 bit of a row, a link or the head changes, the links no longer agree. Not promised: that a forger is noticed, who
 computes all links anew; a store lies in a private folder, and this is for disks that fail.
 """

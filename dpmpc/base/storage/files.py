@@ -4,10 +4,10 @@ Promised: nobody finds half of what `whole` writes; a file that was there stays 
 what has been written outlasts a loss of power. The temporary file has a random name, is made by this process and by no
 other, and is reached through its descriptor alone: a link that somebody has put into the folder is neither followed nor
 written to, and of two processes that write the same file at once the later one's content stands, whole. What a process
-that was killed has left is removed when the same file is written again. Whoever reads a file, changes it and writes it
-again does so while it is `locked`.
+that was killed has left is removed when the same file is written again. Anyone who reads a file, changes it and writes
+it again does so while it is `locked`.
 
-Not promised: anything in a folder whose own name somebody else may turn into a link; turns among processes that write
+Not promised: anything in a folder whose own name another user may turn into a link; turns among processes that write
 without the lock, or where a file system has no locks.
 """
 
@@ -65,7 +65,7 @@ def whole(path: str | os.PathLike[str], *, mode: int = 0o666) -> Iterator[Binary
 
 
 def _fresh(target: Path, mode: int) -> tuple[BinaryIO, Path]:
-    """Make a temporary file beside the target, and keep a lock on it that states that its process is alive."""
+    """Make a temporary file next to the target, and keep a lock on it that states that its process is alive."""
     while True:
         name = f"{_beginning(target)}{secrets.token_hex(_RANDOM_BYTES)}{ENDING}"
         temporary = target.with_name(name)
@@ -116,7 +116,7 @@ def locked(path: str | os.PathLike[str], *, seconds: float = LOCK_SECONDS) -> It
     Parameters
     ----------
     path : path
-        The file, which need not exist; the lock is a file beside it, which is removed again.
+        The file, which need not exist; the lock is a file next to it, which is removed again.
     seconds : float
         How long to wait for others.
 
@@ -144,7 +144,7 @@ def locked(path: str | os.PathLike[str], *, seconds: float = LOCK_SECONDS) -> It
 
 
 def _taken(lock: Path) -> int | None:
-    """Return the descriptor of a lock that this process now holds, or None if somebody else does."""
+    """Return the descriptor of a lock that this process now holds, or None if another process does."""
     descriptor = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o666)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -179,7 +179,7 @@ def write_private(path: Path, content: bytes) -> None:
 
 @contextlib.contextmanager
 def whole_directory(target: Path) -> Iterator[Path]:
-    """Write a new directory, all or nothing: yield a temporary one beside it, and rename that on success.
+    """Write a new directory, all or nothing: yield a temporary one next to it, and rename that on success.
 
     Raises
     ------

@@ -5,7 +5,7 @@ party that forgot what the others had committed to would let them choose anew, o
 noisy words, nonces and the others' commitments are written down before anything that depends on them is sent.
 
 `Kept` is a table of an SQLite database, with a value for each name and the SHA-256 of the value. One *seal*, in a table
-beside it, is a hash of all names and all hashes. `keep_alone` makes the file of a party that takes part in one run.
+next to it, is a hash of all names and all hashes. `keep_alone` makes the file of a party that takes part in one run.
 
 `keep_alone` also leaves a *mark* in the folder, an empty file that outlasts `kept.sqlite`: it shows that it was lost.
 
@@ -26,7 +26,7 @@ Not promised: anything about a file that was deleted together with its mark, tha
 back*: an older copy has a seal that fits, and knows nothing of what was sent since. Do not restore one. What still
 protects then is what lies elsewhere: the other parties refuse a party that commits to something else than they have
 kept of it (additive shares, mixed releases, data owners); the query point of a collection lies in spool and ledger; a
-budget ledger has a file of its own; and the other servers' ledgers refuse reports that were opened, if one of them is
+budget ledger has its own file; and the other servers' ledgers refuse reports that were opened, if one of them is
 honest.
 """
 
@@ -80,7 +80,7 @@ class Kept(Store):
             return self._value(name, self._digests())
 
     def put(self, values: Mapping[str, bytes]) -> None:
-        """Keep values, all or none, in place of those that are there."""
+        """Keep values, all or none, instead of those that are there."""
         with self._turn():
             self._write(self._digests(), values)
 
@@ -127,7 +127,7 @@ class Kept(Store):
     ) -> None:
         """Keep what all parties commit to, or refuse one that had not, or had committed to something else, before.
 
-        With ``final=False`` the latest commitments count, in place of the first ones.
+        With ``final=False`` the latest commitments count, instead of the first ones.
         """
         told = {f"{what} of {party} {number}": one for number, one in given.items()}
         with self._turn():

@@ -45,7 +45,7 @@ D = TypeVar("D", bound="Described")
 
 
 class Described(abc.ABC):
-    """A value of an open family, that a few public facts say all about.
+    """A value of an open family, that a few public facts describe fully.
 
     Values with equal facts are equal, and `rebuilt` from them. Families are open: other distributions bring kinds of
     their own (`dpmpc.base.plugins`), while the kinds of a tagged struct are all known beforehand.
@@ -118,7 +118,7 @@ def fields_of(where: str, entry: Any, required: Set[str], optional: Set[str] = f
 class Record(msgspec.Struct, frozen=True, dict=True):
     """Public facts that are written down: a frozen struct with a plain form, from which an equal record is made.
 
-    All fields have to be there, most of those with a default too: nobody has agreed to what is not written. Left out
+    All fields must be there, most of those with a default too: nobody has agreed to what is not written. Left out
     may be what is None by default, as TOML has no such value, what is unset, and all defaults of a struct that omits
     them.
 
@@ -144,7 +144,7 @@ class Record(msgspec.Struct, frozen=True, dict=True):
         Raises
         ------
         InputError
-            If a field is missing, unknown or not what it has to be.
+            If a field is missing, unknown or not what it must be.
         """
 
         def read(kind: type, value: Any) -> Any:

@@ -6,7 +6,7 @@ most `Limits.waiting_bytes`, or one body where that is longer; at most `Limits.r
 way; of both one address holds at most as much as it leaves free; an address has `Limits.rate` reports a second; outside
 its times a collection takes nothing. All this in bounded memory: of the `ADDRESSES` addresses seen last. Not promised:
 that an attacker with many addresses is kept away, or that nobody shares an address with one; nor anything of who sends
-slowly or connects and says nothing, whom a reverse proxy turns away.
+slowly or connects and sends nothing, whom a reverse proxy turns away.
 
 An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given. Behind a
 proxy it is the last one in the header X-Forwarded-For, which the proxy writes: those before it

@@ -53,7 +53,7 @@ def close_for_proxy(place: ProxyPlace, listener: socket.socket) -> None:
 
 
 def _open_path(path: Path) -> socket.socket:
-    """Listen at a path that the proxy's group may connect to, in place of one that nobody listens at any more."""
+    """Listen at a path that the proxy's group may connect to, instead of one that nobody listens at any more."""
     listener = socket.socket(socket.AF_UNIX)
     try:
         with contextlib.suppress(FileNotFoundError):

@@ -94,7 +94,7 @@ class Outbox(Store):
                 self._database.executemany("INSERT OR IGNORE INTO waiting VALUES (?, ?)", [(j, name) for j in servers])
 
     def withdraw(self, entries: Sequence[tuple[bytes, bytes, Sequence[int]]]) -> None:
-        """Keep withdrawals durably for these servers, in place of the reports that wait under their ids."""
+        """Keep withdrawals durably for these servers, instead of the reports that wait under their ids."""
         with self._turns, typed_errors(self._folder), transaction(self._database):
             for name, withdrawal, servers in entries:
                 waiting = self._database.execute("SELECT server FROM waiting WHERE id = ?", (name,)).fetchall()

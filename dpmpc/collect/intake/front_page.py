@@ -1,4 +1,4 @@
-"""The pages of a server: what is collected, until when and what is promised, and a form to contribute by.
+"""The pages of a server: what is collected, until when and what is guaranteed, and a form to contribute by.
 
 The page at ``/`` is made here. The form is a client in JavaScript (``web/``), the same for all collections, which a
 server hands out at ``/contribute`` where reports may come from browsers: the page reads the task file itself. The page

@@ -28,7 +28,7 @@ CAUSE = "cause"  # the extra field of a record that says why an upload was refus
 
 
 class LineFormatter(logging.Formatter):
-    """Writes a record as one line; subclasses say in what form."""
+    """Writes a record as one line; subclasses state in what form."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line."""
@@ -37,7 +37,7 @@ class LineFormatter(logging.Formatter):
         return self.line(record, moment, harmless(record.getMessage()), trace)
 
     def line(self, record: logging.LogRecord, moment: str, message: str, trace: str) -> str:
-        """Return the line of these parts; a traceback follows on lines of its own."""
+        """Return the line of these parts; a traceback follows on its own lines."""
         more = f"\n{trace}" if trace else ""
         return f"{moment} {record.levelname} {record.name}: {message}{more}"
 

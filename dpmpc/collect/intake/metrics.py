@@ -48,7 +48,7 @@ def share_figures(folder: Path, worker: int) -> None:
 
 
 class Metrics:
-    """What one server takes and refuses, in a registry of its own and in the log.
+    """What one server takes and refuses, in its own registry and in the log.
 
     Parameters
     ----------

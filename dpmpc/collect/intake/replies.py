@@ -1,4 +1,4 @@
-"""Say to whoever sends an upload what became of it: a status of HTTP, and JSON.
+"""Answer the sender of an upload: a status of HTTP, and JSON.
 
 An upload is answered with 200 and ``{"stored": m, "duplicates": q}`` when its reports are durable, and not before, with
 ``"servers"``, the status at each server that was asked, 200 where all its reports are durable, and ``"reports"``, the

@@ -1,6 +1,6 @@
 """Take reports: open and store what is for this server, and hand the rest on from its own door.
 
-Nothing here knows of HTTP: a body comes with the address and the door that it came through, and its answer goes back.
+Nothing here depends on HTTP: a body comes with the address and the door that it came through, and its answer goes back.
 
 Promised: each report of a body fails alone; one that was not stored here is not handed on; none is answered before it
 is durable here and, through the own door, stored by the others or in the outbox (`dpmpc.collect.intake.doors`).

@@ -394,7 +394,7 @@ def _sender(request: Any) -> str | None:
 
 
 async def _allow_any_origin(request: Any, response: Any) -> None:
-    """Let pages of any origin read what is answered: it requires no credentials, and says nothing secret."""
+    """Let pages of any origin read what is answered: it requires no credentials, and states nothing secret."""
     response.headers["Access-Control-Allow-Origin"] = "*"
     if request.method == "OPTIONS":
         response.headers["Access-Control-Allow-Methods"] = "POST"

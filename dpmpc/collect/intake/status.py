@@ -1,9 +1,9 @@
 """How a server of a collection stands: what it states to anybody who asks, and how to ask.
 
 A server gives the exact number of reports that it stores at its monitor alone. Where anybody may contribute, others get
-no count while reports are taken: whoever can add reports of his own could bring any public count to its edge, and would
-then see the next report of somebody else arrive. With a roster others get the count of the last full hour, rounded down
-to a multiple of `ROUNDED_TO`, whenever they ask. After closing everybody gets the last one, rounded too.
+no count while reports are taken: anyone who can add reports of his own could bring any public count to its edge, and
+would then see the next report of another client arrive. With a roster others get the count of the last full hour,
+rounded down to a multiple of `ROUNDED_TO`, whenever they ask. After closing everybody gets the last one, rounded too.
 
 Promised to who asks: an answer is of the server whose certificate the task file pins, or of who has a certificate of a
 public authority for its host where the task file pins none; it is bounded, checked, and printed with control characters
@@ -69,7 +69,7 @@ class Status(CollectionState, frozen=True, kw_only=True):
 
 
 class HourlyCount:
-    """A count that changes at full hours only, whoever asks and whenever; none before the first."""
+    """A count that changes at full hours only, no matter who asks and when; none before the first."""
 
     def __init__(self, now: datetime.datetime):
         self._hour = _hour(now)
@@ -105,7 +105,7 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def ask(url: str, *, server: int | None = None, entry: ServerEntry | None = None) -> Answer:
-    """Ask one server how it stands: that of an entry of a task file, whose number is given, or whoever answers."""
+    """Ask one server how it stands: that of an entry of a task file, whose number is given, or of a URL."""
     parts = urllib.parse.urlsplit(url)
     monitor = parts.scheme == "http" and parts.hostname in LOOPBACK
     if not monitor and (parts.scheme != "https" or not parts.hostname):

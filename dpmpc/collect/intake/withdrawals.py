@@ -1,4 +1,4 @@
-"""Take a report back until the release: whoever holds its secret may, at any door, and nobody else.
+"""Take a report back until the release: anyone who holds its secret may, at any door, and nobody else.
 
 A withdrawal is the secret that the report's id was computed from (`sealing.report_id`). A server computes the id, puts
 a tombstone in the place of the report (`report_store`), and its door hands the secret on. With a roster ids come from

@@ -25,7 +25,7 @@ RESTART_SECONDS = 1.0  # until a worker that ended begins again
 
 
 def supervise(work: Callable[[int], None], workers: int, on_started: Callable[[], None]) -> None:
-    """Run workers as processes that share the open sockets, until a signal says to stop; begin those anew that end.
+    """Run workers as processes that share the open sockets, until a signal stops them; begin those anew that end.
 
     Whatever one of them had acknowledged is in the database, and what came to the sockets meanwhile goes to the others.
     """

@@ -42,7 +42,7 @@ def require_unaccused(server: int, accused: Collection[int], what: str) -> None:
     """Refuse to go on with a finding against this server itself, whoever made it; all follow the same rule.
 
     While no more servers lie than are assumed to, the rule finds none that is honest. Where more do, this server's own
-    share, which nobody else can vouch for, is what tells it (theorem share-opening).
+    share, which no other server can vouch for, is what tells it (theorem share-opening).
     """
     if server in accused:
         raise InconsistentShares(
@@ -133,7 +133,7 @@ def _require_counts(counts: Mapping[int, int], largest: int) -> None:
 
 
 def _read_summaries(told: Mapping[int, bytes], pieces: int, counts: Mapping[int, int]) -> list[dict[int, bytes]]:
-    """Return the summary of each piece by server; those of a server have to be of as many reports as it announced."""
+    """Return the summary of each piece by server; those of a server must be of as many reports as it announced."""
     read = {}
     for server, content in told.items():
         read[server] = [content[first : first + _DIGEST_BYTES] for first in range(0, len(content), _DIGEST_BYTES)]
@@ -149,7 +149,7 @@ def _require_announced(held: Mapping[int, Bytes], summaries: Mapping[int, bytes]
 
 
 async def _exchange_ids(party: Party, ids: Bytes, counts: Mapping[int, int]) -> dict[int, Bytes]:
-    """Send all ids to everybody in parts; the next part goes out when everybody's last one has come in."""
+    """Send all ids to every server in parts; the next part goes out when every server's last one has come in."""
     received: dict[int, list[bytes]] = {server: [] for server in party.present}
     for first in range(0, max(counts.values()), IDS_IN_A_FRAME):
         part = ids[first : first + IDS_IN_A_FRAME].tobytes()

@@ -4,7 +4,7 @@ One client that deals such shares would otherwise make the opened sums inconsist
 and its proof are `dpmpc.linear.sharing.check_values`: the servers open one linear combination of the words of each
 report, under a mask that the client has shared along with them. **Two combinations under one mask would tell a linear
 function of the row.** So every server uses one seed of the coefficients for one collection, for ever, whatever runs
-break and whoever lies:
+break and whichever server lies:
 
 ===============  =======================  =====================================================================
 state            durable in the ledger    what the server may do
@@ -116,7 +116,7 @@ async def agree_on_seed(party: Party, server: ReleasingServer) -> bytes:
 
 
 def recorded_by_any(collection: Collection, told: Mapping[int, bytes]) -> SeedRecord | None:
-    """Return the record that servers show, who may all show one seed only, or None if nobody shows any."""
+    """Return the record that servers show, who may all show one seed only, or None if no server shows any."""
     recorded = {server: read_record(collection, content, server) for server, content in told.items() if content}
     if len({record.seed for record in recorded.values()}) > 1:
         by = ", ".join(f"server {number} {record.seed[:16]}..." for number, record in recorded.items())
@@ -181,7 +181,7 @@ def require_signed(collection: Collection, message: bytes, signatures: Mapping[i
 
 
 async def exchange_values(party: Party, own: Words) -> dict[int, Words]:
-    """Send one's check values to everybody in parts, and return everybody's, when each has sent all the same."""
+    """Send one's check values to every server in parts, and return every server's, when each has sent all the same."""
     heard, parts = Heard(party), []
     for part in in_frames(len(own)):
         parts.append(await exchange_elements(party, Kind.CHECK, own[part], heard))

@@ -5,7 +5,7 @@ proves that it lies within its range (`dpmpc.linear.proving.noise`); each adds t
 all noise that was dealt. The noise of t dealers is not counted on (`dpmpc.privacy.calibration`).
 
 1. *Deal.* Each sends every other one its share. Each checks the hash of its own share, as for a report at the door.
-2. *Lists.* Each announces the hash of its lists of parts. A dealer that sent somebody others is named by that server.
+2. *Lists.* Each announces the hash of its lists of parts. A dealer that sent a server others is named by that server.
 3. *Point.* When all have all shares they toss one query point for all dealings of this run, and confirm it.
 4. *Messages*, c + 1 words for each block of each dealing, to every other server; each announces the hash of its own.
 5. *Verdicts.* Noise counts if every block of it is accepted. If a proof does not hold, its dealer lies: the run ends
@@ -16,7 +16,7 @@ all noise that was dealt. The noise of t dealers is not counted on (`dpmpc.priva
 
 **One point.** Two answers about one dealing at different points would give the noise away. A dealing lives in the
 memory of one run, which answers once; a run that breaks before the manifest is sealed by all leaves nothing, and the
-next one deals other noise. **One noise.** A server begins to open a manifest only after all have said that they have
+next one deals other noise. **One noise.** A server begins to open a manifest only after all have stated that they have
 sealed it, and kept their share of its noise. So a repetition of what was begun deals nothing: each has its share, of
 the same noise.
 
@@ -150,7 +150,7 @@ async def deal_noise(party: Party, server: ReleasingServer) -> Dealt:
 
 
 async def exchange_dealt(party: Party, own: Mapping[int, Words]) -> dict[int, Words]:
-    """Step 1: send each server its share in parts, and return what everybody has dealt to this one."""
+    """Step 1: send each server its share in parts, and return what every server has dealt to this one."""
     mine, parts = own[party.pid], []
     for part in in_frames(*mine.shape):
         given = {server: np.ascontiguousarray(share[part]) for server, share in own.items()}
@@ -175,12 +175,12 @@ async def exchange_answers(party: Party, dealer: NoiseDealer, point: QueryPoint)
 
 
 def judge(scheme: ShamirSharing, dealers: Sequence[int], verdicts: Verdicts) -> None:
-    """Step 5: refuse unless every block of every dealing is accepted, and name whoever lies where that is sure.
+    """Step 5: refuse unless every block of every dealing is accepted, and name anyone who lies where that is sure.
 
     Messages that lie on one polynomial are those of the dealer's own shares, as t + 1 honest servers fix it: if the
     proof then does not hold, the dealer lies. Where they do not, the dealer may have dealt other words, or a server may
     have sent others. Among 3t + 1 or more servers t wrong messages are always found, so that a server which is off in
-    the noise of more than t others lies: one of these is honest. Among fewer nobody is off by itself
+    the noise of more than t others lies: one of these is honest. Among fewer no server is off by itself
     (`ShamirSharing.corrected`), since liars could make an honest one look so.
     """
     blocks = len(verdicts.accepted) // len(dealers)

@@ -1,11 +1,11 @@
 """Check the proofs of all reports among servers, after closing and before anything is bound.
 
-1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collect.store.query_points`). If nobody
+1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collect.store.query_points`). If no server
    has used one they toss; each seals the toss; all confirm it. Each marks it as used; **all confirm again; only then
-   does anybody send.** If one is used, all present must have sealed it, and they go on with it.
+   does any server send.** If one is used, all present must have sealed it, and they go on with it.
 2. *Hashes.* Each reads its own shares, hashes them once more, and names the reports whose list has another hash: none,
-   unless what it keeps has changed since it arrived. These are left out, under the name of the server that says so. In
-   the same pass over its shares it computes the messages of step 4.
+   unless what it keeps has changed since it arrived. These are left out, under the name of the server that reports it.
+   In the same pass over its shares it computes the messages of step 4.
 3. *Lists.* They compare a hash over the seeds of all reports, which the lists of parts determine. Only if these differ
    do they send the seeds, 32 bytes for each report, those that have this hash. A report whose seeds differ is left out.
 4. *Messages.* Each sends c + 1 words for each report to every other server, in blocks, in the order of the batch.
@@ -233,7 +233,7 @@ def point_digest(toss: bytes) -> bytes:
 
 
 async def exchange_misfits(party: Party, own: NDArray[np.bool_]) -> dict[int, NDArray[np.bool_]]:
-    """Step 2: return the reports that do not fit a server's own hash, as each server says; a server may lie."""
+    """Step 2: return the reports that do not fit a server's own hash, as each server states; a server may lie."""
     content = np.packbits(own).tobytes() if own.any() else b""
     told = await announce(party, Kind.MISFITS, content, largest=-(-len(own) // 8))
     misfits = {}

@@ -1,6 +1,6 @@
 """One server's process in the release of a collection: folder, links, limits on waiting, and then the conversation.
 
-Each server is started by whoever runs it, on its own folder, and meets the others at the addresses of the task file.
+Each server is started by its operator, on its own folder, and meets the others at the addresses of the task file.
 What they say to one another is `dpmpc.collect.opening.release_protocol`.
 
 Promised: one process at a time answers for a server, with the certificate that the collection pins; every wait ends. A
@@ -65,7 +65,7 @@ class ReleaseOptions(TypedDict, total=False):
     without : tuple of int
         Servers that do not take part; none by default.
     listen : tuple of str and int, optional
-        Host and port where this server waits for the others, in place of those that the collection names.
+        Host and port where this server waits for the others, instead of those that the collection names.
     connect_deadline : float
         Seconds that this server waits for the others, `CONNECT_SECONDS` by default.
     deadline : float, optional

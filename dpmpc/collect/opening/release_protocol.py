@@ -4,9 +4,10 @@ Parties: the servers of a collection (`dpmpc.collect`). Each holds a spool of sh
 and a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
 
 0. Every server stops taking reports for good, and checks by itself that the collection has closed and not expired.
-1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If nobody
-   has begun anything they agree on a batch, the reports that all of them hold (`dpmpc.collect.opening.agreement`). Each
-   has left out the reports that are damaged, or that its ledger has opened, and tells how many.
+1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If no
+   server has begun anything they agree on a batch, the reports that all of them hold
+   (`dpmpc.collect.opening.agreement`). Each has left out the reports that are damaged, or that its ledger has opened,
+   and tells how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
    as they should be (`dpmpc.collect.opening.dealing_checks`), and where clients prove what they share those whose
    proofs do not hold (`dpmpc.collect.opening.proof_checks`). Where sums are in Shamir shares and servers add the noise,
@@ -25,8 +26,8 @@ and a signing key that the collection pins. What is opened is the release, which
 
 The steps of the conversation are those of `dpmpc.parties.network.conversation`. All but report ids, shares and messages
 of the checks is announced: a server that tells different servers different things ends the run, and is named where that
-can be proven. Each judges what it has received in `together`, so that all know of a refusal and nobody takes it for a
-lost link. What is exchanged is compared with what its sender has announced.
+can be proven. Each judges what it has received in `together`, so that all know of a refusal and no server takes it for
+a lost link. What is exchanged is compared with what its sender has announced.
 
 A refusal in steps 0 to 4 ends the run for all, with its reason; no share of sums has been sent then.
 
@@ -343,7 +344,7 @@ def read_findings(party: Party, told: Mapping[int, bytes]) -> Wrong:
 async def certify(
     party: Party, server: ReleasingServer, manifest: Manifest, opened: Release, findings: Wrong
 ) -> Certificate:
-    """Step 6: take the first server's statement, and collect everybody's signature of it."""
+    """Step 6: take the first server's statement, and collect every server's signature of it."""
     own = await asyncio.to_thread(state, server.collection, manifest, opened, findings)
     statement = await first_statement(party, own)
     signature = await together(party, lambda: checked_signature(server, statement, own))
@@ -354,7 +355,7 @@ async def certify(
 
 
 async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
-    """Step 6: tell one another what the run has cost each so far, rounded; nobody checks that."""
+    """Step 6: tell one another what the run has cost each so far, rounded; no server checks that."""
     told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.statistics())))
     return await together(party, lambda: tuple(rounded(statistics_from(raw, number)) for number, raw in told.items()))
 
@@ -383,7 +384,7 @@ def checked_signature(server: ReleasingServer, statement: Statement, own: Statem
 
 
 def check_signatures(server: ReleasingServer, certificate: Certificate) -> None:
-    """Check everybody's signature under the key that the collection pins."""
+    """Check every server's signature under the key that the collection pins."""
     for number, signature in certificate.signatures.items():
         pinned = server.collection.servers[int(number)].certificate.encode()
         try:

@@ -124,7 +124,7 @@ class ReleasingServer:
         self._close()
 
     def close_early(self) -> None:
-        """Stop taking reports for good, durably, if that was requested: nobody else is needed for it."""
+        """Stop taking reports for good, durably, if that was requested: no other server is needed for it."""
         self.require_due()
         if self.close:
             self._close()
@@ -138,7 +138,8 @@ class ReleasingServer:
         """Find the reports that are undamaged and belong to no release that is opening or opened.
 
         Where reports have proofs the words are compared when these are checked: what is damaged has another hash then.
-        A client that sends one id to two collections of a ledger loses its report to the first, and nobody else does.
+        A client that sends one id to two collections of a ledger loses its report to the first, and no other
+        client does.
         """
         self.spool.announce()
         intact = self.spool.intact(words=not self.collection.proved)
@@ -241,7 +242,7 @@ class ReleasingServer:
         """Return this server's share of the noisy sums; `meter` measures how.
 
         Nothing is bound yet: a report that is damaged is noticed here, at the latest. Until `bound_share` a server may
-        die and draw other noise the next time; nobody has seen the first. Noise that was dealt stays as it is.
+        die and draw other noise the next time; no server has seen the first. Noise that was dealt stays as it is.
         """
         entry = self.ledger.find(manifest.digest)
         if entry is None:
@@ -269,7 +270,7 @@ class ReleasingServer:
         return self.ledger.begin_opening(manifest.digest, sums)
 
     def save(self, opened: Release, certificate: Certificate) -> None:
-        """Write the release file: for whoever runs this server, and for everybody who asks it."""
+        """Write the release file: for anyone who runs this server, and for anyone who asks it."""
         try:
             self.public.parent.mkdir(mode=0o700, exist_ok=True)
         except OSError as error:

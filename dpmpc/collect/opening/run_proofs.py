@@ -5,7 +5,7 @@ less to keep: the reports are what `dpmpc.parties.networked.stored_reports` has 
 begin, and the one query point (`dpmpc.base.storage.kept`), before anything is sent; it is never replaced.
 
 1. *Batch.* Each server opens its reports; all confirm the same ids in the same order.
-2. *Point.* They toss; each writes it down. **All confirm that they have; only then does anybody send.**
+2. *Point.* They toss; each writes it down. **All confirm that they have; only then does any server send.**
 3. Steps 2 to 5 of `dpmpc.collect.opening.proof_checks`: hashes, lists, messages, verdicts.
 4. The reports that are accepted are the batch: the task of so many clients takes the place of the first one, and each
    server reads its outputs as a share of the sums.

@@ -67,7 +67,7 @@ class State(enum.StrEnum):
 
 @dataclasses.dataclass(frozen=True)
 class LedgerEntry:
-    """A release that the ledger knows."""
+    """A release that the ledger holds."""
 
     manifest_digest: bytes  # 32 bytes
     manifest: str  # the manifest, JSON
@@ -85,7 +85,7 @@ class ReleaseLedger(Store):
         with typed_errors(self.folder):
             private_folder(self.folder)
             if (self.folder / SPOOL_FILE).exists():
-                raise SpoolError("folder", f"{self.folder} holds a spool, a place of its own expected for the ledger")
+                raise SpoolError("folder", f"{self.folder} holds a spool, another folder expected for the ledger")
             self._database = connect(self.folder / LEDGER_FILE, create=True, journal="DELETE")
             try:
                 self._tables = LedgerTables(self._database, self.folder)
@@ -167,7 +167,7 @@ class ReleaseLedger(Store):
             return self._kept.get(_point(collection)) is not None
 
     def seal_point(self, collection: bytes, point: bytes) -> None:
-        """Record the query point that was tossed for a collection that is closed, in place of one not used."""
+        """Record the query point that was tossed for a collection that is closed, instead of one not used."""
         self._keep_point(collection, point, point + _SEALED)
 
     def use_point(self, collection: bytes, point: bytes) -> None:
@@ -188,7 +188,7 @@ class ReleaseLedger(Store):
             self._kept.put({_point(collection): value})
 
     def forbid_points(self, collection: bytes, mark: bytes) -> None:
-        """Record a mark in place of the point of a collection that is closed, whatever was recorded before."""
+        """Record a mark instead of the point of a collection that is closed, whatever was recorded before."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
             self._kept.put({_point(collection): mark})
 
@@ -227,13 +227,13 @@ class ReleaseLedger(Store):
             return self._tables.record_answers(collection, sorted_ids(ids), hashes)
 
     def find(self, manifest_digest: bytes) -> LedgerEntry | None:
-        """Return a release, or None if the ledger does not know it (or has forgotten it, sealed)."""
+        """Return a release, or None if the ledger does not hold it (or has forgotten it, sealed)."""
         with self._turns, typed_errors(self.folder):
             known = self._known(manifest_digest)
         return None if known is None else _entry_of(known)
 
     def releases(self) -> list[LedgerEntry]:
-        """Return all releases that the ledger knows, the earliest first."""
+        """Return all releases that the ledger holds, the earliest first."""
         with self._turns, typed_errors(self.folder):
             return [_entry_of(known) for known in self._tables.releases()]
 

@@ -1,6 +1,6 @@
 """Keep the tables of a release ledger, and the chain that shows whether they are as they were written.
 
-Releases are chained by hashes (`dpmpc.base.storage.database`), with the head of the chain in a table of its own, and
+Releases are chained by hashes (`dpmpc.base.storage.database`), with the head of the chain in its own table, and
 every read checks the chain. The ids of the reports of a release are kept in ascending order, one after another, and the
 release has a digest of them, which every read of them checks. Dealing seeds and query points are in a table of
 `dpmpc.base.storage.kept`, and tombstones in one that `dpmpc.collect.store.tombstones` reads and checks.
@@ -68,7 +68,7 @@ class LedgerTables:
             (tables,) = database.execute("SELECT count(*) FROM sqlite_master").fetchone()
             if version == 0 and not tables:
                 if (folder / OPENINGS_FILE).exists():  # of releases that a ledger here had begun
-                    raise SpoolError("folder", f"an empty ledger in {folder} beside commitments of releases; {ADVICE}")
+                    raise SpoolError("folder", f"an empty ledger in {folder} next to commitments of releases; {ADVICE}")
                 for statement in _TABLES:
                     database.execute(statement)
                 self.chain()

@@ -5,8 +5,8 @@ others. So the servers reveal them (`dpmpc.parties.network.conversation`): when 
 and stored them, they send the shares, with the salts.
 
 A run may break after that, and be repeated. A server that broke it has seen the shares of the others, which send the
-same bytes again; so nobody may commit to another share in a repetition. Each server therefore keeps (`Openings`), in
-one file beside its ledger and before its share leaves, its own salt for good, and everybody's commitments: with
+same bytes again; so no server may commit to another share in a repetition. Each server therefore keeps (`Openings`), in
+one file next to its ledger and before its share leaves, its own salt for good, and every server's commitments: with
 additive shares those that it first stored; with Shamir shares the latest ones, because the shares of honest servers
 determine the sums.
 
@@ -53,19 +53,19 @@ class Openings:
             raise AlreadyReleased(
                 "manifest",
                 f"{manifest_digest.hex()} was begun, and {self._path.name} was removed since: no "
-                "commitments to its shares are kept beside the ledger",
+                "commitments to its shares are kept next to the ledger",
             )
         with self._open() as kept:
             return kept.once(name, lambda: Stream.from_os().bytes(SALT_BYTES))
 
     def keep(self, manifest_digest: bytes, commitments: Mapping[int, bytes], *, final: bool = True) -> None:
-        """Store everybody's commitments durably, or refuse those that differ from what was stored before."""
+        """Store every server's commitments durably, or refuse those that differ from what was stored before."""
         what = f"share of manifest {manifest_digest.hex()}"
         with self._open() as kept:
             kept.first(what, commitments, party="server", final=final, error=InconsistentShares)
 
     def keep_noise(self, collection: bytes, manifest_digest: bytes, share: Words) -> None:
-        """Store a share of dealt noise durably, in place of any that was kept under the same manifest."""
+        """Store a share of dealt noise durably, instead of any that was kept under the same manifest."""
         with self._open() as kept:
             kept.put({_noise(collection, manifest_digest): as_bytes(share)})
 

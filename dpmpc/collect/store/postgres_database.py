@@ -172,7 +172,7 @@ class PostgresDatabase:
                 raise SpoolError(
                     "store",
                     f"{name} = {found} in the database {self.place}, {' or '.join(expected)} expected: "
-                    "what is acknowledged has to be there after a crash",
+                    "what is acknowledged must be there after a crash",
                 )
         if self.execute("SELECT pg_is_in_recovery()") != [(False,)]:
             raise SpoolError("store", f"{self.place} is a copy of another database, the first one expected")
@@ -207,7 +207,7 @@ class PostgresDatabase:
 
 
 def require_address(address: str) -> str:
-    """Return the address of a database, or refuse one that holds a password: everybody on the machine sees it."""
+    """Return the address of a database, or refuse one that holds a password: all users of the machine see it."""
     try:
         if not address.startswith(("postgresql://", "postgres://")):
             raise ValueError(f"{address[:40]} given")

@@ -99,7 +99,7 @@ class PointKeeper:
         return PointStanding(used.hex(), used=True)
 
     def seal(self, toss: bytes) -> None:
-        """Record a point that was tossed, in place of one that was sealed before and not used."""
+        """Record a point that was tossed, instead of one that was sealed before and not used."""
         require_bytes("toss", toss, SEED_BYTES)
         standing = self.standing()
         if standing.used and standing.toss != toss:

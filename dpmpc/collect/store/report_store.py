@@ -24,8 +24,9 @@ Promised, with either database:
   those that are damaged or lost; a row of `share` that was damaged since is a `SpoolError`. A full disk is one too, and
   the store stays usable.
 
-Not promised: that nobody who may write to the store changed it. Checksums find a failing disk, not a forger. Nor that
-`len` is the number of different reports: an id that was forgotten and came again is counted twice until the release.
+Not promised: that no one who may write to the store changed it. Checksums find a failing disk, not a forger. Nor
+that `len` is the number of different reports: an id that was forgotten and came again is counted twice until the
+release.
 """
 
 from __future__ import annotations

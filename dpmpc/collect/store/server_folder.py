@@ -59,7 +59,7 @@ def refused_file(folder: Path, collection: Collection) -> Path:
 
 
 def open_spool(folder: Path, collection: Collection, server: int, *, writer: bool) -> ReportStore:
-    """Open the spool of a collection and a server, which keeps payloads as they were sent; the ledger is beside it."""
+    """Open the spool of a collection and a server, which keeps payloads as they were sent; the ledger is next to it."""
     ledger = folder.parent / LEDGER
     return ReportStore(
         SqliteDatabase(folder, create=writer), **_description(collection, server), ledger=ledger, writer=writer
@@ -125,7 +125,7 @@ class ServerFolder:
         return self.path / "roster"
 
     def released(self, collection: Collection) -> Path:
-        """Return the file of a collection's release, which everybody may have."""
+        """Return the file of a collection's release, which is public."""
         return self.path / "releases" / f"{collection.digest.hex()}.dpmpc"
 
     def require_server(self, collection: Collection, server: int) -> None:

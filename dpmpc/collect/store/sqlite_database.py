@@ -1,4 +1,4 @@
-"""Keep a store of reports in one SQLite file of a server's folder, with its log beside it.
+"""Keep a store of reports in one SQLite file of a server's folder, with its log next to it.
 
 Promised, beside what `dpmpc.base.storage.database` does: files are for their owner alone; any number of processes read
 and write, which wait for one another; words that were withdrawn are overwritten in the file, and its log is emptied. If

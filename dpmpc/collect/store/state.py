@@ -102,7 +102,7 @@ def state_of(
 
 
 def report_beside(released: Path) -> Path:
-    """Return where the page of a release is, beside the file that a server hands out."""
+    """Return where the page of a release is, next to the file that a server hands out."""
     return released.with_suffix(".html")
 
 

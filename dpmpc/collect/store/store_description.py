@@ -2,7 +2,7 @@
 
 The row has a *seal*, a hash of all its fields, so that a field that has changed is refused. Every write to a store
 reads and writes this row in one transaction that no other one passes; so the number and the checksum of the reports are
-those of the blocks beside it.
+those of the blocks next to it.
 
 `ReportDatabase` is what a store needs of a database.
 """
@@ -129,7 +129,7 @@ class StoreDescription(NamedTuple):
 
     @property
     def seal(self) -> bytes:
-        """A hash of all fields, kept beside them."""
+        """A hash of all fields, kept next to them."""
         return link(Label.SPOOL, CHAIN_START, self)
 
 

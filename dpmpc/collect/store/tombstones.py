@@ -1,4 +1,4 @@
-"""Remember at a server which reports were withdrawn, and that the others are announced, where nobody puts it back.
+"""Remember at a server which reports were withdrawn, and that the others are announced, as no old copy undoes.
 
 A spool may be lost or put back to an older state, the ledger never is. So both facts are in the ledger's file: a
 *tombstone* for each report that was withdrawn here, by its id, and whether the reports of the collection are announced
@@ -14,7 +14,7 @@ the tombstone       its words are gone       leave it out
 
 So a crash in between leaves the report out, and so does a spool that was put back. A report may also come after its
 withdrawal, through a door's outbox. So the id of a report that has not come gets a tombstone, too, with ``came = 0``:
-as many as an allowance has room for, since anybody can send secrets that belong to no report.
+as many as an allowance has room for, since any client can send secrets that belong to no report.
 
 Promised:
 
@@ -23,10 +23,10 @@ Promised:
 - `bury` and `announce` exclude one another: what is withdrawn has its tombstone before the announcement, and nothing is
   withdrawn after it. An announcement is taken back only while no release of the collection is sealed.
 - A lookup reads an index, and no more than the ids that are asked for: its cost does not grow with what is stored.
-- Whatever bit of a tombstone changes, `ids` refuses, which every release asks before it states anything: beside the
+- Whatever bit of a tombstone changes, `ids` refuses, which every release asks before it states anything: besides the
   tombstones are their number and the sum of their hashes.
 
-- A ledger that was deleted or put back is refused beside a store that has overwritten the words of more reports than
+- A ledger that was deleted or put back is refused if the store has overwritten the words of more reports than
   it has tombstones. The reverse is a crash in between, or a store that was put back.
 
 Not promised: that any other loss is noticed, as where both were put back (`dpmpc.collect.store.ledger`).
@@ -59,7 +59,7 @@ _HASHES = 1 << 256
 
 
 class TombstoneSum(NamedTuple):
-    """What is kept beside the tombstones of a collection, by which a change to one of them is noticed."""
+    """What is kept next to the tombstones of a collection, by which a change to one of them is noticed."""
 
     number: int = 0
     hashes: int = 0  # their sum, which does not depend on an order
@@ -136,7 +136,7 @@ class Tombstones(Store):
             return set(self._came(ids))
 
     def sum(self) -> TombstoneSum:
-        """Return number and hashes of the tombstones of reports that came, as they are kept beside them."""
+        """Return number and hashes of the tombstones of reports that came, as they are kept next to them."""
         with self._turns, typed_errors(self._folder), transaction(self._database, "DEFERRED"):
             return self._sum(came=True)
 
@@ -224,7 +224,7 @@ class Tombstones(Store):
         return {one for batch in self._batches[1] for one in split(asked[found_in(batch, asked)])}
 
     def _releases(self) -> list[ReleaseRow]:
-        """Return the releases of the collection that the ledger knows."""
+        """Return the releases of the collection that the ledger holds."""
         own = self._collection.hex()
         return [one for one in self._tables.releases() if json.loads(one.manifest).get("collection") == own]
 

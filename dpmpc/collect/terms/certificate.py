@@ -4,7 +4,7 @@ A `Manifest` states what is opened; the servers agree on it before anything is. 
 the whole collection, the guarantee, the variance of the noise and the hash of the sums. A `Certificate` is a statement
 with the signature of every server that took part, under the keys that the collection pins. It lies in the release file.
 
-Promised: statements with equal facts are signed as equal bytes. Not promised: that what a certificate says is true;
+Promised: statements with equal facts are signed as equal bytes. Not promised: that what a certificate states is true;
 `dpmpc.collect.terms.verifying` checks that.
 """
 
@@ -52,8 +52,8 @@ LEFT_OUT = (RELEASED_BEFORE, DAMAGED, DEALT_WRONGLY, WITHDRAWN)  # why a server 
 
 
 def wrong_hash(server: int) -> str:
-    """Name the cause for leaving out reports whose share, as one server says, does not fit the listed hash."""
-    return f"wrong hash, says server {server}"
+    """Name the cause for leaving out reports whose share, as one server states, does not fit the listed hash."""
+    return f"wrong hash, according to server {server}"
 
 
 def refusal_causes(collection: Collection) -> list[str]:
@@ -275,7 +275,7 @@ def quorum(collection: Collection) -> int:
     Of M servers t may be corrupt, and those would take part in any release. Two releases of one report are impossible
     if any two sets of servers that release something have t + 1 servers in common, one of which is honest and looks
     into its ledger: more than (M + t) / 2 servers. Additive shares need every server in any case. Where clients prove
-    what they share, 2t + 1 servers have to be present, t + 1 of whom are honest and fix each polynomial.
+    what they share, 2t + 1 servers must be present, t + 1 of whom are honest and fix each polynomial.
     """
     servers, scheme = len(collection.servers), collection.plan.scheme
     corrupt = scheme.threshold if isinstance(scheme, ShamirSharing) else servers - 1
@@ -332,7 +332,7 @@ def load(path: str | os.PathLike[str]) -> Certificate:
     Raises
     ------
     VerificationFailed
-        If the file holds none, or anything beside it and the release.
+        If the file holds none, or anything besides it and the release.
     """
     try:
         with open_members(path) as found:

@@ -1,4 +1,4 @@
-"""Design a collection before its first upload, and say what denied reports can do to it.
+"""Design a collection before its first upload, and state what denied reports can do to it.
 
 Any server can deny reports until the minimum batch is left, and so choose who is in it. Where clients make the noise,
 the guarantee counts on the minimum batch less t clients, and t has to bound those that work with a server in
@@ -82,7 +82,7 @@ def design_collection(
     budget : Budget
         Of the one release; in a series the total of all its epochs.
     noise_by : {"servers", "clients"}, optional
-        Who adds the noise; "servers" by default. With Shamir shares and no proofs "clients" has to be given explicitly.
+        Who adds the noise; "servers" by default. With Shamir shares and no proofs "clients" must be given explicitly.
     corrupt_clients : int
         t, needed where clients add the noise: how many reports of any batch that may remain, however a server has
         chosen it, come from people who tell the server their noise or add none. It can be 0 only if each client is
@@ -101,7 +101,7 @@ def design_collection(
     Raises
     ------
     InputError
-        If an argument is not what it has to be, the schema refuses values outside its bounds,
+        If an argument is not what it must be, the schema refuses values outside its bounds,
         clients are to add the noise and t is not given, or there are no proofs of what
         is collected.
     GuaranteeError, OverflowRisk
@@ -160,7 +160,7 @@ def omission(collection: Collection, task: Task | None = None) -> str:
     if task.noising.by == "servers":
         return (
             "a server that denies reports chooses whose reports are summed, which biases the result; it costs "
-            "nobody's privacy, since "
+            "no client's privacy, since "
             + ("the noise of honest servers suffices" if task.noise_is_dealt else "each server's noise suffices alone")
         )
     n, t = task.clients, task.trust.corrupt_clients
@@ -214,7 +214,7 @@ def _designed(schema: Schema, largest_batch: int, *, by_default: bool, **options
 
 
 def noise_promise(collection: Collection, dealers: Sequence[int]) -> str:
-    """Return what is promised of noise that servers have dealt, and what is not (theorem dealt-noise)."""
+    """Return what is guaranteed of noise that servers have dealt, and what is not (theorem dealt-noise)."""
     plan, statement, scheme = collection.plan, collection.plan.dealt_noise, scheme_of(collection.plan)
     assert isinstance(scheme, ShamirSharing)
     error = soundness_error(statement.circuit, scheme, scheme.threshold * statement.blocks)
@@ -244,7 +244,7 @@ def _noise_of(
             "none",
             "a number",
             f"how many of any {minimum_batch} reports, chosen by a server that may deny all others, come "
-            "from people who tell it their noise or add none; or noise_by='servers', which needs no such "
+            "from people who give it their noise or add none; or noise_by='servers', which needs no such "
             "number",
             condition="where clients add the noise",
         )

@@ -7,7 +7,7 @@ suite                key encapsulation                           public key   se
 ``x25519-mlkem768``  MLKEM768-X25519 ("X-Wing"), 0x647a          1216         1136
 ===================  ==========================================  ===========  ===========
 
-Of the second both parts have to be broken before what somebody recorded can be read: that of today's curves, and that
+Of the second both parts must be broken before what somebody recorded can be read: that of today's curves, and that
 of ML-KEM (FIPS 203), which is made to withstand quantum computers. Its draft is no RFC yet. A private key is a seed of
 32 bytes in both; the second expands it by SHAKE-256 into the 64 of ML-KEM and the 32 of X25519.
 

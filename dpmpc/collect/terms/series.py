@@ -3,12 +3,12 @@
 The task file of each epoch has the table of its series: the total budget, and what each epoch may spend of it, fixed
 before the first one. Every server checks in its own ledger, when it seals a manifest and again in the transaction that
 binds reports to it, that no other collection has begun this epoch, that what was begun stays within the total, and that
-the table and the servers are those that the ledger knows under this name (`require_epoch`).
+the table and the servers are those that the ledger holds under this name (`require_epoch`).
 
 Promised: all epochs that are ever opened, together, keep the total epsilon at delta for a person who replaces its rows
 in all of them, if one server whose share every opening needs is honest and its ledger is kept (theorem series-epochs).
 A failed run that is repeated spends nothing more. Not promised: anything about series of other names, of which no
-ledger knows that they ask the same people; or that a person is in one report of an epoch only.
+ledger records that they ask the same people; or that a person is in one report of an epoch only.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def together(self) -> str:
-        """Who is protected by the total, in a few words: whoever takes part in all epochs."""
+        """Who is protected by the total, in a few words: anyone who takes part in all epochs."""
         return f"all {self.epochs} collections of this series together"
 
     def promise(self, guarantee: object) -> str:
@@ -126,7 +126,7 @@ class Series(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             )
 
     def identity(self, certificates: Sequence[str]) -> str:
-        """Return the SHA-256 of the table and the servers, by which ledgers know the series; hexadecimal."""
+        """Return the SHA-256 of the table and the servers, under which ledgers hold the series; hexadecimal."""
         table = msgspec.to_builtins(self) | {"epoch": 0}
         parts = [canonical(table), *(certificate.encode() for certificate in certificates)]
         return hashlib.sha256(framed(Label.SERIES, *parts)).hexdigest()
@@ -169,7 +169,7 @@ def begun_epochs(series: str, releases: Iterable[Recorded]) -> dict[str, str]:
 
 
 def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
-    """Refuse a manifest that its series has no place for; return sealed ones that have to be forgotten for it."""
+    """Refuse a manifest that its series has no place for; return sealed ones that must be forgotten for it."""
     given = _epoch_in(own.manifest)
     epoch = given.epoch
     if epoch is None:

@@ -2,7 +2,7 @@
 
 Each server listens at three places: clients reach it at its *web endpoint*, directly or through a reverse proxy; the
 other servers hand reports on to it at its *pinned port*, which requires a certificate of theirs; and for the release
-they reach it at a port of its own.
+they reach it at its own port.
 
 Promised: an entry that passes `check_servers` is one that clients and servers can reach and pin, with keys that clients
 can seal to, none of them shared. Not promised: that somebody answers there, or who runs it.

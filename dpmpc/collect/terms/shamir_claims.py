@@ -3,7 +3,7 @@
 What such a file states beyond one with additive shares: whose noise is in the sums, whose messages about reports were
 off while those of all others agreed, and whose shares of the sums were corrected.
 
-Promised: claims that pass are possible for the collection, and the words here say how far they convict anybody. Not
+Promised: claims that pass are possible for the collection, and the words here state how far they convict anybody. Not
 promised: that they are true; all servers that took part have signed them.
 """
 
@@ -23,7 +23,7 @@ INCONSISTENT = "inconsistent"
 
 
 def check_dealers(collection: Collection, dealers: Sequence[int], noise: str) -> list[str]:
-    """Check who dealt noise; return a line that states what is promised of it, or none where none is dealt."""
+    """Check who dealt noise; return a line that states what is guaranteed of it, or none where none is dealt."""
     if not collection.plan.noise_is_dealt:
         if dealers or noise:
             raise VerificationFailed("dealers", f"{dealers} claimed, none expected: no noise is dealt")
@@ -67,7 +67,7 @@ def blame(collection: Collection, without: Sequence[int], wrong: Mapping[str, Se
     """Return whose shares of the sums were wrong, and whether that convicts them (theorem share-opening).
 
     It does where clients prove what they share, m >= 3t + 1 servers took part, and at most t of these lied: the sums of
-    what honest servers accepted lie on one polynomial, and whoever is off it lied. Among fewer nobody is blamed.
+    what honest servers accepted lie on one polynomial, and anyone who is off it lied. Among fewer nobody is blamed.
     """
     blamed, scheme = _blamed(wrong), collection.plan.scheme
     if not blamed or not isinstance(scheme, ShamirSharing):

@@ -80,7 +80,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
     Raises
     ------
     InputError
-        If a field is not what it has to be.
+        If a field is not what it must be.
     """
 
     called: ClassVar[str] = "collection"
@@ -314,7 +314,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def series_identity(self) -> str:
-        """What ledgers know the series by; empty if there is none."""
+        """The name under which ledgers hold the series; empty if there is none."""
         return "" if self.series is None else self.series.identity([server.certificate for server in self.servers])
 
     def require_size(self, clients: int) -> None:
@@ -341,7 +341,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         Raises
         ------
         InputError
-            If it cannot be read, a field is missing, unknown or not what it has to be, or JSON is not as it was
+            If it cannot be read, a field is missing, unknown or not what it must be, or JSON is not as it was
             written.
         """
         try:

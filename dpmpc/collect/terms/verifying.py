@@ -5,7 +5,7 @@ noise, the hash of the sums, and all signatures.
 
 Promised: a file that passes was signed by every server that it names, enough of them that no two files can be opened of
 one report while no more servers than assumed are corrupt; and its noise gives what it claims. Not promised: that the
-batch is what clients sent (the hash of its ids can be compared by whoever has the ids), that the noise was drawn as
+batch is what clients sent (the hash of its ids can be compared by anyone who has the ids), that the noise was drawn as
 agreed, and, with additive sharing, that no server shifted the sums by an offset that it chose without knowing them.
 Without a task file of one's own the file is believed as to whose keys count, and how large a batch is recomputed.
 """
@@ -210,7 +210,7 @@ def check_refused(collection: Collection, manifest: Manifest) -> str:
 
 
 def check_time(collection: Collection, manifest: Manifest) -> str:
-    """Check that a manifest was agreed on between opening and expiry, as its time says; return a line that says so.
+    """Check that a manifest was agreed on between opening and expiry, as its time states; return a line that states it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Say what the answers of servers to a withdrawal amount to: success is what enough of them have confirmed.
+"""State what the answers of servers to a withdrawal amount to: success is what enough of them have confirmed.
 
 A release takes part of at least q of the M servers (`certificate.quorum`), and its batch holds only reports that all of
 them announce. A report with a tombstone at w honest servers is therefore in no release if every q servers have one of
@@ -15,7 +15,7 @@ verdict             where
 ==================  =================================================================================================
 
 Only what a server states of itself is an answer. client.mjs computes the same; tests/vectors/withdrawals.json holds
-both. Promised: nothing but answers makes a success. Not promised: that a server which says so has a tombstone; who
+both. Promised: nothing but answers makes a success. Not promised: that a server which states it has a tombstone; who
 reads "withdrawn" is told which servers that rests on.
 """
 

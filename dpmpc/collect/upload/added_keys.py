@@ -4,9 +4,9 @@ The keys of the task file stand under its digest. What is added stands under the
 the server signs framed("dpmpc v2 key", digest, server, number, suite, public key) with the key of its identity, and
 ``GET /v2/collections/DIGEST/keys`` hands out what it has signed and what it has received of the other servers.
 
-Promised: `read_added` returns no key that the server it names has not signed for this collection, so that whoever hands
-a list out can keep keys back, and not put in others. Not promised: that a list is complete. A door that keeps a new key
-back leaves clients with an older one; it opens as long as the server has not deleted it.
+Promised: `read_added` returns no key that the server it names has not signed for this collection, so that anyone who
+hands a list out can keep keys back, and not put in others. Not promised: that a list is complete. A door that keeps a
+new key back leaves clients with an older one; it opens as long as the server has not deleted it.
 """
 
 from __future__ import annotations

@@ -12,7 +12,7 @@ of their random ids.
 Promised: a record is forgotten when its server has acknowledged it, or later; the file is readable by its owner only.
 Once all servers have acknowledged everything, no file in the folder holds anything that depends on a row: deleted
 content is overwritten with zeros in the database (``secure_delete``) and in its rollback journal, which SQLite would
-only unlink. The secrets of the reports' ids stay, too: they say whose a report is, and nothing of it. Not
+only unlink. The secrets of the reports' ids stay, too: they state whose a report is, and nothing of it. Not
 promised: that a disk forgets what was overwritten, or that a copy was not made before. Until the end
 the file lets rows be guessed, by the HMAC and its key.
 """

@@ -56,7 +56,7 @@ class ReportFormat:
 
     @functools.cached_property
     def by_key(self) -> bool:
-        """Whether this server gets a key in place of its share."""
+        """Whether this server gets a key instead of its share."""
         additive = isinstance(self.collection.plan.scheme, AdditiveSharing)
         return additive and self.server < len(self.collection.servers) - 1
 

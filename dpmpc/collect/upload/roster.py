@@ -1,13 +1,13 @@
 """Admit only clients that are known beforehand, each with one report.
 
 The operator of a roster gives every client a *ticket*: a report id and a secret of 32 bytes. A client shows server j
-the token ``derive(secret, Label.CLIENT_TOKEN, j, 32)``; server j holds SHA-256 of it, beside the report id. As the id
+the token ``derive(secret, Label.CLIENT_TOKEN, j, 32)``; server j holds SHA-256 of it, next to the report id. As the id
 is the roster's, a client that uploads again either repeats its report or is refused, at every server.
 
 Promised: a server that knows its roster and all tokens shown to it cannot speak for a client at another server, nor can
-a thief of its roster speak for a client anywhere. Not promised: anonymity. Whoever holds the tickets knows whose report
-an id is, and can contribute in the place of each client. What a report *says* remains hidden from every server, with or
-without a roster.
+a thief of its roster speak for a client anywhere. Not promised: anonymity. Anyone who holds the tickets knows whose
+report an id is, and can contribute in the place of each client. What a report *contains* remains hidden from every
+server, with or without a roster.
 """
 
 from __future__ import annotations

@@ -65,7 +65,7 @@ class SealFolder:
         key, public_file = self.folder / f"{name}.key", self.folder / f"{name}.pub"
         for path in (key, public_file):
             if path.exists():
-                raise InputError("seal", f"{path} is there already; each collection has keys of its own: another name")
+                raise InputError("seal", f"{path} is there already; each collection has its own keys: another name")
         private = _Private(key, suite, Stream.from_os().bytes(SEED_BYTES))
         public = f"{suite} {private.public}\n"
         write_private(key, f"{suite} {private.seed.hex()}\n".encode())

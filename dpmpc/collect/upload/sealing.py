@@ -15,13 +15,13 @@ is empty: the context is in
 Clients use the newest key of each server, which may be younger than that file (`added_keys`).
 
 The id is the beginning of SHA-256(framed("dpmpc v2 report id", digest, secret)) of a secret of 32 bytes that the client
-keeps, so that later it, and nobody else, can say whose report it is; with a roster it is the ticket's.
+keeps, so that later it, and nobody else, can state whose report it is; with a roster it is the ticket's.
 
 A *withdrawal* of a collection with a roster has the same form. It holds the client's token for each server and nothing
 else, and its label is "dpmpc v2 withdrawal", so that neither opens as the other.
 
-Promised: whoever has no private key of a server learns nothing of what is for it but the length, and a record that an
-honest client has sealed for one collection, server, key and id opens under no other. Not promised: that a record was
+Promised: anyone who has no private key of a server learns nothing of what is for it but the length, and a record that
+an honest client has sealed for one collection, server, key and id opens under no other. Not promised: that a record was
 made by whoever made the others of its report, which proofs show (docs/security.md), or that what was recorded on the
 way stays closed if a private key is stolen; so each collection has keys of its own, deleted after its release
 (`SealFolder.delete`).

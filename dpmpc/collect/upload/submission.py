@@ -190,7 +190,7 @@ class Submission:
 
 @dataclasses.dataclass
 class _Counter:
-    """Count acknowledgements of all servers together, and say how many there are."""
+    """Count acknowledgements of all servers together, and state how many there are."""
 
     acknowledged: int
     needed: int

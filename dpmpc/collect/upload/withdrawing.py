@@ -1,4 +1,4 @@
-"""Take reports back at the servers of a collection, and say what is known of them then.
+"""Take reports back at the servers of a collection, and state what is known of them then.
 
 Before anything is sent, the file that states whose the reports are must be of this collection, and each secret the one
 of its id. Each server is asked for itself, and the answers are judged by `withdrawal_verdict`.
@@ -48,7 +48,7 @@ class _Said(msgspec.Struct, frozen=True):
 
 
 class _Refused(msgspec.Struct, frozen=True):
-    """What it answers in place of that."""
+    """What it answers instead of that."""
 
     error: str
 
@@ -157,8 +157,8 @@ def withdraw(
     The same may be sent again. A door hands withdrawals on to the other servers, and answers for its own alone.
 
     It is a `TooLate` if so many servers have announced a report for a release that the others cannot keep it out, an
-    `InputError` if all servers say that a report has never come, and a `NotConfirmed` if fewer servers than are needed
-    have confirmed that a report is withdrawn.
+    `InputError` if all servers state that a report has never come, and a `NotConfirmed` if fewer servers than are
+    needed have confirmed that a report is withdrawn.
     """
     if collection.authenticated != bool(tickets) or bool(tickets) == bool(secrets):
         expected = "tickets" if collection.authenticated else "secrets"

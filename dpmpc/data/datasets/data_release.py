@@ -167,7 +167,7 @@ def load_insurance() -> Table:
     Returns
     -------
     Table, shape (1338, 10)
-        The columns of `INSURANCE_BOUNDS`: sex and smoker are truth values, each region is a column of its own.
+        The columns of `INSURANCE_BOUNDS`: sex and smoker are truth values, each region is its own column.
 
     Raises
     ------

@@ -115,7 +115,7 @@ ETHYLENE_CO_BOUNDS = _ethylene_bounds(534, _CO_RANGES)
 def load_power() -> Table:
     """Load the electric power consumption of one household, a reading a minute over almost four years.
 
-    A row is a minute: what is promised for a row protects a minute, not the household.
+    A row is a minute: what is guaranteed for a row protects a minute, not the household.
 
     Hebrail and Berard (2012), *Individual Household Electric Power Consumption*, UCI Machine Learning Repository,
     id 235, doi 10.24432/C58K54, licence CC BY 4.0: a house in Sceaux near Paris, from 2006-12-16 to 2010-11-26. It is

@@ -89,7 +89,7 @@ class CellGrid(Record, frozen=True):
         if any(first + count > later for (first, count), (later, _) in itertools.pairwise(ordered)):
             raise InputError("groups", f"{list(self.groups)}", "variables with indicators of their own")
         if self.column is None and (self.edges or self.missing is not None):
-            raise InputError("column", "none", "one", condition="beside edges or missing values")
+            raise InputError("column", "none", "one", condition="with edges or missing values")
         rising = all(low < high for low, high in itertools.pairwise([-math.inf, *self.edges, math.inf]))
         if not rising or len(self.edges) > MOST_CELLS + 1:  # with a cell for each bound
             raise InputError("edges", f"{list(self.edges)[:8]}", f"at most {MOST_CELLS + 1} rising numbers")
@@ -286,7 +286,7 @@ class CellCounts(CellCodes):
         Parameters
         ----------
         schema : Schema
-            Bounds of the columns; a codebook's variables say what their cells are.
+            Bounds of the columns; a codebook's variables state what their cells are.
         by : str or sequence of str, optional
             Categories, or answers yes or no: everybody is in one group of all of them together.
 
@@ -310,7 +310,7 @@ class CellCounts(CellCodes):
                 raise InputError("by", f"{name!r}", "a column of the bounds", f"there are {', '.join(known)}")
         listed = [name for name in known if name not in names]
         if not listed:
-            raise InputError("columns", f"none given beside {', '.join(map(repr, names))}, at least one expected")
+            raise InputError("columns", f"none given with {', '.join(map(repr, names))}, at least one expected")
         groups = [known[name] for name in names]
         for one in groups:
             if not one.categories:
@@ -452,7 +452,7 @@ def _grid(schema: Schema, variable: Variable, groups: Sequence[Variable]) -> Cel
         if len(set(one.categories)) < len(one.categories):
             raise InputError(
                 f"column {one.name!r}",
-                f"a value called {one.categories[-1]!r} given beside those that are missing, another name expected",
+                f"a value called {one.categories[-1]!r} given with those that are missing, another name expected",
             )
         for column in one.term.columns:
             schema.index(column.name)  # an error that names it where it is not there

@@ -78,7 +78,7 @@ class FixedPoint(Described):
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> FixedPoint:
-        """Make the value that `describe` described; both facts have to be there."""
+        """Make the value that `describe` described; both facts must be there."""
         return cls(**fields_of("encoding", facts, {"fractional_bits", "ring"}))
 
     def __repr__(self) -> str:
@@ -133,7 +133,7 @@ class FixedPoint(Described):
         first : int
             How many rows came before these; errors count them.
         radius : float, optional
-            `encode_ball` with this radius in place of `encode`.
+            `encode_ball` with this radius instead of `encode`.
 
         Raises
         ------

@@ -44,7 +44,7 @@ class Noise(Described):
     name : str
         What the command line and saved releases call it.
     parameters : tuple of str
-        The attributes that, with the name, say all about it: the arguments of the constructor.
+        The attributes that, with the name, describe it fully: the arguments of the constructor.
     accountant : str or type
         Who accounts for it: a name of `dpmpc.privacy.ACCOUNTANTS`, or a subclass of `dpmpc.privacy.Accountant`.
     integer : bool
@@ -89,7 +89,7 @@ class Noise(Described):
             The shape of the result.
         stream : Stream, optional
             Sixteen bytes are read from it as the key of this call. By default a new key comes from the operating
-            system, except where `simulation_only`: there a stream has to be given.
+            system, except where `simulation_only`: there a stream must be given.
         threads : int
             At least 1. The result does not depend on it.
 
@@ -140,7 +140,7 @@ class Noise(Described):
 
     @classmethod
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:
-        """Make the noise of this family with these parameters, which all have to be there."""
+        """Make the noise of this family with these parameters, which all must be there."""
         return cls(**fields_of(f"noise: {cls.name}", facts, set(cls.parameters)))
 
 

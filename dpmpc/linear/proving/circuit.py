@@ -72,7 +72,7 @@ def digits_of(values: Integers, weights: tuple[int, ...]) -> Integers:
 
 @dataclass(frozen=True)
 class LinearForm:
-    """A sum of factors times words of the witness, plus a constant: it has to be 0."""
+    """A sum of factors times words of the witness, plus a constant: it must be 0."""
 
     terms: tuple[tuple[int, int], ...] = ()  # (int, int): places in the witness, each with its factor
     constant: int = 0  # may be negative

@@ -1,6 +1,6 @@
 """Contributions whose every word is proved: rows, second moments, powers and cells in the integers of their circuits.
 
-A task names one of these where clients prove what they share. It then has the encoding of the proofs, R - 1 in place of
+A task names one of these where clients prove what they share. It then has the encoding of the proofs, R - 1 instead of
 2^f, the sensitivity of the whole proved set, and no rounding of products (`dpmpc.linear.proving.statements`).
 
 Promised: `sensitivity` and `largest_entry` hold for whatever a circuit lets pass, not for honest rows alone. Not

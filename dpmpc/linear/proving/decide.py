@@ -7,7 +7,7 @@ polynomial of degree t and are interpolated. A report is accepted iff
 
 Everybody who has all messages computes the same verdicts.
 
-**Who has to be honest.** With additive shares all servers: one that colludes with a client chooses a message with which
+**Who must be honest.** With additive shares all servers: one that colludes with a client chooses a message with which
 its report passes. With Shamir shares all but t of the servers *present*, of whom `require_present` demands 2t + 1: then
 t + 1 are honest and fix the polynomial (theorem proof-soundness).
 """
@@ -56,7 +56,7 @@ class Verdicts:
 
 
 def fewest_present(scheme: Scheme) -> int:
-    """Return how many servers have to be present.
+    """Return how many servers must be present.
 
     With additive shares all. With Shamir shares 2t + 1, so that t + 1 honest ones fix each polynomial, and more than
     (M + t)/2, so that any two runs have an honest server in common (lemma quorums_share_an_honest_server).

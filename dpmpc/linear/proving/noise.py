@@ -6,7 +6,7 @@ a number for each cell of the sums, as clients share their rows, and proves that
 (`dpmpc.linear.proving.circuit.RowCircuit`): digits alone, no products. What is hashed names the collection, the dealer
 and the block, so that no dealing can be taken for another's.
 
-Promised: what is promised of proved reports. Noise whose every block is accepted lies in its range at all servers, or
+Promised: what is guaranteed of proved reports. Noise whose every block is accepted lies in its range at all servers, or
 its dealer was lucky (`soundness_error`); fewer than t + 1 servers learn nothing of it. Not promised: how it was drawn.
 A dealer may choose any noise within the range, before it knows anything of the sums.
 """

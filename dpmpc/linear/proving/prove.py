@@ -45,7 +45,7 @@ class ProvedShares:
     keys : ndarray of uint8, shape (n, 16), optional
         Each stands for the words of a record (`dpmpc.linear.sharing.batch`).
     blinds : ndarray of uint8, shape (n, 16), optional
-        They hide words from whoever guesses them and knows their hash.
+        They hide words from anyone who guesses them and knows their hash.
     words : ndarray of uint64, shape (n, words of a record), optional
         Witness, blinds of the wires, quotient.
     """
@@ -95,7 +95,7 @@ class ProvedShares:
 
 
 def holds_key(scheme: Scheme, server: int) -> bool:
-    """Return whether a server gets a key in place of words: with additive shares all but the last."""
+    """Return whether a server gets a key instead of words: with additive shares all but the last."""
     return isinstance(scheme, AdditiveSharing) and server < scheme.servers - 1
 
 

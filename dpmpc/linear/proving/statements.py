@@ -205,8 +205,8 @@ class ProvedMoments(ProvedRows):
 class ProvedWhitened(Proved):
     """The products of w = z M, clipped to a ball, for a matrix M of integers.
 
-    `matrix` = M / 2^g is the contribution's matrix, rounded: what the products are of. Whoever reads the sums takes it
-    in place of the contribution's. Proved is that w is *some* z M of the ball.
+    `matrix` = M / 2^g is the contribution's matrix, rounded: what the products are of. Anyone who reads the sums takes
+    it instead of the contribution's. Proved is that w is *some* z M of the ball.
 
     Parameters
     ----------

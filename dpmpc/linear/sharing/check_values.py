@@ -1,6 +1,6 @@
 """Did each client deal points of polynomials? A check that opens one masked number for each report.
 
-A dealer shares words x_1, ..., x_L and one more word r, the *mask*, fresh and uniform, each by a polynomial of its own
+A dealer shares words x_1, ..., x_L and one more word r, the *mask*, fresh and uniform, each by its own polynomial
 of degree t at most. Once all shares are dealt the parties learn random public coefficients a_1, ..., a_L, and party s
 tells its *check value*
 
@@ -18,7 +18,7 @@ are a key stream of AES; whoever could do better could tell that from uniform wo
 
 **Secrecy.** t parties know t points of r's polynomial, which leaves r uniform; so all of c, which is fixed by those
 points and c(0) = r + sum_j a_j x_j, reveals nothing about the words. That holds for one choice of coefficients: the
-difference of two choices is a linear function of the words without a mask. Whoever calls this has to see to it.
+difference of two choices is a linear function of the words without a mask. Anyone who calls this has to see to it.
 
 **Decision.** A report is *good* if the check values of all m parties lie on a polynomial. Otherwise, where m >= 3t + 1,
 the set of at most e = floor((m - t - 1) / 2) parties without whom they do is unique where there is one: these parties

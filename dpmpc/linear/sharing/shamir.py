@@ -232,14 +232,14 @@ class ShamirSharing:
         return self.interpolate(by_party, 0)
 
     def correct(self, shares: Sequence[Words] | Mapping[int, Words], spoilt: int = 0) -> Corrected:
-        """Return the secret although some of the shares may be wrong, and say which were.
+        """Return the secret although some of the shares may be wrong, and state which were.
 
         Of m shares `corrected(m)` may be wrong in any of their entries, which is 0 where m < 3 t + 1. The secret and
         the parties are then right, whoever chose the wrong shares and however. With more wrong shares than that, and
         fewer than m - t, there is an error, or those who chose them together make honest parties appear wrong and the
         secret another. An honest party notices that by its own share: if m - t - 1 parties lie at most, t + 1 honest
         ones are left, and a polynomial with all their shares is the dealer's. So a party that finds itself among the
-        wrong ones takes no part in what follows, and whoever has no share of its own uses `combine`.
+        wrong ones takes no part in what follows, and anyone who has no share of its own uses `combine`.
 
         A wrong share need not be the fault of the party that holds it: so it is where a dealer has dealt points that
         are on no polynomial.
@@ -308,8 +308,9 @@ class ShamirSharing:
     def compare(self, shares: Mapping[int, Words]) -> Compared:
         """Compare shares of n secrets, and find for each who is odd, if `corrected` allows to say so.
 
-        The first secret with a disagreement is decoded; whoever is odd there explains others too, all at once. So there
-        are no more decodings than inconsistent secrets, and no more passes than sets of parties that are odd together.
+        The first secret with a disagreement is decoded; a party that is odd there explains others too, all at once. So
+        there are no more decodings than inconsistent secrets, and no more passes than sets of parties that are odd
+        together.
 
         Parameters
         ----------

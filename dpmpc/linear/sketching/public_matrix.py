@@ -1,6 +1,6 @@
-"""What every public matrix can do: apply itself to shares chunk by chunk, and say what it is.
+"""What every public matrix can do: apply itself to shares chunk by chunk, and state what it is.
 
-Subclasses say how S is added up (`PublicMatrix._add`) and which of its entries are not zero (`PublicMatrix.entries`).
+Subclasses state how S is added up (`PublicMatrix._add`) and which of its entries are not zero (`PublicMatrix.entries`).
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ PIECE = 1 << 16  # clients: what a thread is worth starting for, and what is cop
 class PublicMatrix(Described):
     """A matrix S with k rows, and one column for each client, that everybody knows.
 
-    Subclasses say how S is added up (`_add`) and which of its entries are not zero (`entries`); dense families
+    Subclasses state how S is added up (`_add`) and which of its entries are not zero (`entries`); dense families
     override what is built on `entries`.
 
     Attributes
@@ -101,7 +101,7 @@ class PublicMatrix(Described):
         Raises
         ------
         InputError
-            If an argument of the constructor is missing, or is not what it has to be.
+            If an argument of the constructor is missing, or is not what it must be.
         """
         for name in inspect.signature(cls).parameters:
             if name not in facts:
@@ -350,7 +350,7 @@ class PublicMatrix(Described):
         return list(pairwise([first, *cuts, last]))
 
     def _sum_parts(self, kind: Kind, X: Words, first: int, parts: list[Clients], width: int) -> Iterable[Words]:
-        """Sum parts of a chunk, each from zero and, if there are several, on a thread of its own."""
+        """Sum parts of a chunk, each from zero and, if there are several, on its own thread."""
 
         def total(part: Clients) -> Words:
             sums = self.zeros(width)
@@ -419,7 +419,7 @@ def _applier(X: object) -> Callable[..., Any] | None:
 
 
 def _refuse_secure(X: object) -> None:
-    """Refuse a secure array of MPyC, which is not imported here, and say what to call with it."""
+    """Refuse a secure array of MPyC, which is not imported here, and state what to call with it."""
     if "mpyc" in _packages(X):
         raise InputError(
             "X",

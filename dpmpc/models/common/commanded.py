@@ -1,7 +1,7 @@
 """What a model has for the command `dpmpc fit`: its options, which columns it reads, and what it is compared with.
 
 All rows are at hand there, as only in a simulation. What is computed from them beside the release (an optimum, exact
-moments, clipped shares) is for whoever owns them and is not private: `compare_with` alone is given the rows, and is
+moments, clipped shares) is for anyone who owns them and is not private: `compare_with` alone is given the rows, and is
 called only where the comparison was requested.
 """
 

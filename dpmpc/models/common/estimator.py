@@ -45,7 +45,7 @@ class Estimator:
             raise NotFittedError(f"this {type(self).__name__} has read no release: fit or fit_release expected before")
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """Return the parameters by name; none of them has parameters of its own, whatever `deep` is."""
+        """Return the parameters by name; none of them has its own parameters, whatever `deep` is."""
         return {name: getattr(self, name) for name in inspect.signature(type(self)).parameters}
 
     def set_params(self, **params: Any) -> Self:

@@ -1,4 +1,4 @@
-"""Data frames of people, with texts, dates and categories: coded as the bounds say, for a fit and for predictions.
+"""Data frames of people, with texts, dates and categories: coded as the bounds state, for a fit and for predictions.
 
 Promised: the columns and values of `dpmpc.data.Codebook.encode`, as `dpmpc fit` and browsers code them. A `Table`, an
 array, and a data frame whose columns are coded already are taken as they are.

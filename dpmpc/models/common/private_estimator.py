@@ -190,7 +190,7 @@ class PrivateLinearModel(PrivateEstimator):
 
     Examples
     --------
-    A model of your own reads the Gram matrix of a release, and says nothing about shares or noise:
+    A model of your own reads the Gram matrix of a release, and states nothing about shares or noise:
 
     >>> import numpy as np
     >>> from dpmpc import PrivateLinearModel

@@ -145,7 +145,7 @@ def chosen_columns(columns: tuple[str, ...], target: str, features: Sequence[str
 
 
 def with_variables(public: Schema, features: Sequence[str] | None) -> list[str] | None:
-    """Return features with the columns that stand for a variable in place of its name, such as a category's."""
+    """Return features with the columns that stand for a variable instead of its name, such as a category's."""
     if features is None:
         return None
     book, found = public.codebook, list[str]()
@@ -171,6 +171,6 @@ def in_units(model: LinearModel, schema: Schema, target: int) -> tuple[Reals, fl
 
 
 def selection(columns: Sequence[str], target: str, features: Sequence[str]) -> dict[str, object]:
-    """Return what `fit_release` has to be told to use these features: they are named where they are not all others."""
+    """Return what `fit_release` must be told to use these features: they are named where they are not all others."""
     others = [name for name in columns if name != target]
     return {"target": target} | ({} if list(features) == others else {"features": list(features)})

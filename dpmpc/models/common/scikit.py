@@ -51,8 +51,8 @@ def require_fitted(estimator: Any) -> None:
 def rows_like_fitted(estimator: Any, X: Any, bounds: Bounds = None) -> Reals:
     """Return rows (m, d) for a fitted estimator, whose columns are those that it was fitted to, in the same order.
 
-    A data frame of people is coded as the codebook of the release, or else that of these bounds, says; rows that lack a
-    value are NaN.
+    A data frame of people is coded as the codebook of the release, or else that of these bounds, states; rows that lack
+    a value are NaN.
     """
     require_fitted(estimator)
     known = vars(estimator)

@@ -31,7 +31,7 @@ _SMALLEST_P, _LEAST = 1e-16, float(np.finfo(np.float64).tiny)
 #: What errors and intervals from second moments assume, wherever they are shown.
 EVEN = (
     "Errors assume residuals whose spread does not depend on the features; where it grows with a column, that column's "
-    "interval is too short: it held 59 to 84 % in place of 95 % in simulations with gamma errors that grow with a "
+    "interval is too short: it held 59 to 84 % instead of 95 % in simulations with gamma errors that grow with a "
     "lognormal feature."
 )
 #: The same in the words of statistical packages, in the head of the table.
@@ -269,7 +269,7 @@ class Summary:
         return notes
 
     def __str__(self) -> str:
-        """Return the table as text; a verdict instead where the release says nothing."""
+        """Return the table as text; a verdict instead where the release states nothing."""
         return str(self.coefficients)
 
     def to_frame(self) -> Any:

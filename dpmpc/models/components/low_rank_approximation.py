@@ -99,7 +99,7 @@ class LowRankApproximation(PrivateLinearModel):
     n_features_in_ : int
         Their number.
     feature_names_in_ : ndarray of str, shape (d,)
-        The same names, where the columns of X or of the release had names of their own.
+        The same names, where the columns of X or of the release had their own names.
     release_ : Release or GramRelease
         What the servers opened; any other rank can be had from it at no cost.
 

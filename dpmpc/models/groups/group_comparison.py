@@ -166,8 +166,8 @@ class GroupComparison(EstimatorByGroup):
         Raises
         ------
         InputError
-            If a client's group is not among `values`. Like all that is said of single rows, the message is for whoever
-            holds them.
+            If a client's group is not among `values`. Like all that is stated of single rows, the message is for
+            whoever holds them.
         """
         self.check_parameters()
         name = target_name(self.bounds, y)
@@ -316,8 +316,7 @@ class GroupComparison(EstimatorByGroup):
         """Return the mean of each other group over that of the control, with intervals of Fieller (1954).
 
         None where a column can be below 0, or the control's mean is not distinguished from 0. Those that chance alone
-        distinguished
-         cover less than their level.
+        distinguished cover less than their level.
         """
         if self.least_ < 0:
             return {}
@@ -458,7 +457,7 @@ class GroupComparison(EstimatorByGroup):
     def _left_out(self) -> dict[str, str]:
         """Say of each group without a mean why it has none."""
         return {
-            group: f"too few people in {group} to tell from none: {round(size):,}, "
+            group: f"too few people in {group} to distinguish from none: {round(size):,}, "
             f"standard error {self.size_error_:,.0f}"
             for group, size in zip(self.groups_, self.sizes_.tolist(), strict=True)
             if group not in self.arms_

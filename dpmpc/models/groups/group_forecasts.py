@@ -36,7 +36,7 @@ def forecast_groups(task: Task, by: str, population: Population) -> Forecast:
     outlook = groups_outlook(task, population)
     errors = {
         **{f"a group of {people:,}": phi for people, phi in outlook.expected.items()},
-        f"everybody, from all {outlook.groups} blocks": outlook.pooled,
+        f"all people, from all {outlook.groups} blocks": outlook.pooled,
         "predicting the mean": outlook.trivial,
     }
     ratio = outlook.one_hot

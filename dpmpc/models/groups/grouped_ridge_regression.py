@@ -145,8 +145,8 @@ class GroupedRidgeRegression(EstimatorByGroup):
         Raises
         ------
         InputError
-            If a client's group is not among `values`. Like all that is said of single rows, the message is for whoever
-            holds them.
+            If a client's group is not among `values`. Like all that is stated of single rows, the message is for
+            whoever holds them.
         """
         RidgeRegression(self.alpha).check_parameters()
         table = table_of(self, X, y, target_name(self.bounds, y))

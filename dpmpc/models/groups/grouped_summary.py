@@ -297,7 +297,7 @@ class GroupedSummary:
         )
 
     def __str__(self) -> str:
-        """Return the tables as text; a verdict where no regression says anything."""
+        """Return the tables as text; a verdict where no regression states anything."""
         parts = [str(table) for table in self.tables]
         return "\n\n".join(parts if self.informative else [*parts, UNIDENTIFIED])
 

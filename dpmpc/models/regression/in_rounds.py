@@ -130,7 +130,7 @@ class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
         """Compute standard errors and confidence intervals, of sampling and noise together, from the releases alone.
 
         They are those of the last rounds' estimates, `Inference.coef`, which are not shrunken as `coef_` is, and do not
-        assume that the model is right (HC0). Where intervals would not hold their level, as far as the releases tell,
+        assume that the model is right (HC0). Where intervals would not hold their level, as far as the releases show,
         they are infinite, and `no_interval_` states why.
 
         Parameters
@@ -141,7 +141,7 @@ class RegressionInRounds(Fitted, PrivateEstimator, CommandedInRounds):
         return inference_of(self, require_fraction("level", level))
 
     def fit_rounds(self, releases: Releases) -> Self:
-        """Have the rounds made by whoever answers them, servers that are processes or files, and take the result.
+        """Have the rounds made by what answers them, servers that are processes or files, and take the result.
 
         Parameters
         ----------

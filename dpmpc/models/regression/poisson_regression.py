@@ -94,7 +94,7 @@ class PoissonRegression(RegressionInRounds, Regressor):
     n_features_in_ : int
         Their number.
     feature_names_in_ : ndarray of str, shape (d,)
-        The same names, where the columns of X had names of their own.
+        The same names, where the columns of X had their own names.
 
     Examples
     --------

@@ -1,7 +1,7 @@
 """Ridge regression, from one release (Burkhardt et al. 2025, section 5.1) or in rounds of sums.
 
 `alpha="auto"` chooses the penalty from the release alone: choosing costs no privacy,
-as the noise's law is public. Of a sum, weights are averaged over priors, each direction with a penalty of its own
+as the noise's law is public. Of a sum, weights are averaged over priors, each direction with its own penalty
 (`dpmpc.models.common.linear_algebra.averaged_ridge`). Of a sketch of rows it is the penalty with the least estimated
 prediction risk. Not promised: the best penalty, or a better one than 1.
 """
@@ -194,7 +194,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
     n_features_in_ : int
         Their number.
     feature_names_in_ : ndarray of str, shape (d,)
-        The same names, where the columns of X or of the release had names of their own.
+        The same names, where the columns of X or of the release had their own names.
     guarantee_ : Guarantee
         Of all that was released.
     releases_ : tuple of Release or GramRelease
@@ -652,7 +652,7 @@ class RidgeRegression(LinearPredictor, PrivateLinearModel, CommandedInRounds):
         )
 
     def fit_rounds(self, releases: Releases) -> Self:
-        """Have all sums made by whoever answers them, servers that are processes or files, and fit them.
+        """Have all sums made by what answers them, servers that are processes or files, and fit them.
 
         Parameters
         ----------

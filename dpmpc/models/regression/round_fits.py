@@ -3,7 +3,7 @@
 Coefficients that predict are shrunken as far as noise requires; estimates of the last sums are not, and have errors.
 
 Promised: everything is computed from the fit, and so from releases. Not promised: intervals of a fit from the start
-alone, whose bias nothing in a release tells: there are none.
+alone, whose bias nothing in a release shows: there are none.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Fitted:
 
 
 def approximation_of(estimator: Fitted) -> str | None:
-    """Return what is said of a fit that ends at its start, with the size of the noise's error; None of any other."""
+    """Return what is stated of a fit that ends at its start, with the size of the noise's error; None of any other."""
     if estimator.start_error_ is None:
         return None
     return (
@@ -96,7 +96,7 @@ def bounds_fields(estimator: Fitted) -> list[dict[str, object]]:
 
 
 def no_interval_text(why: str) -> str:
-    """Return what is said of a fit in rounds that has coefficients and no intervals."""
+    """Return what is stated of a fit in rounds that has coefficients and no intervals."""
     return f"There are no standard errors and no intervals: {why}."
 
 

@@ -140,7 +140,7 @@ def public_warnings(release: GramSource, target: str, guarantee: Guarantee) -> l
 
 
 def _filled_target(release: GramSource, target: str) -> list[str]:
-    """Return a warning where rows that lack the target were given a value: public, as the codebook says so."""
+    """Return a warning where rows that lack the target were given a value, which the codebook makes public."""
     book = release.task.schema.codebook
     if not isinstance(book, Codebook) or not book.fills(target):
         return []
@@ -160,8 +160,8 @@ def _among_features(release: GramSource, target: str) -> list[str]:
     if not same:
         return []
     return [
-        f"{', '.join(same)}: coded from {' and '.join(own)} as the target {target!r} is, so that these features tell "
-        "part of it by themselves; name features without them"
+        f"{', '.join(same)}: coded from {' and '.join(own)} as the target {target!r} is, so that these features "
+        "contain part of it by themselves; name features without them"
     ]
 
 

@@ -270,7 +270,7 @@ def fit_start(release: Release, chosen: GramSource | None = None) -> RoundsFit:
             f"{HOPELESS} expected"
         )
     if refused is None and float(np.linalg.norm(theta[1:])) >= LARGEST_SLOPE * (1 - 1e-9):
-        refused = (  # a start as long as one may be, whose length says nothing of the effects
+        refused = (  # a start as long as one may be, whose length states nothing about the effects
             "the features explain more of the target than an approximation without rounds can express: they all but "
             "determine it, or are far from Gaussian; rounds of scores show which"
         )

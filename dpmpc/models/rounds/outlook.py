@@ -154,7 +154,7 @@ class Outlook:
 
     @property
     def hopeless(self) -> bool:
-        """Whether the fit is expected to say that nothing can be learned."""
+        """Whether the fit is expected to state that nothing can be learned."""
         return not self.planned.learned
 
 
@@ -232,7 +232,7 @@ def _slopes(sums: Sequence[PlannedSum], public: Schema, spread: float) -> tuple[
 
 
 def _nobody(task: Task) -> Release:
-    raise InputError("ask", "nobody given, a plan makes no release")
+    raise InputError("ask", "none given, a plan makes no release")
 
 
 def _model_of(model: str, assumed: Assumed) -> RoundModel:

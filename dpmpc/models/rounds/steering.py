@@ -6,7 +6,7 @@ coordinates in which the first sum's noisy Gram matrix is near the identity, s =
 b* that are looked for and a curvature H that the first sum shows: every round is a linear observation of the same b*,
 and counts by its precision. What the curvature may be wrong by counts as noise, so that early, long steps weigh little.
 Of a linear model the first sum is a score at every theta, of all residuals and unclipped: it is read again after each
-round, and says by how much clipping moves the others. Coefficients are the posterior mean under a normal
+round, and states by how much clipping moves the others. Coefficients are the posterior mean under a normal
 prior, whose scale is averaged over by likelihood: where nothing is to be learned they tend to the mean of the target.
 
 H is kappa m' A: A is 1 along directions that the first sum shows and 1/4 at least, kappa what the clip leaves (1 - 2^-k
@@ -17,7 +17,7 @@ the rounds may disagree by a bias; the likeliest of 0 and twelve sizes is taken,
 likelihood rises by more than 2. The constants were chosen on seven data sets; no interval rests on them.
 
 Promised: everything is read from releases. `noise_part` is what noise hides of the effects; clipping and a wrong
-curvature hide more that no release tells, so that it states when little can be learned, and never that a fit is good.
+curvature hide more that no release shows, so that it states when little can be learned, and never that a fit is good.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class CoxRegression(PrivateSurvival):
     """Differentially private Cox regression of times until an event on categories, from one release.
 
     `fit` simulates clients and servers in this process and then calls `fit_release`. People are counted by their
-    pattern of values, 32 at most; a continuous feature has to be cut into categories, as values of a column.
+    pattern of values, 32 at most; a continuous feature must be cut into categories, as values of a column.
 
     Parameters
     ----------
@@ -136,7 +136,7 @@ class CoxRegression(PrivateSurvival):
             The times, and whether the event happened then.
         """
         if (durations is None) != (event_observed is None):
-            raise InputError("durations, event_observed", "one", "both or none", condition="beside a table")
+            raise InputError("durations, event_observed", "one", "both or none", condition="with a table")
         if durations is None:
             return self.fit_release(self.survival_release(X, None, {}))
         features = {name: X[name] for name in self.counted_by() if name in X}

@@ -306,7 +306,7 @@ class KaplanMeier(PrivateSurvival):
             "s.e. of people",
             "events",
             "s.e. of events",
-            "told until",
+            "shown until",
             "median",
             "median from",
             "to",

@@ -174,7 +174,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
             if self.counted_by():
                 raise InputError(
                     "bounds",
-                    f"{self.bounds} given beside {', '.join(self.counted_by())}, a bounds file or a Schema "
+                    f"{self.bounds} given with {', '.join(self.counted_by())}, a bounds file or a Schema "
                     "expected, which lists the values",
                 )
             time, event = self._time_and_event
@@ -196,9 +196,7 @@ class PrivateSurvival(PrivateEstimator, OfTimes):
         if event_observed is not None:
             X = _Frame(dict(zip(self._time_and_event, (X, event_observed), strict=True)) | features)
         elif features:
-            raise InputError(
-                "event_observed", "none given beside groups, an array expected: 1 where the event happened"
-            )
+            raise InputError("event_observed", "none given with groups, an array expected: 1 where the event happened")
         spec, ask = self._asked(observed(public, Cells.of(X)), public)
         return ask(design(spec))
 

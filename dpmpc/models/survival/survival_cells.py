@@ -1,7 +1,7 @@
 """Times until an event, by cells of time, event and features: who is at risk and who has the event in each cell.
 
-Promised: whoever was observed beyond the upper bound of the time is at risk until there, whatever happened later, and
-no matter what a client says: a further cell holds all of them, and its events are not read. Where there are too few
+Promised: anyone who was observed beyond the upper bound of the time is at risk until there, whatever happened later,
+and no matter what a client says: a further cell holds all of them, and its events are not read. Where there are too few
 people for a statement is decided from the release, never from rows. Nothing is known of the order within a cell, but
 for one thing: an event at some time comes before an exit at that time, and who leaves exactly where a cell ends is
 counted apart, in a further cell of hardly any width, as at risk until there. What any other order can change is
@@ -94,7 +94,7 @@ def observed(public: Schema, cells: Cells) -> Table:
 
 
 def require_until(until: float, last: float) -> None:
-    """Refuse to restrict a mean to a time beyond the last one that cells tell."""
+    """Refuse to restrict a mean to a time beyond the last one that cells show."""
     if not 0 < require_finite("until", until) <= last:
         raise InputError("until", f"{until:g} given, more than 0 and at most {last:g} expected, where the cells end")
 
@@ -113,7 +113,7 @@ def require_patterns(features: Sequence[Variable]) -> None:
 
 
 def _with_room(variable: Variable) -> Variable:
-    """Return the time with one more cell, which holds whoever was observed beyond the upper bound."""
+    """Return the time with one more cell, which holds anyone who was observed beyond the upper bound."""
     if variable.kind != "number" or variable.transform == "spline" or variable.if_missing == "middle":
         shown = (
             variable.kind if variable.kind != "number" else variable.transform or 'number with if_missing = "middle"'

@@ -104,7 +104,7 @@ def _expected(task: Task, events: float, *, leaving: bool = False) -> SurvivalCe
 
 
 def _curves(cells: SurvivalCells, members: Sequence[Members], people: int) -> NumberTable:
-    """Return from how many people all curves are told until some times, and how far off a curve is there."""
+    """Return from how many people all curves are shown until some times, and how far off a curve is there."""
     curve, count = Curve(cells, members[0]), len(members)
     left, errors = cells.at_risk(members[0])
     rows = {}

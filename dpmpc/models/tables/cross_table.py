@@ -131,8 +131,8 @@ class CrossTable:
             for name, size, error in zip(one.rows, *one._margins(), strict=True):
                 if not stands_out(float(size), float(error) ** 2):
                     return (
-                        f"too few people in {one.row} = {name} to tell from none: {round(float(size)):,}, standard "
-                        f"error {error:,.0f}"
+                        f"too few people in {one.row} = {name} to distinguish from none: {round(float(size)):,}, "
+                        f"standard error {error:,.0f}"
                     )
         if not stands_out(self.total, float(np.trace(self.covariance))):
             return f"the noise in all {self.counts.size} cells together is too large for {round(self.total):,} people"

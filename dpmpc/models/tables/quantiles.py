@@ -1,6 +1,6 @@
 """Quantiles, distribution and mean of a number among the people of a group, with intervals, from a release of cells.
 
-Promised: the interval of a quantile covers that of the people's law at least as often as its level says, whatever the
+Promised: the interval of a quantile covers that of the people's law at least as often as its level states, whatever the
 law is, with any ties and at any number of people, where that number is public and the noise is normal; in a group, or
 where values are missing, the number is itself an estimate (theorem quantile-interval). Values outside the
 bounds count as the bounds. The standard error of a mean contains what the place of people within their cells can
@@ -40,13 +40,13 @@ def is_told(error: float, people: float, q: float = 0.5) -> bool:
     """Return whether a number of people with this standard error, of so many people, says anything of the share q.
 
     It does if the error is smaller than the people on either side of it. Tables, pages, plans and collections all ask
-    this: of ranks, whose quantiles they tell, and of counts, whose percentages they tell.
+    this: of ranks, whose quantiles they show, and of counts, whose percentages they show.
     """
     return normal_quantile(0.95) * error < people * min(q, 1 - q)
 
 
 def told_from(variance: float, q: float = 0.5) -> int:
-    """Return the fewest people of whom the share q is told with noise of this variance: `is_told`, solved for them."""
+    """Return the fewest people of whom the share q is shown with noise of this variance: `is_told`, solved for them."""
     z2, least = normal_quantile(0.95) ** 2, min(q, 1 - q)
     spread = q * (1 - q) * z2
     return math.floor((spread + math.sqrt(spread**2 + 4 * least**2 * z2 * variance)) / (2 * least**2)) + 1
@@ -133,7 +133,7 @@ class Distribution:
         return is_told(error, people, q)
 
     def told_from(self, q: float) -> int:
-        """Return the fewest people of whom the quantile is told: `tells`, solved for their number."""
+        """Return the fewest people of whom the quantile is shown: `tells`, solved for their number."""
         return told_from(float(self._ranks(q)[1].max(initial=0.0)), q)
 
     def rank_error(self) -> float:

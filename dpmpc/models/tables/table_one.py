@@ -1,6 +1,6 @@
 """Table 1 from a release of cells: people, medians, quartiles, means, shares and tests, by group.
 
-Promised: every number has an interval or an error of its own, and one that the noise hides is not told; no number of
+Promised: every number has an interval or its own error, and one that the noise hides is not shown; no number of
 people is below 0. All is read from one release, and so is any other quantile later on, at no further cost.
 """
 

@@ -124,7 +124,7 @@ def _book(release: Release) -> Codebook:
 
 
 def _variable(known: Sequence[Variable], name: str) -> Variable:
-    """Return a variable with listed values, each of which has a code of its own."""
+    """Return a variable with listed values, each of which has its own code."""
     listed = [one for one in known if one.categories]
     found = next((one for one in listed if one.name == name), None)
     if found is None:

@@ -3,7 +3,7 @@
 Each party knows its subjects by an id. Under a fresh key K that all parties share and the public does not know, a
 party sorts its rows by HMAC-SHA256(K, id), so that parties with the same ids have the same order. Whether they have is
 found by comparing one number of each, a hash of K and of all ids, by a private equality test
-(`dpmpc.owners.columns.equality`), each step of which is an exchange in which nobody sees what others show before its
+(`dpmpc.owners.columns.equality`), each step of which is an exchange in which no party sees what others show before its
 own words are fixed (`dpmpc.parties.network.conversation`). If all numbers are equal, the order by keyed hashes is the
 common one; otherwise `align` ends the run as a `BatchMismatch` at every party.
 
@@ -14,7 +14,7 @@ What each party learns: whether all have the same ids, one bit. A party that bre
 a set of ids of its choice: whether all others have just *that* set. This is one guess of a whole set for each
 comparison, and a party begins at most `dpmpc.owners.columns.release_record.MOST_COMPARISONS` of them in one agreement.
 How many ids differ, and which, is not computed at all: a count, which parties could ask for again and again with files
-of their making, tells who is in somebody's file.
+of their making, tells who is in a party's file.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def common_order(hashes: Sequence[bytes]) -> list[int]:
 def number_of_set(key: bytes, hashes: Sequence[bytes]) -> int:
     """Return a number below the order of P-256 that is equal just if key and set are: SHA-512 of the sorted hashes.
 
-    It is for `dpmpc.owners.columns.equality` alone: whoever has it and the key can test guesses of the set.
+    It is for `dpmpc.owners.columns.equality` alone: anyone who has it and the key can test guesses of the set.
     """
     hashed = hashlib.sha512(Label.ALIGNED_SET.value + key + len(hashes).to_bytes(8, "little"))
     hashed.update(b"".join(sorted(hashes)))
@@ -73,7 +73,7 @@ async def align(party: Party, key: bytes, ids: Sequence[str]) -> list[int]:
 
 
 def require_equal(equal: bool) -> None:
-    """Refuse different ids; that they differ is all that anybody is to know."""
+    """Refuse different ids; that they differ is all that any party is to learn."""
     if not equal:
         raise BatchMismatch("key: not all parties have the same ids, the same ids expected in all files")
 
@@ -92,5 +92,5 @@ async def all_equal(party: Party, number: int) -> bool:
 
 
 async def _next(party: Party, step: Callable[[list[bytes]], Result], shown: Mapping[int, bytes]) -> Result:
-    """Check what all have shown and go on from it, if nobody refuses it."""
+    """Check what all have shown and go on from it, if no party refuses it."""
     return await together(party, lambda: step(list(shown.values())))

@@ -13,7 +13,7 @@ P-256, of prime order q; party j holds the number d_j.
 Everything that is shown comes with a proof of knowledge of what it was made from: of x_j; of r_j and d_j; of the z_ji;
 that x_j is the one of step 1 (Maurer, "Unifying zero-knowledge proofs of knowledge", AFRICACRYPT 2009, made
 non-interactive by Fiat and Shamir). A proof is bound to its party, its step and everything that was shown before.
-In each step all commit to what they will show before anybody shows it (`dpmpc.parties.network.conversation`).
+In each step all commit to what they will show before any party shows it (`dpmpc.parties.network.conversation`).
 
 What each party learns: where all numbers are equal, that they are. Where they are not, that they are not: Z is uniform
 as soon as one party draws its z at random, so that Z G is a random point whatever the numbers are. This holds for any
@@ -126,7 +126,7 @@ class IdComparison:
         return b"".join(map(encode, images)) + proof
 
     def _checked(self, step: str, shown: Sequence[bytes], bases: Bases, *, of_key: bool = False) -> list[list[Point]]:
-        """Return everybody's points of a step, or refuse one whose proof fails; bind what follows to them."""
+        """Return every party's points of a step, or refuse one whose proof fails; bind what follows to them."""
         found = []
         for party, message in enumerate(shown):
             try:

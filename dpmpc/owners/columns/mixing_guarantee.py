@@ -120,7 +120,7 @@ _NEIGHBOURING = {
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class PartyCalibration:
-    """What the noise of each party has to be enough for: a budget, and what one subject moves."""
+    """What the noise of each party must be enough for: a budget, and what one subject moves."""
 
     columns: Sequence[int]  # d_j of each party
     epsilon: float

@@ -104,7 +104,7 @@ def run(
     deadline : float
         Seconds that a party may keep others waiting, beyond the time that a slow machine needs.
     simulation_seed : int, optional
-        Repeats coins and noise; needs a task that says it is a simulation. It is no part of what parties agree on.
+        Repeats coins and noise; needs a task that states it is a simulation. It is no part of what parties agree on.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 """Design and describe a release of parties with different columns: all public facts, agreed before a row is touched.
 
-A `MixingTask` travels among the parties and to whoever reads the release. It holds no secret: not the signs of B, which
-the parties share beside it, and no data. `MixingTask.verify` recomputes what it promises from its own facts.
+A `MixingTask` travels among the parties and to anyone who reads the release. It holds no secret: not the signs of B,
+which the parties share beside it, and no data. `MixingTask.verify` recomputes what it promises from its own facts.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ class MixingTask(PublicFacts, frozen=True, tag=1, tag_field="format"):
         return self._calibration.guarantee(self.noise, self.subjects, simulation=self.simulation)
 
     def require_enough_noise(self) -> None:
-        """Raise a `GuaranteeError` unless the noise gives what is promised."""
+        """Raise a `GuaranteeError` unless the noise gives what is guaranteed."""
         self._calibration.guarantee(self.noise, self.subjects, simulation=self.simulation)
 
     @property

@@ -5,9 +5,9 @@ Paper: Wu et al. 2022, Algorithms 1 and 2. A party
 1. clips and normalises its columns to the public bounds,
 2. encodes them as integers,
 3. mixes the rows of all subjects with the signs B that it shares with the other parties (Algorithm 2 only),
-4. adds noise of its own to each entry.
+4. adds its own noise to each entry.
 
-B D^j is computed exactly, in integers; whoever reads the release divides by sqrt(k). Algorithm 2 has the first party
+B D^j is computed exactly, in integers; anyone who reads the release divides by sqrt(k). Algorithm 2 has the first party
 draw B and send it to the others: here all share 32 bytes, from which each derives B while it is applied. The parties
 keep the seed to themselves, as the paper has it, but no privacy rests on that.
 
@@ -38,7 +38,7 @@ def mixing_of(task: MixingTask, seed: bytes | int) -> BernoulliMixing | None:
     task : MixingTask
         The public facts.
     seed : bytes or int
-        32 bytes that one party drew before anybody looked at the data
+        32 bytes that one party drew before any party looked at the data
         (`dpmpc.release.planning.designing.public_seed`); or a number, in simulations.
     """
     return None if task.rows is None else BernoulliMixing(task.rows, task.subjects, seed)
@@ -63,7 +63,7 @@ class DataOwner:
     GuaranteeError, OverflowRisk
         If the task does not give what it promises.
     SimulationOnly
-        If a seeded stream is given and the task does not say that it is a simulation.
+        If a seeded stream is given and the task does not state that it is a simulation.
     """
 
     def __init__(

@@ -14,8 +14,8 @@ Promised: a folder sends one release, the same bytes under the same commitment e
 it shows it only to parties that stand by what they had committed to when it was first shown; whatever the record says
 is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time; what was
 damaged is refused, and nothing replaces it. Not promised: anything about another folder, or about one whose file was
-deleted or put back to an earlier state, from a backup for example. Whoever prepares anew and runs on the same rows
-makes a release with noise of its own, and the budgets add up; the other parties, who keep the earlier commitment,
+deleted or put back to an earlier state, from a backup for example. Anyone who prepares anew and runs on the same rows
+makes a release with its own noise, and the budgets add up; the other parties, who keep the earlier commitment,
 refuse it.
 """
 
@@ -76,7 +76,7 @@ class ReleaseRecord(Store):
         return self._kept.words(_RELEASE, shape).view(np.int64)
 
     def keep(self, toss: bytes, own: Integers) -> Integers:
-        """Store the release durably, before it is sent to anybody; return it."""
+        """Store the release durably, before it is sent to any party; return it."""
         if self._kept.get(_TOSS) is not None:
             raise InputError("folder", f"{self._folder.name!r} given, which holds a release, an unused one expected")
         nonce = Stream.from_os().bytes(NONCE_BYTES)
@@ -95,7 +95,7 @@ class ReleaseRecord(Store):
         """Store durably what all parties have committed to, or refuse what differs from what was stored before.
 
         It is called when all parties know the same commitments, and before this one shows its release. From then on
-        somebody may know it, and the first commitments count for good.
+        a party may know it, and the first commitments count for good.
         """
         self._kept.first("release", commitments)
 

@@ -55,7 +55,7 @@ class OwnRound:
         GuaranteeError, OverflowRisk, SimulationOnly
             If the task does not give what it promises, or noise is not secret.
         InputError
-            If the task has somebody else add noise.
+            If the task has another party add noise.
         """
         client = Client(task.verify(), self._stream)
         if not task.servers_add_noise or task.noising.by != "servers":

@@ -99,7 +99,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
             )
 
     def require_possible(self) -> Guarantee:
-        """Return what all rounds promise together; refuse what cannot be planned, before anybody is asked.
+        """Return what all rounds promise together; refuse what cannot be planned, before any owner is asked.
 
         Raises
         ------
@@ -180,7 +180,7 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
         )
 
     def fitted(self, releases: Releases) -> LogisticRegression | PoissonRegression | RidgeRegression | TableOne:
-        """Have the sums made by whoever answers them, owners or files, and return what is read from them."""
+        """Have the sums made by what answers them, owners or files, and return what is read from them."""
         cells = self.cells
         if cells is None:
             return self.estimator().fit_rounds(releases)
@@ -197,4 +197,4 @@ class OwnersPlan(Record, frozen=True, kw_only=True, tag=2, tag_field="format"):
 
 
 def _nobody(task: Task) -> Release:
-    raise InputError("ask", "nobody given, a plan makes no release")
+    raise InputError("ask", "none given, a plan makes no release")

@@ -7,7 +7,7 @@ anything of a round is sent,
 
 - the plan that the folder is for, and the task of each round, at its public coefficients;
 - the shares of its own noisy sum, and once it has added up what others sent, its share of the sum of all;
-- the nonce of the commitment to that, and what everybody has committed to, before it is shown.
+- the nonce of the commitment to that, and what every owner has committed to, before it is shown.
 
 A ledger (`dpmpc.privacy.BudgetLedger`) has each round's cost, from before the round is entered here.
 
@@ -120,7 +120,7 @@ class RoundsRecord(Store):
         return None if self._kept.get(_shares(number)) is None else self._kept.words(_shares(number), shape)
 
     def keep_shares(self, number: int, task: Task, shares: Words) -> Words:
-        """Enter a round in the ledger, then store its shares durably, before they are sent to anybody.
+        """Enter a round in the ledger, then store its shares durably, before they are sent to any owner.
 
         If the ledger's limit would be exceeded nothing is stored.
         """
@@ -150,7 +150,7 @@ class RoundsRecord(Store):
         return None if self._kept.get(_sum(number)) is None else self._kept.words(_sum(number), shape)
 
     def keep_opened(self, number: int, share: Words) -> Words:
-        """Store the own share of the sum of all durably, before anybody is told of it; the first one counts."""
+        """Store the own share of the sum of all durably, before any owner is told of it; the first one counts."""
         return self._kept.words(_sum(number), share.shape, lambda: share)
 
     def nonce(self, number: int) -> bytes:

@@ -5,7 +5,7 @@
 `secret_arrays`  additive and Shamir shares of machine words as MPyC secure types, for any program of MPyC
 `agreeing`  what parties on MPyC's runtime compare and toss before they use a row
 `costs`     what a program costs each party, by phase
-`word_arrays`  MPyC's field arrays with machine words in place of Python integers
+`word_arrays`  MPyC's field arrays with machine words instead of Python integers
 `programs`  what surrounds Algorithm 1 in a program: options, the task that all agree on, rows, the release
 `mpyc_links`  what the links of MPyC's own runtime lack, stated, refused or made an error
 `share_folders`  what clients who are no parties have sent to the servers, to be opened once

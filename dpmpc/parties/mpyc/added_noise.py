@@ -1,9 +1,9 @@
 """Calibrated noise for what a program of MPyC's own computes: each party draws, shares and adds its own.
 
 The parties hold a sketch or a sum of clients' encoded rows as a secret array over Z_p, p = 2^61 - 1. Each draws noise
-from the operating system's generator and shares it like any input; the sum of all is added before anybody opens. Of M
+from the operating system's generator and shares it like any input; the sum of all is added before any party opens. Of M
 parties t may pool what they hold, their own noise too. So the noise of M - t of them is calibrated to suffice, and what
-is opened holds M/(M - t) times that variance (Burkhardt et al. 2025, section 4, with servers' noise in place of
+is opened holds M/(M - t) times that variance (Burkhardt et al. 2025, section 4, with servers' noise instead of
 clients'; `dpmpc.privacy.calibration`)::
 
     task = task_for_parties(ReleaseSpec.of(bounds, clients, epsilon=1.0, delta=1e-6, sketch="sum"))
@@ -13,7 +13,7 @@ clients'; `dpmpc.privacy.calibration`)::
     print(guarantee_of_parties(task))
 
 Promised: the guarantee of `guarantee_of_parties`, for parties that follow the protocol and open nothing else of the
-same rows. Not promised: anything against a party that shares other noise than it drew, which nobody notices here.
+same rows. Not promised: anything against a party that shares other noise than it drew, which no party notices here.
 """
 
 from __future__ import annotations
@@ -92,7 +92,7 @@ def task_for_parties(spec: ReleaseSpec, *, matrix_seed: bytes | None = None) -> 
 
 
 def guarantee_of_parties(task: Task) -> Guarantee:
-    """Return what is promised of a sum that `noise` was added to, by parties that follow the protocol."""
+    """Return what is guaranteed of a sum that `noise` was added to, by parties that follow the protocol."""
     return task.guarantee_under(_scheme().passive_conduct)
 
 

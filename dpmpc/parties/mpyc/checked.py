@@ -1,4 +1,4 @@
-"""Products of a sketch that stays closed, checked before anybody opens them: a wrong share ends the run.
+"""Products of a sketch that stays closed, checked before any party opens them: a wrong share ends the run.
 
 MPyC multiplies with passive security. Each server multiplies its shares, deals shares of the result, and all add up
 what they were dealt (Gennaro, Rabin and Rabin 1998). A server that deals shares of another number, or multiplies
@@ -8,7 +8,7 @@ their own. So secrecy does not suffer, but the product may be C = A^T A + E with
 
 `checked_gram` detects that. All arithmetic is modulo p = 2^61 - 1; brackets stand for Shamir shares of degree t.
 
-1. All servers deal [r], k random numbers each, and add up what was dealt. One of them is honest: nobody knows r.
+1. All servers deal [r], k random numbers each, and add up what was dealt. One of them is honest: no party knows r.
 2. MPyC computes [C] = [A^T A] + [E] and [c] = [r^T A] + [e] at once. E and e are now fixed.
 3. The servers toss a coin (commit, then open) and read u, v and a from it: two vectors and a number, uniform.
 4. They open s = a A u + r to one another. It is uniform, whatever A is.
@@ -20,11 +20,11 @@ of at most 1/p over u; else a E^T u + e is zero for at most one a; else its prod
 who chose E and e know already. *Steps 4 and 5 cannot be cheated*: all M shares of what is opened have to lie on one
 polynomial of degree t, and the M - t > t honest ones fix which. A server that hears anything else ends the run and
 never shows its share of C. Shares of A that fit no secret, which clients may have dealt where M > 2 t + 1, end the run
-in step 4 likewise. *Nobody is named*: who shows a share that does not fit may have been dealt it, by the client of a
+in step 4 likewise. *No party is named*: who shows a share that does not fit may have been dealt it, by the client of a
 row, in step 1 or in step 2.
 
 Trust: up to t < M/2 servers may deviate in any way, on the links of `dpmpc.parties.network`; on MPyC's own links all
-have to follow the protocol there. All have to be present, and a wrong share ends the run; it is not corrected. Sources:
+have to follow the protocol there. All must be present, and a wrong share ends the run; it is not corrected. Sources:
 Freivalds 1977 for u and v; the sacrifice of a second, random product is that of Damgård, Pastro, Smart and Zakarias
 2012; against additive errors among an honest majority, Chida et al. 2018.
 """

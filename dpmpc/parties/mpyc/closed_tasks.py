@@ -1,7 +1,7 @@
 """Tasks of sketches that stay closed: MPyC computes on them modulo p = 2^61 - 1, and nothing may wrap around.
 
 Only a function of the noisy sketch is opened, so the guarantee of the task holds for it as for the sketch itself
-(post-processing; Dwork and Roth 2014, Proposition 2.1). The sketch has to be in Shamir shares, which MPyC can multiply
+(post-processing; Dwork and Roth 2014, Proposition 2.1). The sketch must be in Shamir shares, which MPyC can multiply
 (`dpmpc.parties.mpyc.checked`). That no number wraps around is proven here from the bounds of rows and noise, but for
 the failure probability of the task's modulus plan.
 """

@@ -4,7 +4,7 @@ CPU seconds are of the process, so that parties that share a processor are disti
 share them. Bytes are those of MPyC's messages, 12 bytes and the content each. A round is a wait of this party for
 messages of a phase. Those of MPyC's own protocols, such as products, are counted as "mpyc": one for each of MPyC's
 program counters under which a message was awaited, so that exchanges that MPyC makes at the same time are counted
-singly. Parties of `dpmpc.parties.network` have a meter of their own, to which these phases go, too.
+singly. Parties of `dpmpc.parties.network` have their own meter, to which these phases go, too.
 """
 
 from __future__ import annotations

@@ -79,7 +79,7 @@ def _result_type(S: PublicMatrix, x: Any, modulus: int, as_type: Any) -> Any:
 def sketch(S: PublicMatrix, x: Any, *, first: int = 0, threads: int = 1, as_type: Any = None) -> Any:
     """Return ``S.apply(x)`` of a secure array, in another type where that is needed.
 
-    It adds no noise and promises no privacy: rows have to be noised before, as in ``protocols/linear_transform.py``, or
+    It adds no noise and promises no privacy: rows must be noised before, as in ``protocols/linear_transform.py``, or
     the sketch after (`dpmpc.parties.noise`).
 
     Parameters

@@ -19,7 +19,7 @@ Promised: fewer shares than the sharing needs are uniform and independent of the
 the operating system's generator. What a peer sends is a key of 16 bytes, or words of the expected number and range, and
 never a pickle. Words that no dealer has masked are not opened. Shamir shares that are opened lie on one polynomial. Not
 promised: that parties deal or open what they should (semi-honest); with additive shares the last sender can choose what
-a receiver opens. The receivers of an array know all its shares: words of single parties have to be added before.
+a receiver opens. The receivers of an array know all its shares: words of single parties must be added before.
 """
 
 from __future__ import annotations
@@ -134,7 +134,7 @@ class _Opening:
         for array in x:
             if not isinstance(array, cls):
                 raise InputError(
-                    "output", f"{type(array).__name__} given beside {cls.__name__}, arrays of one type expected"
+                    "output", f"{type(array).__name__} given with {cls.__name__}, arrays of one type expected"
                 )
             if not array.dealt:
                 raise InputError(

@@ -1,4 +1,4 @@
-"""Field arrays of MPyC that keep their elements as machine words until somebody needs Python integers.
+"""Field arrays of MPyC that keep their elements as machine words until a party needs Python integers.
 
 MPyC holds a field array as a NumPy array of Python integers. To box a word costs 80 ns and to unbox it 55 ns, where our
 kernel takes 4 ns. A word array is an array of MPyC's own kind whose `value`, the array of Python integers, is made when
@@ -10,7 +10,7 @@ differ. A caller that takes `value` may write to it; the words are gone then, an
 sketch requires them. Every operation that is not defined here is MPyC's, on the value, and gives MPyC's own array; so
 does unpickling.
 
-In one thing they differ: a slice, a transpose or another shape of words is an array of its own. Where MPyC's would be a
+In one thing they differ: a slice, a transpose or another shape of words is its own array. Where MPyC's would be a
 view, what is written to it here does not appear in the array that it was taken from.
 """
 

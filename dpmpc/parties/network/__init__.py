@@ -5,7 +5,7 @@ number is bound to a certificate, no pickle is ever read, no wait lasts for ever
 that names a party. In the order in which a run uses them:
 
 `settings`  what one party is told, and what it leaves behind: party.json and outcome.json
-`programs`  the ways to start: all parties here, prepared for elsewhere, or one of a run that somebody prepared
+`programs`  the ways to start: all parties here, prepared for elsewhere, or one of a run that a party prepared
 `processes` one operating-system process for each party on this machine, and the cause when a run fails
 `identity`  TLS 1.3 with certificates on both sides, of a throw-away authority or pinned; signatures
 `party`     the process of one party: ``python -m dpmpc.parties.network.party FOLDER``

@@ -8,10 +8,10 @@ different things notice it with the next announcement of the other, before they 
    task, the parties and these numbers: a signature of an earlier run is worth nothing in this one.
 2. In round r a party signs (session, r, its number, kind, transcript, SHA-256 of what it states), once, and sends that
    with what it states to all. transcript = SHA-256(transcript before || the signed records of the round, by party).
-3. Whoever receives another transcript than its own opens a dispute: it sends the signed records of the last rounds, and
-   the other one does the same. Two different records of one round, both signed by the same party, prove that this party
-   lied. A party whose own records do not bear out its transcript is the liar too. All others join in a dispute, and
-   what any of them shows may prove it: a liar that opens the dispute itself, and shows nothing, gains nothing.
+3. Anyone who receives another transcript than its own opens a dispute: it sends the signed records of the last rounds,
+   and the other one does the same. Two different records of one round, both signed by the same party, prove that this
+   party lied. A party whose own records do not bear out its transcript is the liar too. All others join in a dispute,
+   and what any of them shows may prove it: a liar that opens the dispute itself, and shows nothing, gains nothing.
 
 `settle` is an announcement without content: when it returns, all have heard the same. It comes before anything that is
 sent without an announcement (lists of ids, shares, farewells), so that a dispute never meets a frame of another kind.
@@ -20,8 +20,8 @@ The parties are the servers that take part; an analyst neither speaks nor listen
 
 Promised: two honest parties that complete a round, and the next one, have heard the same in it; an honest party is
 never named in an `Equivocation`. Who lied is named where it has signed both versions or cannot show what it heard;
-otherwise nobody is. Not promised: that a run goes on after a dispute, that both honest parties end with the same error
-(the liar may send its proof to one of them only), or anything about what is sent outside of announcements.
+otherwise no party is. Not promised: that a run goes on after a dispute, that both honest parties end with the same
+error (the liar may send its proof to one of them only), or anything about what is sent outside of announcements.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ class Conversation:
         return msgspec.json.encode(_Dispute(reason, heard))
 
     def liar(self, peer: int, shown: list[_ShownRecord]) -> Equivocation | None:
-        """Compare what a peer shows with what this party has heard; return who is convicted by it, if anybody."""
+        """Compare what a peer shows with what this party has heard; return who is convicted by it, if any."""
         members = self._party.runtime.settings.present
         for one in shown:
             if one.round >= len(self.rounds) or one.party not in members:
@@ -245,7 +245,7 @@ async def announce(
 
 
 async def settle(party: Party) -> None:
-    """Return when all have said that they have heard the same so far; at once if nothing was announced since."""
+    """Return when all have stated that they have heard the same so far; at once if nothing was announced since."""
     conversation = _begun(party)
     if conversation is None or conversation.rounds[-1][party.pid].kind is not Kind.ECHO:
         await announce(party, Kind.ECHO, b"", 0)
@@ -268,7 +268,7 @@ async def explained(party: Party, work: Awaitable[Result]) -> Result:
 
 
 def _explain_the_end(party: Party) -> None:
-    """Tell why the run has failed, and hear whether somebody had said more than that its link broke."""
+    """Tell why the run has failed, and hear whether a party had said more than that its link broke."""
     failure = party.runtime.failure
     if isinstance(failure, _TELLABLE):
         _show(party, str(failure))
@@ -344,7 +344,7 @@ async def _convicted(party: Party, conversation: Conversation, dispute: Disputed
 
 
 def _told(peer: int, shown: _Dispute) -> ProtocolFailure:
-    """Return why a peer ended the run, in its words, which name nobody here: nothing that it shows proves them."""
+    """Return why a peer ended the run, in its words, which name no party here: nothing that it shows proves them."""
     return ProtocolFailure(f"party {peer} ended the run: {printable(shown.reason)}")
 
 
@@ -362,7 +362,7 @@ async def _dispute_of(party: Party, peer: int) -> Frame:
 
 
 def _show(party: Party, reason: str) -> None:
-    """Send the last rounds to all other parties, without waiting for anybody."""
+    """Send the last rounds to all other parties, without waiting for any party."""
     conversation = _begun(party)
     content = msgspec.json.encode(_Dispute(reason, [])) if conversation is None else conversation.shown(reason)
     for peer in party.runtime.other_servers:
@@ -384,7 +384,7 @@ def _begun(party: Party) -> Conversation | None:
 
 
 async def _conversation(party: Party) -> Conversation:
-    """Return the conversation; the first call begins it with everybody's fresh number."""
+    """Return the conversation; the first call begins it with every party's fresh number."""
     conversation = _begun(party)
     if conversation is None:
         own, others = Stream.from_os().bytes(NONCE_BYTES), party.runtime.other_servers
@@ -397,5 +397,5 @@ async def _conversation(party: Party) -> Conversation:
 
 
 def _same(one: SignedRecord, other: SignedRecord) -> bool:
-    """Return whether two records say the same; a second signature under the same words is not a lie."""
+    """Return whether two records state the same; a second signature under the same words is not a lie."""
     return (one.kind, one.transcript, one.content) == (other.kind, other.transcript, other.content)

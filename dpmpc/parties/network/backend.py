@@ -2,10 +2,10 @@
 
 At its first import MPyC parses `sys.argv` and takes its options out of it, sets up logging on standard output, sets
 environment variables, may replace the event loop by uvloop, makes a default runtime, and starts the other parties where
-it finds -M. None of this may happen because somebody imports dpmpc, and all of it has to happen as ever where a program
-imports ``mpyc.runtime`` itself, before or after. So MPyC is loaded here under the switch that it has for builders of
-documentation, which leaves all of it out, and is taken out of `sys.modules` again: a program that imports MPyC gets its
-own copy, as if dpmpc were not there.
+it finds -M. None of this may happen because a program imports dpmpc, and all of it has to happen as ever where a
+program imports ``mpyc.runtime`` itself, before or after. So MPyC is loaded here under the switch that it has for
+builders of documentation, which leaves all of it out, and is taken out of `sys.modules` again: a program that imports
+MPyC gets its own copy, as if dpmpc were not there.
 
 The process of a party is ours. There `become_the_runtime` puts our copy back under its name, so that ``from
 mpyc.runtime import mpc`` in a party's program is that party's runtime. The loop is asyncio's own: uvloop would pass the

@@ -1,9 +1,9 @@
 """What parties say to one another: the seven steps that every program of several parties is made of.
 
-`exchange`  words or bytes to all, or to each its own, and everybody's in return
+`exchange`  words or bytes to all, or to each its own, and every party's in return
 `Heard`     the words of exchanges, hashed: each party announces the hash of its own, and who sent others is named
 `announce`  a few bytes to all, signed: two stories are noticed and proven (`dpmpc.parties.network.announcing`)
-`together`  a step of one's own that all take, or none goes on; whoever refuses states why
+`together`  a step of one's own that all take, or none goes on; anyone who refuses states why
 `confirm`   the same digest at all
 `reveal`    contents that are fixed before anybody shows one
 `toss`      32 bytes that are uniform, and unknown to whoever is not a party, if one party draws its coin at random
@@ -14,10 +14,10 @@ exchanged.
 
 Promised: where `compare`, `together`, `confirm`, `reveal` or `toss` return at two honest parties, these have received
 the same from each party up to then; a content that is revealed does not depend on another one of the same step (SHA-256
-as a random oracle). Whoever announces two things is named by all, if they get to compare what they received: a lost
-link, or silence until the deadline, ends a run before. Whoever sends other words than it has announced or committed to
-is named by those that it sent them to, and by nobody who knows it from them alone. A step that may be
-repeated takes the nonce that it had before, and a function that keeps everybody's commitments, and refuses others,
+as a random oracle). Anyone who announces two things is named by all, if they get to compare what they received: a lost
+link, or silence until the deadline, ends a run before. Anyone who sends other words than it has announced or committed
+to is named by those that it sent them to, and by no party that knows it from them alone. A step that may be
+repeated takes the nonce that it had before, and a function that keeps every party's commitments, and refuses others,
 before anything is shown. Reasons that may hold paths or other words of a machine stay at that machine. Not promised:
 that a step comes to an end; the last party to show its content has read all others.
 """
@@ -57,7 +57,7 @@ _REASONS = (*_TOLD, "InputError", "SpoolError", "ProtocolFailure", "DpmpcError")
 
 
 class _Refusal(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Why a party does not go on; `party` is whom it blames, if anybody."""
+    """Why a party does not go on; `party` is whom it blames, if any."""
 
     type: Annotated[str, msgspec.Meta(max_length=100)]
     message: Annotated[str, msgspec.Meta(max_length=_LONGEST_REASON)]
@@ -70,7 +70,7 @@ async def exchange(
     own: Words | bytes | Mapping[int, Words],
     shapes: Mapping[int, tuple[int, ...]] | None = None,
 ) -> dict[int, Any]:
-    """Send words or bytes to all other parties, by number where they differ; return everybody's, in party order.
+    """Send words or bytes to all other parties, by number where they differ; return every party's, in party order.
 
     What others send has the shape of one's own, unless `shapes` says otherwise.
     """
@@ -122,10 +122,10 @@ class Heard:
 
 
 async def together(party: Party, step: Callable[[], Result]) -> Result:
-    """Take a step of one's own, in a thread, and go on only if it succeeded at everybody.
+    """Take a step of one's own, in a thread, and go on only if it succeeded at every party.
 
     If it failed anywhere, all take leave of one another first, so that each can tell the reason and not just that a
-    link broke. A refusal that blames somebody convicts nobody at the others: it is what the refusing one says.
+    link broke. A refusal that blames a party convicts no party at the others: it is what the refusing one says.
     """
     own: DpmpcError | None = None
     try:
@@ -147,7 +147,7 @@ async def together(party: Party, step: Callable[[], Result]) -> Result:
 
 
 async def confirm(party: Party, digest: bytes, what: str) -> None:
-    """Return when everybody has said that it is here with the same digest."""
+    """Return when every party has stated that it is here with the same digest."""
     for number, other in (await announce(party, Kind.DIGEST, digest, len(digest))).items():
         if other != digest:
             raise BatchMismatch(f"{what}: party {number} has {other.hex()}, we have {digest.hex()}", number)
@@ -170,10 +170,10 @@ async def reveal(
     nonce: bytes | None = None,
     keep: Callable[[Mapping[int, bytes]], None] | None = None,
 ) -> dict[int, Any]:
-    """Commit to words, or to bytes of one length, then show them; return everybody's, in party order.
+    """Commit to words, or to bytes of one length, then show them; return every party's, in party order.
 
     `step` occurs once in a program. `shapes` states what others show, where that differs. In a repetition `nonce` is
-    that of the first run, and `keep`, which gets everybody's commitments, refuses those that differ from the first
+    that of the first run, and `keep`, which gets every party's commitments, refuses those that differ from the first
     run's.
     """
     task, nonce = party.runtime.settings.task_digest, nonce or Stream.from_os().bytes(NONCE_BYTES)
@@ -207,7 +207,7 @@ async def reveal(
 
 
 async def toss(party: Party, what: str, coin: bytes | None = None) -> bytes:
-    """Toss a joint coin, named once in a program: SHA-256 of everybody's.
+    """Toss a joint coin, named once in a program: SHA-256 of every party's.
 
     A repetition may give the one that it had. Others know it then and may choose theirs to fit: that toss is agreed on,
     and unknown to the public, but no longer uniform.

@@ -9,7 +9,7 @@ its ca.crt, which come about in one of two ways:
 - `write_identity` and `pin`: each party makes its own key and certificate, for weeks, and all pin the certificates of
   all. There is no authority, and no pinned key can vouch for another name.
 
-With the same key a party signs what it stands by (`sign`); anybody who holds its certificate can check that.
+With the same key a party signs what it stands by (`sign`); any party that holds its certificate can check that.
 
 Promised: a private key that others than its owner may read is refused. Not promised: revocation. A stolen key speaks
 for its party until the certificate expires, or is no longer pinned. `check_certificate` and `verify_signature` do not
@@ -166,7 +166,7 @@ def dialling_context(folder: Path) -> ssl.SSLContext:
 def serving_context(folder: Path, known: Sequence[bytes] = ()) -> ssl.SSLContext:
     """Return the TLS context of a server that shows its certificate.
 
-    Anybody may connect; with `known` certificates (PEM), whoever shows one of these, and nobody else.
+    Any party may connect; with `known` certificates (PEM), anyone who shows one of these, and no other party.
     """
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -239,7 +239,7 @@ def _load_pair(context: ssl.SSLContext, folder: Path) -> None:
 
 
 def _require_private(folder: Path) -> None:
-    """Refuse a private key that anybody but its owner may read or change."""
+    """Refuse a private key that any user but its owner may read or change."""
     try:
         require_private("identity", folder / KEY_FILE)
     except OSError as error:

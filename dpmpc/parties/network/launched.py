@@ -1,7 +1,7 @@
 """What a launcher says to the process of a party that it has started, over a descriptor that the process inherits.
 
 The facts here decide what a process may do: take its noise from a seed, use a socket that is bound already, remove its
-folder. Somebody else may have written a party's folder, so that none of them comes from a file, nor from the
+folder. Another party may have written a party's folder, so that none of them comes from a file, nor from the
 environment. A launcher makes a pair of connected sockets and passes one end to the process as a descriptor, with its
 number on the command line. The process accepts it if the operating system states that the other end was made by the
 parent of this process, under this user; or by a process of this user that has ended, since the party of a launcher that
@@ -13,8 +13,9 @@ again, or `End`. The end of the connection means that the launcher is gone: the 
 launcher made, and ends.
 
 Promised: a process that a user, a shell, cron or a service manager has started is under no launcher, whatever its
-folder says and whatever its standard input is. Not promised: anything against whoever runs programs as the same user;
-and where the system does not say who made a socket (`dpmpc.base.system.lacking`), that the launcher is the parent.
+folder says and whatever its standard input is. Not promised: anything against anyone who runs programs as the same
+user; and where the system does not state who made a socket (`dpmpc.base.system.lacking`), that the launcher is the
+parent.
 """
 
 from __future__ import annotations

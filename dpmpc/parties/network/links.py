@@ -2,12 +2,12 @@
 
 MPyC's messages are kept: 8 bytes of label, 4 bytes of length, payload. What is added: the peer's number is checked
 against its certificate before anything else is read; a message that is longer than the limit is refused when its
-length arrives; unread messages are bounded in number and bytes, and never overwritten; whoever waits for a message
+length arrives; unread messages are bounded in number and bytes, and never overwritten; anyone who waits for a message
 that cannot come any more is told.
 
 Labels. MPyC's own protocols label a message with a pseudorandom program counter. Frames count down from -1 in each
 direction of each link, so two frames can never share a label, and the analyst, who takes no part in MPyC's
-protocols, need not know their counters. The last message of a link has a label of its own.
+protocols, need not know their counters. The last message of a link has its own label.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
         return await message if isinstance(message, asyncio.Future) else message
 
     def unread(self, kind: Kind) -> bytes | None:
-        """Return the first frame of this kind that nobody has asked for yet, if there is one."""
+        """Return the first frame of this kind that no party has asked for yet, if there is one."""
         messages = [self.buffers[label] for label in sorted(self.buffers, reverse=True) if label in FRAME_LABELS]
         found = (message for message in messages if isinstance(message, bytes) and kind_of(message) is kind)
         return next(found, None)
@@ -212,7 +212,7 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
             self._deliver(label, payload)
 
     def _deliver(self, label: int, payload: bytes) -> None:
-        """Hand a message to whoever waits for it, or keep it."""
+        """Hand a message to anyone who waits for it, or keep it."""
         if label not in FRAME_LABELS:
             self._payload_received += len(payload)
         waiting = self.buffers.get(label)

@@ -16,7 +16,7 @@ the program that its own command line names and no other; it takes part in no si
 Where source.json lies in the folder, it names files of this machine whose rows are sent: the command line then has to
 name the program, as `dpmpc mix` and `dpmpc owners` do, which write that file themselves. Start it as ``python -P -m``
 unless the program is a module of the current folder: without ``-P`` Python imports what lies there first. A launcher
-starts the process with ``--launched DESCRIPTOR`` in place of a folder (`dpmpc.parties.network.launched`).
+starts the process with ``--launched DESCRIPTOR`` instead of a folder (`dpmpc.parties.network.launched`).
 
 Progress goes to standard output, one JSON object a line; everything else that is printed, and every traceback, goes
 to standard error, which a launcher keeps as the party's log.
@@ -245,7 +245,7 @@ def main() -> int:
 
 
 def require_by_hand(folder: Path, settings: PartySettings, program: str | None = None) -> None:
-    """Refuse what no party does that was started by hand: a program that nobody here has named, or a simulation.
+    """Refuse what no party does that was started by hand: a program that no party here has named, or a simulation.
 
     Parameters
     ----------

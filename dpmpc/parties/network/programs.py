@@ -1,4 +1,4 @@
-"""Start a program among parties: all of them here, prepared for elsewhere, or one of a run that somebody prepared.
+"""Start a program among parties: all of them here, prepared for elsewhere, or one of a run that a party prepared.
 
 Whatever is run, an `Agreement` states what all its parties agree on: their party.json states that, and nothing else.
 
@@ -6,13 +6,13 @@ Whatever is run, an `Agreement` states what all its parties agree on: their part
 system. `LocalParties` does so for several runs. Each party gets a private folder and an identity; the listening sockets
 are bound before any party starts (no port is ever raced for); everything is removed again. Seeds of a simulation are
 handed over (`dpmpc.parties.network.launched`) and stand in no file. `prepare` writes such a folder for each party of a
-run between machines, all or none, and starts nobody. `join` takes part in a prepared run, with the rows that its own
+run between machines, all or none, and starts no party. `join` takes part in a prepared run, with the rows that its own
 user names; before that, `require_prepared` refuses a folder that was prepared for anything else.
 
-A server of a collection has a folder of its own, which nobody else has written: it makes its settings from the
+A server of a collection has its own folder, which no other party has written: it makes its settings from the
 collection (`Agreement.settings`) and takes part in the process of its command.
 
-Not promised: secrecy of keys from whoever prepares, who makes the keys of all parties unless each has sent its
+Not promised: secrecy of keys from anyone who prepares, who makes the keys of all parties unless each has sent its
 certificate; organisations that mind put those of their own authority in their place.
 """
 
@@ -155,7 +155,7 @@ class LocalParties:
     ) -> list[Outcome]:
         """Run a program among the parties; parameters, result and errors are those of `here`.
 
-        The first call starts the parties and gives them their sources. Later ones have to be of the same program among
+        The first call starts the parties and gives them their sources. Later ones must be of the same program among
         as many parties. After a failure there is no further run.
         """
         handed_over = dict(simulation or {})
@@ -266,7 +266,7 @@ def here(
     Raises
     ------
     InputError
-        If an argument is not what it has to be, or a party says so of its own input.
+        If an argument is not what it must be, or a party says so of its own input.
     ProtocolFailure
         The cause of the failure, if any party failed; it names the party at fault.
     """
@@ -336,7 +336,7 @@ def require_prepared(folder: Path, number: int | None, program: str) -> PartySet
     """Return the settings of a prepared folder; refuse one for another party or program, and any simulation.
 
     Whoever prepared the folder wrote its settings; `number` and `program` are what this process was given itself. None
-    stands for any number, where nobody takes part in anything.
+    stands for any number, where no party takes part in anything.
     """
     settings = read_settings(folder)
     settings.refuse_simulation(is_simulation(settings.arguments))
@@ -351,7 +351,7 @@ def require_prepared(folder: Path, number: int | None, program: str) -> PartySet
 
 
 def join(folder: Path, number: int, program: str, source: msgspec.Struct) -> Outcome | None:
-    """Take part in a prepared run in a process of its own, since MPyC takes over argument list and event loop.
+    """Take part in a prepared run in its own process, since MPyC takes over argument list and event loop.
 
     Parameters
     ----------
@@ -382,7 +382,7 @@ def join_alone(
     certificates: Sequence[bytes],
     source: msgspec.Struct,
 ) -> None:
-    """Take part in a run that nobody has prepared: each party has its own identity, and the same certificates.
+    """Take part in a run that no party has prepared: each party has its own identity, and the same certificates.
 
     Parameters
     ----------

@@ -121,7 +121,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         shape: tuple[int, ...] | None = None,
         also: frozenset[Kind] = frozenset(),
     ) -> Frame:
-        """Receive the next frame of a party, which has to be the one that is described."""
+        """Receive the next frame of a party, which must be the one that is described."""
         data = await self.links[sender].receive_frame(kind)
         arrived = kind_of(data)
         if arrived is Kind.DISPUTE:
@@ -158,7 +158,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             link.send_at_once(frame)
 
     async def barrier(self, name: str | None = None) -> None:
-        """Wait until everybody, the analyst included, has come this far; MPyC's own barrier is local to a party."""
+        """Wait until every party, the analyst included, has come this far; MPyC's own barrier is local to a party."""
         await self._end_coroutines(name)
         await self._meet(Kind.BARRIER)
 
@@ -168,7 +168,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             await super().barrier(name)
 
     async def _meet(self, kind: Kind) -> None:
-        """Exchange empty frames with everybody; all are there before the first is judged, so that all judge alike."""
+        """Exchange empty frames with every party; all are there before the first is judged, so that all judge alike."""
         for peer in self.peers:
             await self.send_frame(peer, self.frame(kind))
         arrived = await asyncio.gather(*[self.links[peer].receive_frame(kind) for peer in self.peers])
@@ -178,7 +178,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
     # From the first connection to the last
 
     async def start(self) -> None:
-        """Link this party to all others; return when everybody is linked to everybody and works on the same task.
+        """Link this party to all others; return when every party is linked to every other and works on the same task.
 
         A second call does nothing: the process of a party links it before a program starts `mpc`.
         """
@@ -189,7 +189,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         await self._begin()
 
     async def start_again(self, settings: PartySettings) -> None:
-        """Begin another run over the links that there are; return when everybody works on its task.
+        """Begin another run over the links that there are; return when every party works on its task.
 
         Parameters
         ----------
@@ -206,9 +206,9 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         self.meter.connected()
 
     async def shutdown(self) -> None:
-        """Take leave of everybody and close the links, unless the party lives on; a second call does nothing.
+        """Take leave of every party and close the links, unless the party lives on; a second call does nothing.
 
-        A program that goes on computing after its last message calls this first, so that nobody waits for it.
+        A program that goes on computing after its last message calls this first, so that no party waits for it.
         """
         if self.closing:
             return
@@ -218,13 +218,13 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             await self.leave()
 
     async def leave(self) -> None:
-        """Take leave of everybody and close the links."""
+        """Take leave of every party and close the links."""
         self.closing = True
         await self._meet(Kind.GOODBYE)
         await self._close_links()
 
     async def __aexit__(self, kind: Any, error: Any, traceback: Any) -> None:
-        """Take leave of everybody, unless the program failed: `run_program` then closes the links."""
+        """Take leave of every party, unless the program failed: `run_program` then closes the links."""
         if error is None:
             await self.shutdown()
 
@@ -363,7 +363,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
             self.parties[peer_pid].protocol = protocol
 
     def _distribute(self, x: Any, senders: Any) -> Any:
-        """Share secrets among the servers, where MPyC keeps them secret; types with a sharing of their own use that."""
+        """Share secrets among the servers, where MPyC keeps them secret; types with their own sharing use that."""
         if hasattr(type(x[0]), "_input") and not self.settings.without:
             return super()._distribute(x, senders)
         if self.pid == self.settings.analyst:

@@ -4,7 +4,7 @@ It is told what all parties agree on and where they listen, party.json, and wher
 program requires that. All lie in its private folder. None holds a secret. The private key lies beside them, and so do
 whatever rows or shares the program reads.
 
-Somebody else may have written party.json: it says nothing that its reader has to be sure of. Any field but those of
+Another party may have written party.json: it states nothing that its reader must be sure of. Any field but those of
 `AgreedSettings` is refused by its name, and so are seeds in the arguments; what a launcher knows comes from the
 launcher itself (`dpmpc.parties.network.launched`).
 """
@@ -86,7 +86,7 @@ class PartySettings(AgreedSettings, frozen=True, forbid_unknown_fields=True):
         return {} if self.launched is None else self.launched.simulation
 
     def refuse_simulation(self, simulated: bool) -> None:
-        """Refuse a simulation in a party that was started by hand: whoever has prepared it may know its noise."""
+        """Refuse a simulation in a party that was started by hand: anyone who has prepared it may know its noise."""
         if simulated and self.launched is None:
             raise SimulationOnly(
                 "simulation",
@@ -203,7 +203,7 @@ def read_source(folder: Path, kind: type[Record]) -> Record:
 
 
 def _read_record(path: Path, kind: type[Record], expected: str) -> Record:
-    """Read a JSON file as a record of this type, or say in the error what was expected."""
+    """Read a JSON file as a record of this type, or state in the error what was expected."""
     try:
         return read_json(read_bytes(path, largest=LARGEST_RECORD), kind, largest=LARGEST_RECORD)
     except (OSError, ReadError) as error:
@@ -211,7 +211,7 @@ def _read_record(path: Path, kind: type[Record], expected: str) -> Record:
 
 
 def write_outcome(folder: Path, outcome: Outcome) -> None:
-    """Write outcome.json in a single step: whoever finds it finds all of it."""
+    """Write outcome.json in a single step: anyone who finds it finds all of it."""
     write_private(folder / OUTCOME_FILE, msgspec.json.encode(outcome))
 
 

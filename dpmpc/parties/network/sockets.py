@@ -60,7 +60,7 @@ class Traffic(msgspec.Struct, frozen=True):
 
 
 class TrackedSocket(socket.socket):
-    """A socket that says when it is closed; what it accepts are sockets of its class, which do not block."""
+    """A socket that states when it is closed; what it accepts are sockets of its class, which do not block."""
 
     on_close: Callable[[], object] | None = None  # called once, when the file descriptor has been given back
 
@@ -138,7 +138,7 @@ def kernel_count(link: socket.socket) -> ByteCount | None:
 
 
 def _waiting(link: socket.socket) -> int:
-    """Return the number of bytes in the receive queue, which only grows while nobody reads."""
+    """Return the number of bytes in the receive queue, which only grows while no party reads."""
     waiting = array.array("i", [0])
     fcntl.ioctl(link, termios.FIONREAD, waiting)
     return waiting[0]

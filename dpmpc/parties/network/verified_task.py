@@ -29,7 +29,7 @@ def verified_task(settings: PartySettings) -> VerifiedTask:
     GuaranteeError, OverflowRisk
         If its noise does not give what it promises, or a sum might wrap around.
     SimulationOnly
-        If the noise is to come from seeds, and the task does not say that it is a simulation; or if it does, and the
+        If the noise is to come from seeds, and the task does not state that it is a simulation; or if it does, and the
         party was started by hand.
     """
     fields = settings.arguments.get(TASK)

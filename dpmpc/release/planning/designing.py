@@ -2,7 +2,7 @@
 
 Promised: a task of `design` is verified: its noise gives the budget, and no sum wraps around. Choices depend on public
 facts alone. Not promised: that the release is of use; `dpmpc.release.planning.prediction` and
-`dpmpc.release.planning.advice` say what to expect.
+`dpmpc.release.planning.advice` state what to expect.
 """
 
 from __future__ import annotations

@@ -374,7 +374,7 @@ def smallest(holds: Callable[[int], bool], low: int, high: int) -> int:
 
 
 def people_needed(task: Task, columns: int, variance: float, population: Population | None = None) -> int | None:
-    """Return how many people sums with this noise have to be of, for a regression that beats predicting the mean."""
+    """Return how many people sums with this noise must be of, for a regression that beats predicting the mean."""
     return _needed(dataclasses.replace(Scenario.of(task, population), columns=columns), variance)
 
 

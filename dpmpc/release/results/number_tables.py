@@ -1,6 +1,6 @@
 """Tables of numbers that a person reads: as text, CSV, LaTeX, HTML, plain data, or a data frame.
 
-Promised: names are escaped for the form that they are written in, because a file of somebody else may hold any text;
+Promised: names are escaped for the form that they are written in, because a file of another party may hold any text;
 the CSV and the data frame hold all digits, the other forms as many as a person reads.
 """
 
@@ -173,7 +173,7 @@ class NumberTable:
         }
 
     def to_frame(self) -> Any:
-        """Return a data frame of pandas, which has to be installed, with the names as its index."""
+        """Return a data frame of pandas, which must be installed, with the names as its index."""
         try:
             pandas: Any = importlib.import_module("pandas")
         except ImportError as error:

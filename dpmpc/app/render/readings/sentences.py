@@ -14,7 +14,7 @@ _LONGEST = 400  # characters of a text of somebody else
 
 
 def legible(text: str) -> str:
-    """Return a text of somebody else, fit to be printed."""
+    """Return a text of another party, fit to be printed."""
     return printable(text, _LONGEST)
 
 

@@ -1,7 +1,7 @@
 """What the baselines share: rows within public bounds, and symmetric noise.
 
 *Neighbouring* is replace-one throughout, as for a release: one row becomes any other within the bounds and the number
-of rows is public. Papers that add or remove a row have constants of their own; each class states which.
+of rows is public. Papers that add or remove a row have their own constants; each class states which.
 
 Promised: rows outside the bounds are refused. Not promised: that anybody is protected, because the
 noise is floating-point.

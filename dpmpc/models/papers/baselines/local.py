@@ -1,6 +1,6 @@
 """The local model: every client adds all the noise that hides its row, and trusts nobody.
 
-What is left of the data after that is what secure sketching has to be compared with from below.
+What is left of the data after that is what secure sketching must be compared with from below.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class LocalGaussian(PrivateRidge):
     Attributes
     ----------
     components_ : ndarray of float64, shape (r, d)
-        Where no target was given, in place of `model_`.
+        Where no target was given, instead of `model_`.
     debiased_ : bool
         Whether the bias was taken off.
     """

@@ -47,7 +47,7 @@ class CoinPress(Estimator):
     delta : float
         Where epsilon is read off, below 1/n.
     servers : int, optional
-        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+        Number of servers among which every round runs, as the next four parameters state; None for a trusted curator.
     sharing : {"additive", "shamir"}
         How a contribution is split: with additive shares all servers are needed and all but one may collude; with
         Shamir's fewer than half may collude and some may be missing.
@@ -120,7 +120,7 @@ class PrivateMean(CoinPress):
     delta : float
         Where epsilon is read off, below 1/n.
     servers : int, optional
-        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+        Number of servers among which every round runs, as the next four parameters state; None for a trusted curator.
     sharing : {"additive", "shamir"}
         How a contribution is split: with additive shares all servers are needed and all but one may collude; with
         Shamir's fewer than half may collude and some may be missing.
@@ -136,10 +136,10 @@ class PrivateMean(CoinPress):
         c, the middle of the ball that is known to hold the mean; a number for all columns.
     radius : float, optional
         r, its radius; the papers take 10 sqrt(d) for standardised data. A public constant: privacy holds whatever it
-        is, but a mean outside the ball is missed. That it may have been is said by a `UtilityWarning`, from the
+        is, but a mean outside the ball is missed. That it may have been is stated by a `UtilityWarning`, from the
         estimate alone.
     bounds : Schema, pair, dict or path, optional
-        Public bounds of the columns in place of centre and radius: their middle, and what reaches their corners. Rows
+        Public bounds of the columns instead of centre and radius: their middle, and what reaches their corners. Rows
         are not clipped to them.
 
     Attributes
@@ -175,7 +175,7 @@ class PrivateMean(CoinPress):
         return self._keep(total, table, X)
 
     def _ball(self, names: Sequence[str]) -> tuple[Reals, float]:
-        """Return centre and radius of the ball that is said to hold the mean."""
+        """Return centre and radius of the ball that is stated to hold the mean."""
         if self.bounds is not None:
             if self.center is not None or self.radius is not None:
                 raise InputError("bounds", "given together with center or radius, one of the two expected")
@@ -204,7 +204,7 @@ class PrivateCovariance(CoinPress):
     delta : float
         Where epsilon is read off, below 1/n.
     servers : int, optional
-        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+        Number of servers among which every round runs, as the next four parameters state; None for a trusted curator.
     sharing : {"additive", "shamir"}
         How a contribution is split: with additive shares all servers are needed and all but one may collude; with
         Shamir's fewer than half may collude and some may be missing.
@@ -261,7 +261,7 @@ class CoinPressRegression(CoinPress, Regressor):
     delta : float
         Where epsilon is read off, below 1/n.
     servers : int, optional
-        Number of servers among which every round runs, as the next four parameters say; None for a trusted curator.
+        Number of servers among which every round runs, as the next four parameters state; None for a trusted curator.
     sharing : {"additive", "shamir"}
         How a contribution is split: with additive shares all servers are needed and all but one may collude; with
         Shamir's fewer than half may collude and some may be missing.

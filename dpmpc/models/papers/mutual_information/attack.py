@@ -3,7 +3,7 @@
 Let x_1 = x_2 but for the first row, where X_11 is -1 or 1 and X_12 = 1. The difference of the projected columns is
 S_1 (X_11 - 1) + sigma (N_1 - N_2), S_1 the first column of S: nothing of the other rows is left in it. Where
 f^2 >= n'/(2^(2 epsilon) - 1) the printed sigma is 0, and the difference is 0 or not: one bit leaks, whatever epsilon.
-y in place of x_2, released without noise, does the same to a single column.
+y instead of x_2, released without noise, does the same to a single column.
 """
 
 from __future__ import annotations

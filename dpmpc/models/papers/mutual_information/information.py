@@ -261,7 +261,7 @@ def sound_variance(X: Reals, y: Reals, rows: int, leakage_bits: float) -> float:
     """Return the smallest sigma^2 for which `leak_bound` of these data is at most `leakage_bits`.
 
     v - sigma^2 grows with sigma^2, so that v meets n'/(2^(2 epsilon) - 1) once, at the latest at that sigma^2.
-    Not private, and no guarantee for whoever learns it: sigma then depends on the entry that it protects.
+    Not private, and no guarantee for anyone who learns it: sigma then depends on the entry that it protects.
     """
     enough = paper_variance(rows, leakage_bits)
 

@@ -1,6 +1,6 @@
 """Least squares on noisy rows, and on a secret Gaussian projection of them (Showkatbakhsh et al. 2018, section III).
 
-A trusted curator releases rows to whoever fits a model; `coef_` is computed from that release alone, and belongs to
+A trusted curator releases rows to anyone who fits a model; `coef_` is computed from that release alone, and belongs to
 normalised columns without an intercept, as in the paper.
 
 Promised: what `guarantee_` says. Not promised: privacy of y. Neither mechanism adds noise to it: `AdditiveNoise` hands
@@ -149,7 +149,7 @@ class RandomProjection(NoisyRegression):
     Notes
     -----
     See `NoisyRegression` for the attributes. Where `floor` is "data", `sigma_` is a secret of the curator. That `fit`
-    refuses a floor depends on the data too: whoever sees the refusal learns that the data do not reach it.
+    refuses a floor depends on the data too: anyone who sees the refusal learns that the data do not reach it.
     """
 
     def __init__(
