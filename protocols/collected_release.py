@@ -1,7 +1,7 @@
 """The release of a collection: M servers, no analyst, and nothing opened that any of them refuses.
 
 Parties: the servers of a collection, each with a spool of shares that clients have uploaded for weeks, a ledger of what
-it has opened, and a signing key. What they say to one another, step by step, and why nothing is opened twice, is
+it has opened, and a signing key. What they send to one another, step by step, and why nothing is opened twice, is
 `dpmpc.collect.opening.release_protocol`.
 
 These parties are not started as processes of one machine on generated people, as those of the other programs are: each

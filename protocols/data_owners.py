@@ -8,19 +8,19 @@ The rounds are those of `dpmpc.protocols.logistic_regression`. In each
 
 1. owner 0 proposes the task: what is summed, at which public coefficients, with how much noise. Every owner has
    computed the same from the same earlier sums, refuses a task that is not that, recomputes its guarantee, and enters
-   it in its own ledger. What owner 0 says is announced: all have received the same task, or it is named. It states the
+   it in its own ledger. What owner 0 sends is announced: all have received the same task, or it is named. It states the
    digest of the task, and of its fields those that machines may compute differently: a matrix of the round before is
-   not said again, and all else follows from the plan.
+   not sent again, and all else follows from the plan.
 2. Each owner adds up what its own rows contribute, adds noise that suffices alone, splits the noisy sum into additive
    shares, and puts them on its disk (`dpmpc.owners.rows.own_rounds.OwnRound`); when all have, it sends one to each
    owner.
 3. Each adds up the shares that it has, its share of the sum over all rows, and puts it on its disk. All commit to
    theirs; when all have, each puts the commitments on its disk, and all show theirs: the noisy sum is opened, the same
    at every owner, and nothing else is.
-4. Each owner computes by itself what the sums so far say, and with it the next round's coefficients.
+4. Each owner computes by itself what the sums so far show, and with it the next round's coefficients.
 
 The steps of the conversation are those of `dpmpc.parties.network.conversation`: all but the shares is announced and
-signed, so that an owner that tells different owners different things is named by all others.
+signed, so that an owner that sends different owners different things is named by all others.
 
 Promised: what leaves an owner is shares, commitments and digests; every proper part of the shares is random, and what
 all of them show is the noisy sum of the task. A run after a crash, in the same folders, is the same run: the same

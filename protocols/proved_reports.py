@@ -92,7 +92,7 @@ async def main(party: Party) -> dict[str, Any]:
 
 
 class Proofs(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the servers have found out about the proofs, as each of them tells the analyst.
+    """What the servers have found out about the proofs, as each of them reports to the analyst.
 
     Parameters
     ----------
@@ -112,7 +112,7 @@ async def accepted_task(party: Party, task: VerifiedTask) -> tuple[VerifiedTask,
     Raises
     ------
     MalformedFrame, BatchMismatch
-        If a server tells no such thing, or another thing than the first one.
+        If a server reports no such thing, or another thing than the first one.
     """
     told = []
     for sender in range(party.servers):
@@ -204,7 +204,7 @@ def cause_of(lie: str, servers: int) -> str:
 
 
 def liars_among(count: int, share: float) -> NDArray[np.intp]:
-    """Return which lie each client tells: its number in `LIES`, or -1 for an honest client.
+    """Return which lie each client sends: its number in `LIES`, or -1 for an honest client.
 
     Liars lie evenly among the honest, and take turns with the lies.
     """

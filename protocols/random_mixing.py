@@ -16,7 +16,7 @@ delta)-differential privacy.
    same file**, byte for byte.
 
 The steps of the conversation are those of `dpmpc.parties.network.conversation`: all but the releases is announced and
-signed, so that a party that tells different parties different things is named by all others.
+signed, so that a party that sends different parties different things is named by all others.
 
 Promised: what leaves a party is commitments, coins, digests, its part in the comparison of ids, which reveals one bit,
 and its noisy release. No party's release depends on another's, in whichever run it was shown: from a party that has

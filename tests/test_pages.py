@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from bench.harness import RESULTS
-from support.english import MANNERED
+from support.english import MANNERED, english_of, per_thousand
 from support.lints import check_each, path_in_checkout
 from support.pages import DRAWN, PAGES, ROOT, code_left_out
 
@@ -87,7 +87,15 @@ def test_cells_of_tables_are_short():
 def test_the_english_is_plain(kind):
     whole = "\n".join(texts())
     assert len(whole.split()) > 30_000
-    assert 1000 * len(re.findall(MANNERED[kind], whole)) / len(whole.split()) < PER_THOUSAND
+    assert per_thousand(kind, whole) < PER_THOUSAND
+
+
+@pytest.mark.parametrize("kind", MANNERED)
+def test_the_english_of_code_is_plain(kind):
+    docstrings, messages = english_of([*(ROOT / "dpmpc").rglob("*.py"), *(ROOT / "protocols").glob("*.py")])
+    assert len(docstrings.split()) > 100_000
+    assert per_thousand(kind, docstrings) < PER_THOUSAND
+    assert per_thousand(kind, messages) < PER_THOUSAND
 
 
 def test_few_numbers_are_typed_by_hand():

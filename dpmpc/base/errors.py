@@ -91,7 +91,7 @@ class GuaranteeError(InputError):
 
 
 class BudgetExceeded(GuaranteeError):
-    """A ledger has no room for a release; other parties are told that, and not what the ledger holds."""
+    """A ledger has no room for a release; other parties receive that, and not what the ledger holds."""
 
 
 class OverflowRisk(InputError):
@@ -191,7 +191,7 @@ class BatchMismatch(ProtocolFailure):
 
 
 class Equivocation(ProtocolFailure):
-    """Parties were told different things in one announcement: `party` is who is proven to have done so, or None."""
+    """Parties received different things in one announcement: `party` is who is proven to have done so, or None."""
 
 
 class InconsistentShares(ProtocolFailure):

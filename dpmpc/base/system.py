@@ -67,7 +67,7 @@ def end_with_parent(parent: int) -> None:
 
 
 def usable_cores() -> int:
-    """Return the number of cores that this process may use, or of all cores where the system does not say."""
+    """Return the number of cores that this process may use, or of all cores where the system does not report it."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -91,7 +91,7 @@ def counts_tcp_bytes() -> bool:
 
 
 def maker_of(connection: socket.socket) -> tuple[int, int] | None:
-    """Return process and user that made a pair of connected local sockets, or None where the system does not say.
+    """Return process and user that made a pair of connected local sockets, or None where the system does not report it.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Read what a peer, a client or somebody's file states, and print what it said.
+"""Read what a peer, a client or somebody's file states, and print it.
 
 Whoever wrote the content may be hostile. So every reader here bounds the length of the content before it parses it, the
 depth of its nesting before it recurses, and the kinds of numbers that it may hold; and every text is escaped before a
@@ -127,7 +127,7 @@ def converted(content: Any, kind: type[T], hook: Callable[[type, Any], Any] | No
     kind : type
         What it must be.
     hook : callable, optional
-        ``hook(kind, plain)`` makes what msgspec does not know, such as a noise.
+        ``hook(kind, plain)`` makes what msgspec does not support, such as a noise.
 
     Raises
     ------

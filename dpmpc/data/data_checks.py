@@ -1,4 +1,4 @@
-"""What data say about bounds: warnings of columns that bounds do not suit.
+"""What data show about bounds: warnings of columns that bounds do not suit.
 
 Everything here depends on the data: it is not private, and is for the holder of all rows.
 """

@@ -110,7 +110,7 @@ class Schema(Record, frozen=True):
         Raises
         ------
         InputError
-            If the file cannot be read, or says more than the bounds of numbers.
+            If the file cannot be read, or holds more than the bounds of numbers.
         """
         found = cls.from_toml(path)
         if isinstance(found.codebook, Codebook):
@@ -246,7 +246,7 @@ class Schema(Record, frozen=True):
 
     @property
     def periods(self) -> Reals:
-        """What the kernels know of the bounds: offset, slope, least and most accepted value, shape (4, m p)."""
+        """What the kernels hold of the bounds: offset, slope, least and most accepted value, shape (4, m p)."""
         return _periods(self)
 
     def refuse(self, matrix: Reals, first: int = 0) -> None:

@@ -181,7 +181,7 @@ class Cells:
 
     @classmethod
     def of(cls, X: Any) -> Cells:
-        """Return cells as they are, or those of a data frame, as `Table.from_any` knows it."""
+        """Return cells as they are, or those of a data frame, as `Table.from_any` reads it."""
         if isinstance(X, Cells):
             return X
         keys = _frame_keys(X)

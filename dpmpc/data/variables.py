@@ -422,7 +422,7 @@ class Variable(Record, frozen=True, omit_defaults=True):
         return found[:, None]
 
     def _absent(self, cells: Cells, missing: Sequence[str]) -> Callable[[Cell], bool]:
-        """Return what tells whether a cell is missing; a listed value never is."""
+        """Return a test of whether a cell is missing; a listed value never is."""
         words = {word.strip().lower() for word in (*missing, *self.missing)} | MISSING
         listed = {*(self.values or ()), *(self.yes or ()), *(self.no or ())}
         numbers = set()

@@ -120,7 +120,7 @@ class Accountant(abc.ABC):
 class SearchedAccountant(Accountant):
     """A family whose noise is found by search on its variance.
 
-    `sources`, `epsilon` and `with_variance` are left to say.
+    `sources`, `epsilon` and `with_variance` remain to be stated.
     """
 
     @abc.abstractmethod
@@ -315,7 +315,7 @@ class _LaplaceAccountant(Accountant):
 
 
 def independent_rows(noise: str, exposure: EffectiveNoise) -> IndependentRowNoise:
-    """Expect rows with independent noise, for a proof that knows no others.
+    """Expect rows with independent noise, for a proof that covers no others.
 
     Parameters
     ----------

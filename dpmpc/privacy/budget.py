@@ -3,7 +3,7 @@
 Promised: the ledger never holds more than its limit, by `dpmpc.privacy.composition`; a saved ledger never replaces
 spending that it has not read. It refuses a second opening of the same reports where clients made the noise: that noise
 is part of the reports, so that two sketches of them, or two releases that differ by one client, have it in common and
-subtract to nearly raw data, whatever composition says. No release states whether its reports are those of another one.
+subtract to nearly raw data, whatever composition gives. No release states whether its reports are those of another one.
 So from the second such release on, the ledger takes a name for the reports of each (`reports` of `spend`), and reports
 without a name count as the same as any others. Where the servers make the noise it is fresh in each opening, and
 budgets add up.

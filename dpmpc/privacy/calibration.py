@@ -2,7 +2,7 @@
 
 Setting (Burkhardt et al. 2025, Algorithm 1): client i adds fresh integer noise of variance v to each of its s copies;
 copy j goes through S_j; the servers open sum_j S_j Z^(j). The public matrix S is drawn independently of the data, so
-everything is said *given* S. Row r of the release collects N_r copies; at least m_r = N_r - t - dropouts of them
+everything holds *given* S. Row r of the release collects N_r copies; at least m_r = N_r - t - dropouts of them
 carry noise that the adversary does not know (t corrupt clients, and q = dropouts clients in all from whom anything may
 be missing, chosen after S is known; each hits a row once at most). Replacing client i moves only its rows R_i, each by
 at most Delta, and noise in different rows is independent. For Gaussian noise the release is therefore exactly mu-GDP

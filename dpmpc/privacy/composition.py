@@ -50,7 +50,7 @@ class Cost(Record, frozen=True, kw_only=True):
     mu : float
         Gaussian differential privacy.
     rho : float
-        Zero-concentrated differential privacy; where the noise is Gaussian, mu = sqrt(2 rho) says more.
+        Zero-concentrated differential privacy; where the noise is Gaussian, mu = sqrt(2 rho) gives more.
     epsilon, delta : float
         (epsilon, delta)-differential privacy.
     slack : float

@@ -79,7 +79,7 @@ def rounding_error(terms: int) -> Fraction:
 
 
 def smoothing_slack(width: float) -> float:
-    """Return ln((1 + e)/(1 - e)) with e = e(width) rounded upwards; infinity where the bound says nothing."""
+    """Return ln((1 + e)/(1 - e)) with e = e(width) rounded upwards; infinity where the bound is void."""
     decay = math.exp(-2 * math.pi**2 * width**2)
     if decay >= 0.4:
         return math.inf

@@ -1,6 +1,6 @@
 """What epsilon and delta mean, in words: the one sentence for forms, pages and reports.
 
-(epsilon, delta)-differential privacy says P(W) <= e^epsilon P'(W) + delta for every set W of outcomes, and no more.
+(epsilon, delta)-differential privacy means P(W) <= e^epsilon P'(W) + delta for every set W of outcomes, and no more.
 In particular delta is *not* the probability that likelihoods differ by more than the factor e^epsilon: for Gaussian
 noise that is 20 delta at (1, 1e-6).
 

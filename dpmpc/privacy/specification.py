@@ -2,7 +2,7 @@
 
 A `ReleaseSpec` is made of small frozen values: how much may be spent (`Budget`), what may be assumed (`TrustModel`),
 how noise is made and split (`Mechanism`), and the public matrix (`Sketch`). `ReleaseSpec.of` takes the same choices as
-flat keywords, which is how estimators and the command say them.
+flat keywords, which is how estimators and the command take them.
 
 This module is the one source of what each choice is called, what it means and what it may be: the options of the
 command are drawn from it, and a test compares the docstrings of the estimators with it.

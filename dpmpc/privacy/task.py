@@ -46,7 +46,7 @@ _PRODUCT_SECONDS = 1e-9  # of linear algebra, for each product of three
 
 
 class PublicFacts(Record, frozen=True):
-    """What everybody knows of a release of any kind before it happens, and what follows from that.
+    """The public facts of a release of any kind before it happens, and what follows from that.
 
     Subclasses have the fields `epsilon`, `delta` and `simulation`, and state what is guaranteed and why no sum wraps
     around.
@@ -365,7 +365,7 @@ class Task(PublicFacts, frozen=True, tag=2, tag_field="format"):
             raise GuaranteeError("noise", "none", "some", condition="in a task that is no simulation")
 
     def epsilon_against(self, corrupt_clients: int) -> float:
-        """Return epsilon at the task's delta if this many clients tell their noise; infinite if nothing is proven."""
+        """Return epsilon at the task's delta if this many clients reveal their noise; infinite if nothing is proven."""
         if self.noiseless:
             return math.inf
         trust = msgspec.structs.replace(self.trust, corrupt_clients=corrupt_clients)

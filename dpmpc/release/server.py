@@ -4,7 +4,7 @@ Paper: Burkhardt et al. 2025, Algorithm 1, line "each server computes S [z] loca
 the transformed shares are shares of the transformed data; no message passes between servers. Memory is that of the
 sketch and one chunk, whatever the number of clients.
 
-Where the task says so, a server also adds noise to its share of the sums, and by additivity to what is opened
+Where the task states it, a server also adds noise to its share of the sums, and by additivity to what is opened
 (`dpmpc.privacy.calibration.NoisePlacement`). That noise is drawn here and stays secret. A server does not trust others
 that it suffices: it verifies the task before it reads a share, as each client does before it randomizes a row. With
 Shamir shares a server's own noise is no share of the sums: it deals that among all, and adds its share of all that was

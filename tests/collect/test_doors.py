@@ -382,7 +382,7 @@ def test_a_door_that_drops_is_noticed_and_another_one_helps(running, tmp_path):
     with pytest.raises(PartyMissing, match=r"not acknowledged by server 1: unreachable, server 2: 503"):
         asyncio.run(run(drop))
     with pytest.raises(
-        ReportRejected, match=r"server 1 says that it has refused a report with 409, for good.*could count twice"
+        ReportRejected, match=r"server 1 reports that it has refused a report with 409, for good.*could count twice"
     ):
         asyncio.run(run(refuse))
     again = Submission(collection=running.collection, state=tmp_path / "state", seconds=60, door=running.door(0))

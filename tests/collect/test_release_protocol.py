@@ -250,7 +250,7 @@ def test_clocks_are_judged_before_anything_is_agreed(trial):
     for result in results[:2]:
         assert isinstance(result, MalformedFrame)
         assert result.party == 2
-        assert "its clock says" in str(result)
+        assert "its clock shows" in str(result)
     assert states(trial) == [[]] * 3
 
 
@@ -393,7 +393,7 @@ def test_a_clock_lies_between_opening_and_expiry(original, edge):
         return read_standing(msgspec.json.encode(Standing([], [], time.timestamp(), 0.0)), 1, original.collection)
 
     assert told(inside).begun == []
-    with pytest.raises(MalformedFrame, match="its clock says"):
+    with pytest.raises(MalformedFrame, match="its clock shows"):
         told(outside)
 
 

@@ -75,7 +75,7 @@ def test_what_was_not_withdrawn_is_told_beside_what_was():
 def test_of_a_door_nothing_is_told_as_the_word_of_servers_that_were_not_asked():
     one = TakenBack(3, 1, [{2: "withdrawn now"}], "https://a.example")
     assert one.lines == ["https://a.example, as server 2: 1 withdrawn now"]
-    told = "; proxies answer for server 1, and could say what they like"
+    told = "; proxies answer for server 1, and could answer as they like"
     assert TakenBack(3, 1, [{1: "withdrawn now"}], None, told).sentences[0].endswith(told)
     assert TakenBack(3, 1, [{-1: "no answer"}], "https://a.example").lines == ["https://a.example: 1 no answer"]
 

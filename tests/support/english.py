@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections.abc import Iterable
 from pathlib import Path
 
 MANNERED = {
@@ -15,12 +16,18 @@ MANNERED = {
 }
 
 
-def docstrings_and_messages(path: Path) -> str:
-    """Return the docstrings of a module and those of its strings that have a space, a line for each."""
-    strings = [node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant)]
-    return "\n".join(text for text in strings if isinstance(text, str) and " " in text)
+def per_thousand(kind: str, text: str) -> float:
+    """Return how many of 1,000 words of a text are mannered in this way."""
+    return 1000 * len(re.findall(MANNERED[kind], text)) / len(text.split())
 
 
-def mannered(text: str) -> int:
-    """Count the mannered words of a text, of all kinds."""
-    return sum(len(re.findall(pattern, text)) for pattern in MANNERED.values())
+def english_of(paths: Iterable[Path]) -> tuple[str, str]:
+    """Return the docstrings of modules, and their other strings that have a space."""
+    docstrings, messages = [], []
+    for path in paths:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
+                docstrings.append(str(node.value.value))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+                messages.append(node.value)
+    return "\n".join(docstrings), "\n".join(set(messages) - set(docstrings))

@@ -373,7 +373,7 @@ def _collection(options: argparse.Namespace) -> None:
 
 
 def _form_reads(date: str) -> bool:
-    """Return whether the form of a door can read dates in a format: it knows no names of months or days."""
+    """Return whether the form of a door can read dates in a format: names of months or days are not supported."""
     parts = set(re.findall("%(.)", date, re.DOTALL))
     return parts <= {*_FORM_DATES, "%"} and not parts.isdisjoint("Yy")
 

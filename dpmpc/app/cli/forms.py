@@ -121,7 +121,7 @@ class Forms:
 
 
 def addresses_of(options: argparse.Namespace) -> list[tuple[str, int]]:
-    """Return where the parties listen, as --prepare was told."""
+    """Return where the parties listen, as given to --prepare."""
     try:
         return [address(text, least=1) for text in options.addresses]
     except argparse.ArgumentTypeError as error:

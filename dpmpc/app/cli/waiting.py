@@ -34,7 +34,7 @@ _NOW = _Stage()
 
 
 def note(words: str, fraction: float | None = None) -> None:
-    """Note what the command is at, and how much of it is done; anyone who waits is told in time."""
+    """Note what the command is at, and how much of it is done; the user reads of it in time."""
     _NOW.words, _NOW.fraction = words, fraction
 
 
@@ -71,7 +71,7 @@ def _tell(command: str, done: threading.Event, write: Callable[[str], None]) -> 
 
 
 def line(command: str, seconds: float) -> str:
-    """Return what is said after this many seconds."""
+    """Return the line to print after this many seconds."""
     stage = _NOW.words or "at work"
     done = "" if _NOW.fraction is None else f", {_NOW.fraction:.0%} done"
     return f"{command}: {stage}{done}, {seconds:.0f} s"

@@ -1,7 +1,7 @@
 """Where a release comes from: its title, its dates and who ran the servers; for the command and for pages.
 
 Every text here was written by others: a collection's name, a date, an owner's name. Callers escape it for where
-it is shown, and `printable` has cut it. Promised: of a collection, what its certificate says. Not promised: that a
+it is shown, and `printable` has cut it. Promised: of a collection, what its certificate states. Not promised: that a
 mixed file's names and date are true, because nothing is computed from them.
 """
 

@@ -3,7 +3,7 @@
 Every colour is one of `COLOURS`. Inside a page each is a CSS variable with that name, so that the page's light and dark
 styles reach into the plots. Text stays text, which a browser sets in the page's font; it is never read as mathematics.
 
-matplotlib is optional (``pip install '.[plots]'`` in the source folder); `available` tells whether it is there.
+matplotlib is optional (``pip install '.[plots]'`` in the source folder); `available` returns whether it is installed.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def read(path: str | os.PathLike[str], options: ReadOptions | None = None) -> Re
 
 
 def _opened(path: str | os.PathLike[str], kind: str, longest: float) -> tuple[Release, About, list[str]]:
-    """Return a checked release, what is known of it, and what the file alone cannot tell."""
+    """Return a checked release, its facts, and what the file alone does not show."""
     if kind == "collection":
         from dpmpc.collect.terms.verifying import verify
 

@@ -23,7 +23,7 @@ Promised:
   wrote before anything was sent.
 
 Not promised: anything about a file that was deleted together with its mark, that a forger changed, or that was *put
-back*: an older copy has a seal that fits, and knows nothing of what was sent since. Do not restore one. What still
+back*: an older copy has a seal that fits, and does not hold what was sent since. Do not restore one. What still
 protects then is what lies elsewhere: the other parties refuse a party that commits to something else than they have
 kept of it (additive shares, mixed releases, data owners); the query point of a collection lies in spool and ledger; a
 budget ledger has its own file; and the other servers' ledgers refuse reports that were opened, if one of them is

@@ -10,7 +10,7 @@ slowly or connects and sends nothing, whom a reverse proxy turns away.
 
 An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household is given. Behind a
 proxy it is the last one in the header X-Forwarded-For, which the proxy writes: those before it
-are what the caller says. Who comes without the header counts as one caller.
+are what the caller states. Who comes without the header counts as one caller.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Open the sockets of a server of a collection, and serve HTTP on them.
 
-Strangers who send slowly, say nothing or come in thousands are kept in bounds by the reverse proxy before a web
+Strangers who send slowly, send nothing or come in thousands are kept in bounds by the reverse proxy before a web
 endpoint; the pinned port and the monitor are for few, whom a firewall lets through.
 """
 

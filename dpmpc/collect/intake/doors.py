@@ -161,7 +161,7 @@ class Door:
 
     @property
     def added(self) -> tuple[AddedKey, ...]:
-        """The keys that other servers have added, as far as they have said."""
+        """The keys that other servers have added, as far as they have reported them."""
         return tuple(added for courier in self._couriers.values() for added in courier.added)
 
     async def run(self) -> None:

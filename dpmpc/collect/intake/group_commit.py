@@ -7,9 +7,9 @@ A server stores `Collection.most_stored` reports. An address stores at most as m
 the first one may take a half, the next one a quarter, and anyone who has one report finds room as long as there is any.
 What came through the door of a server (`dpmpc.collect.intake.doors`) counts against that door, too: each has room for
 `Collection.entrance_room`, as the pinned port has, so that anyone who fills one door leaves the others alone. Whose a
-report is that another server hands on is not said, so that it counts against no address. What an address or a door has
-stored is in memory only, of addresses for the `ADDRESSES` that stored last; after a restart it is zero again, and the
-entrances have equal parts of the room that is left. Where clients are authenticated the roster is the limit, and
+report is that another server hands on is not stated, so that it counts against no address. What an address or a door
+has stored is in memory only, of addresses for the `ADDRESSES` that stored last; after a restart it is zero again, and
+the entrances have equal parts of the room that is left. Where clients are authenticated the roster is the limit, and
 addresses do not count.
 
 Promised: what `GroupCommit.commit` returns is done after its reports are durable, and fails if nothing of them was

@@ -87,7 +87,7 @@ class Metrics:
         self._bytes.inc(length)
 
     def refuse(self, error: Exception) -> Reply:
-        """Count and log a refused upload or report; return what its sender is told. Others are raised again."""
+        """Count and log a refused upload or report; return the reply to its sender. Others are raised again."""
         reply = reply_to(error)
         if isinstance(error, SpoolError) and reply.cause == "SpoolError":
             self._log.log(logging.ERROR, "SpoolError: %s", error)

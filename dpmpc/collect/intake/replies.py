@@ -9,7 +9,7 @@ but by a door whose disk failed when it had stored its own part and kept the res
 ====  ====================================================================================================
 400   ReportRejected: not a list of reports to this server for this collection
 401   Unauthenticated: a token is needed
-403   Unknown: the roster does not know this token with this report
+403   Unknown: the roster does not list this token with this report
 404   no such collection, or no such page; NeverHere: no report that could be taken back (`withdrawals`)
 409   ReportConflict: a report id was used for another report; Withdrawn: its report was taken back; TooLate: a
       report can no longer be taken back (`withdrawals`)
@@ -18,7 +18,7 @@ but by a door whose disk failed when it had stored its own part and kept the res
 413   TooLarge
 408   TooSlow: the body did not come in time
 425   TooEarly: before opening
-429   TooMany: more reports a second than an address may send; ``Retry-After`` says when to come back
+429   TooMany: more reports a second than an address may send; ``Retry-After`` gives the time to come back
 503   Busy, SpoolError: no memory or no disk, now; NoRoom: the sender's address has its share of the reports that a
       server stores; ``Retry-After`` too
 ====  ====================================================================================================
@@ -53,7 +53,7 @@ _STATUS: tuple[tuple[type[InputError], int], ...] = (
 
 
 class Reply(NamedTuple):
-    """What a client is told."""
+    """The reply to a client."""
 
     status: int
     content: dict[str, Any]
@@ -61,7 +61,7 @@ class Reply(NamedTuple):
 
     @property
     def cause(self) -> str:
-        """The name of the error that it tells, if it is one."""
+        """The name of the error that it reports, if it is one."""
         return str(self.content.get("error", ""))
 
     def response(self) -> Any:
@@ -100,7 +100,7 @@ def answer_errors(log: RateLimitedLogger) -> Any:
 
 
 def reply_to(error: Exception) -> Reply:
-    """Return what the sender of a refused upload or report is told; errors that refuse none are raised again."""
+    """Return what the sender of a refused upload or report receives; errors that refuse none are raised again."""
     if isinstance(error, Refusal):
         return refusal(error.status, error.reason, str(error), error.retry_after)
     if isinstance(error, ReportRejected | CollectionClosed):

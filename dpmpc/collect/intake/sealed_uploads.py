@@ -59,12 +59,12 @@ class SealedUploads:
         return deleted
 
     def refresh_keys(self) -> None:
-        """Use the keys that were added in the folder since, and tell clients of them."""
+        """Use the keys that were added in the folder since, and offer them to clients."""
         if self._opener is not None and self._opener.refresh():
             LOGGER.info("clients now seal to key %d from now on", self._opener.added[-1].number)
 
     def keys(self) -> KeyList:
-        """Return the keys that this server has added, and those that it knows of the other servers."""
+        """Return the keys that this server has added, and those of the other servers that it holds."""
         own = () if self._opener is None else self._opener.added
         return KeyList((*own, *self._door.added))
 

@@ -3,7 +3,7 @@
 It listens at up to four places (`service` has what each answers): for clients at its *web endpoint*, where it shows its
 own certificate; for a *reverse proxy*, in plain HTTP on the loopback interface or at the path of a UNIX socket; for the
 other servers at its *pinned port*; and for its operator at a *monitor*. A public collection needs the proxy, which
-keeps strangers in bounds who send slowly, say nothing or come in thousands, and shows an ordinary web certificate
+keeps strangers in bounds who send slowly, send nothing or come in thousands, and shows an ordinary web certificate
 (docs/deploy/).
 
 Promised: TLS 1.3 with the certificate that the collection pins, at the pinned port for the other servers alone; bodies,
@@ -131,7 +131,7 @@ def serve(
     workers: int = 1,
     on_listening: Callable[[int], None] = lambda port: None,
 ) -> None:
-    """Take reports until a signal says to stop.
+    """Take reports until a signal stops it.
 
     Parameters
     ----------

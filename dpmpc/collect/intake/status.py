@@ -7,7 +7,7 @@ rounded down to a multiple of `ROUNDED_TO`, whenever they ask. After closing eve
 
 Promised to who asks: an answer is of the server whose certificate the task file pins, or of who has a certificate of a
 public authority for its host where the task file pins none; it is bounded, checked, and printed with control characters
-escaped. Not promised: that what a server says is true.
+escaped. Not promised: that what a server states is true.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _ANSWER_BYTES = 1 << 16
 
 
 class Status(CollectionState, frozen=True, kw_only=True):
-    """What a server says about itself: how far its collection has come, and more."""
+    """What a server states about itself: how far its collection has come, and more."""
 
     server: int  # its number
     collection: str  # the digest of the task file, in hexadecimal digits
@@ -179,7 +179,7 @@ async def ask_all(collection: Collection) -> Sequence[Answer | ProtocolFailure]:
 
 
 def lines(answer: Answer) -> list[str]:
-    """Return what a server said, for people."""
+    """Return what a server stated, for people."""
     told = answer.status
     well = "stores uploads" if told.state == "open" else "takes no uploads"
     health = well if told.healthy else "DOES NOT STORE UPLOADS"
@@ -205,7 +205,7 @@ def differences(answers: Sequence[Answer]) -> str:
 
 
 def facts(status: Status) -> list[str]:
-    """Return what a server says about its collection, for people."""
+    """Return what a server states about its collection, for people."""
     return [
         f"collection {printable(status.collection, 64)}, '{printable(status.name)}'",
         *(f"{name} {printable(getattr(status, name), 40)}" for name in ("opens", "closes", "expires")),

@@ -62,7 +62,7 @@ async def agree_on_batch(party: Party, ids: Bytes, largest: int) -> Batch:
     """Find the reports that all servers hold.
 
     The servers compare a hash of all ids. Only if these differ do they compare hashes of pieces of them, and send the
-    ids of the pieces that differ; report ids say nothing about a row.
+    ids of the pieces that differ; report ids reveal nothing about a row.
 
     Parameters
     ----------

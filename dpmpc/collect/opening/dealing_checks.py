@@ -2,7 +2,7 @@
 
 One client that deals such shares would otherwise make the opened sums inconsistent, and end the collection. The check
 and its proof are `dpmpc.linear.sharing.check_values`: the servers open one linear combination of the words of each
-report, under a mask that the client has shared along with them. **Two combinations under one mask would tell a linear
+report, under a mask that the client has shared along with them. **Two combinations under one mask would reveal a linear
 function of the row.** So every server uses one seed of the coefficients for one collection, for ever, whatever runs
 break and whichever server lies:
 
@@ -93,7 +93,7 @@ async def check_dealing(party: Party, server: ReleasingServer, ids: Bytes) -> Ch
 
 
 def judge_unaccused(server: ReleasingServer, values: Mapping[int, Words]) -> Judgement:
-    """Judge check values, tell who is set aside, and refuse if that is this server."""
+    """Judge check values, report who is set aside, and refuse if that is this server."""
     scheme = server.collection.plan.scheme
     assert isinstance(scheme, ShamirSharing)
     judgement = judge(scheme, values)

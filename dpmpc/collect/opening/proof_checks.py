@@ -1,6 +1,6 @@
 """Check the proofs of all reports among servers, after closing and before anything is bound.
 
-1. *Point.* They tell one another which query point is sealed or used (`dpmpc.collect.store.query_points`). If no server
+1. *Point.* They announce which query point is sealed or used (`dpmpc.collect.store.query_points`). If no server
    has used one they toss; each seals the toss; all confirm it. Each marks it as used; **all confirm again; only then
    does any server send.** If one is used, all present must have sealed it, and they go on with it.
 2. *Hashes.* Each reads its own shares, hashes them once more, and names the reports whose list has another hash: none,

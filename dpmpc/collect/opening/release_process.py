@@ -1,7 +1,7 @@
 """One server's process in the release of a collection: folder, links, limits on waiting, and then the conversation.
 
 Each server is started by its operator, on its own folder, and meets the others at the addresses of the task file.
-What they say to one another is `dpmpc.collect.opening.release_protocol`.
+What they send to one another is `dpmpc.collect.opening.release_protocol`.
 
 Promised: one process at a time answers for a server, with the certificate that the collection pins; every wait ends. A
 run that fails may be repeated with the same arguments.
@@ -45,7 +45,7 @@ _LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a sec
 
 @contextlib.contextmanager
 def in_words_of_servers() -> Iterator[None]:
-    """Have errors speak of servers: the network below calls them parties."""
+    """Have errors name servers: the network below calls them parties."""
     try:
         yield
     except DpmpcError as error:
@@ -182,7 +182,7 @@ def _spread(address: str | None, store: StoreLocation, patience: float) -> Itera
 
 
 def _begin(server: ReleasingServer, settings: PartySettings) -> None:
-    """Say who is waited for and how long; close early if that was requested, and say what all are going to be told."""
+    """Print who is waited for and how long; close early if that was requested, and print what all will receive."""
     others = [
         f"server {number} at {host}:{port}"
         for number, (host, port) in enumerate(settings.addresses)

@@ -4,10 +4,10 @@ Parties: the servers of a collection (`dpmpc.collect`). Each holds a spool of sh
 and a signing key that the collection pins. What is opened is the release, which is public, so every server opens it.
 
 0. Every server stops taking reports for good, and checks by itself that the collection has closed and not expired.
-1. The servers tell one another which manifests they have sealed, or begun to open, and what their clocks say. If no
+1. The servers announce which manifests they have sealed, or begun to open, and what their clocks say. If no
    server has begun anything they agree on a batch, the reports that all of them hold
    (`dpmpc.collect.opening.agreement`). Each has left out the reports that are damaged, or that its ledger has opened,
-   and tells how many.
+   and announces how many.
 2. Every server checks the batch by itself: its size. With Shamir shares they leave out the reports that were not dealt
    as they should be (`dpmpc.collect.opening.dealing_checks`), and where clients prove what they share those whose
    proofs do not hold (`dpmpc.collect.opening.proof_checks`). Where sums are in Shamir shares and servers add the noise,
@@ -22,10 +22,10 @@ and a signing key that the collection pins. What is opened is the release, which
    with Shamir shares although some may be wrong, where 3t + 1 servers are present, and if they agree where fewer are.
    All compare what they opened, and whose shares were wrong. A server that is itself among these refuses.
 6. The first server states what came of it; every one compares that with its own view, and signs it. All exchange
-   signatures, tell one another what the run has cost them, for their reports, and write the same file.
+   signatures, announce what the run has cost them, for their reports, and write the same file.
 
 The steps of the conversation are those of `dpmpc.parties.network.conversation`. All but report ids, shares and messages
-of the checks is announced: a server that tells different servers different things ends the run, and is named where that
+of the checks is announced: a server that sends different servers different things ends the run, and is named where that
 can be proven. Each judges what it has received in `together`, so that all know of a refusal and no server takes it for
 a lost link. What is exchanged is compared with what its sender has announced.
 
@@ -149,7 +149,7 @@ def _by_server(entries: Mapping[int, object]) -> str:
 
 
 async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int, Standing]:
-    """Step 1: tell one another who has sealed and begun what, and what each clock says."""
+    """Step 1: announce who has sealed and begun what, and the time of each clock."""
     own = await together(party, server.standing)
     told = await announce(party, Kind.STANDING, msgspec.json.encode(own))
     return await together(
@@ -158,7 +158,7 @@ async def exchange_standings(party: Party, server: ReleasingServer) -> dict[int,
 
 
 def read_standing(raw: bytes, server: int, collection: Collection) -> Standing:
-    """Step 1: read what a server tells, its clock among it, which has to lie between opening and expiry."""
+    """Step 1: read what a server announces, with its clock, which must lie between opening and expiry."""
     try:
         standing = read_json(raw, Standing)
         time = datetime.datetime.fromtimestamp(standing.time, datetime.UTC)
@@ -168,7 +168,7 @@ def read_standing(raw: bytes, server: int, collection: Collection) -> Standing:
         raise malformed_frame(
             server,
             Kind.STANDING,
-            f"its clock says {time.isoformat(timespec='seconds')}, a time "
+            f"its clock shows {time.isoformat(timespec='seconds')}, a time "
             f"from {collection.opens.isoformat()} to {collection.expires.isoformat()} expected",
         )
     if not standing.closed <= collection.closes.timestamp():
@@ -195,7 +195,7 @@ def what_was_begun(standings: dict[int, Standing]) -> bytes | None:
 
 
 def what_came_earlier(standings: dict[int, Standing]) -> dict[str, str]:
-    """Step 1: return the other epochs of the series that were begun, of which all ledgers have to know the same."""
+    """Step 1: return the other epochs of the series that were begun, of which all ledgers must hold the same."""
     (first, known), *others = ((server, standing.earlier) for server, standing in standings.items())
     for server, earlier in others:
         if earlier != known:
@@ -252,7 +252,7 @@ async def agree(party: Party, server: ReleasingServer, standings: dict[int, Stan
 
 
 async def exchange_left_out(party: Party, server: ReleasingServer, own: dict[str, int]) -> dict[int, dict[str, int]]:
-    """Step 1: tell one another how many reports each leaves out before there is a batch, and why."""
+    """Step 1: announce how many reports each leaves out before there is a batch, and why."""
     told = await announce(party, Kind.LEFT_OUT, msgspec.json.encode(own))
     counts = await together(
         party,
@@ -355,7 +355,7 @@ async def certify(
 
 
 async def exchange_costs(party: Party) -> tuple[RunStatistics, ...]:
-    """Step 6: tell one another what the run has cost each so far, rounded; no server checks that."""
+    """Step 6: announce what the run has cost each so far, rounded; no server checks that."""
     told = await announce(party, Kind.COST, msgspec.json.encode(rounded(party.meter.statistics())))
     return await together(party, lambda: tuple(rounded(statistics_from(raw, number)) for number, raw in told.items()))
 

@@ -57,7 +57,7 @@ _Digests = Annotated[list[_Digest], msgspec.Meta(max_length=1000)]
 
 
 class Standing(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a server has come with this collection, as it tells the others."""
+    """How far a server has come with this collection, as it announces to the others."""
 
     begun: _Digests  # digests of the manifests that it has begun to open, or opened
     sealed: _Digests  # of those that were only agreed on
@@ -211,7 +211,7 @@ class ReleasingServer:
         return self.ledger.record_answers(self.collection.digest, ids, hashes)
 
     def keep_refused(self, refused: Mapping[str, Bytes]) -> None:
-        """Write down, for this server's operator alone, which reports were refused and why; tell how many.
+        """Write down, for this server's operator alone, which reports were refused and why; print how many.
 
         The file is private: with a roster an id is a person's.
         """

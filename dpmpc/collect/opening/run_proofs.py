@@ -1,7 +1,7 @@
 """Check the proofs of a run whose reports lie in the parties' folders: no spool, no ledger, and one run.
 
 A collection takes weeks and survives crashes; a run of `dpmpc.parties.networked` ends or fails as a whole. So there is
-less to keep: the reports are what `dpmpc.parties.networked.stored_reports` has written before any server was told to
+less to keep: the reports are what `dpmpc.parties.networked.stored_reports` has written before any server was asked to
 begin, and the one query point (`dpmpc.base.storage.kept`), before anything is sent; it is never replaced.
 
 1. *Batch.* Each server opens its reports; all confirm the same ids in the same order.

@@ -18,7 +18,7 @@ Promised:
   the same sums whenever it is repeated: no second draw of this server's noise ever leaves.
 - `keep_seed` never returns two different seeds for one collection, and `point` never two different points.
 - Of several processes that open a ledger, one acts at a time.
-- A bit that has changed on the disk is noticed before anything is said or sent: releases are chained by hashes
+- A bit that has changed on the disk is noticed before anything is sent: releases are chained by hashes
   (`dpmpc.collect.store.ledger_tables`), and seeds and points are sealed (`dpmpc.base.storage.kept`), which every call
   checks; the ids of each release have a digest, which every read of them checks. All that was committed lies in one
   file: there is no log whose damage would take the last commits back.

@@ -75,7 +75,7 @@ class Openings:
             return kept.words(_noise(collection, manifest_digest), shape)
 
     def forget_noise_but_of(self, collection: bytes, known: Set[bytes]) -> None:
-        """Forget the noise of a collection's manifests but these, which the ledger knows: nobody goes on with the rest.
+        """Forget the noise of a collection's manifests but these, which the ledger holds: nobody goes on with the rest.
 
         Other collections may share the ledger, and one of them may be about to seal a manifest whose noise it has kept.
         """

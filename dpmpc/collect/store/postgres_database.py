@@ -78,7 +78,7 @@ class PostgresDatabase:
 
     @contextlib.contextmanager
     def turn(self, *, alone: bool = False) -> Iterator[None]:
-        """Do as `ReportDatabase.turn` says, on a connection that is made anew where the last one broke."""
+        """Do as `ReportDatabase.turn` does, on a connection that is made anew where the last one broke."""
         with self._turns, self._typed_errors():
             if self._ended:
                 raise SpoolError(self.place, "the store is closed")
@@ -100,13 +100,13 @@ class PostgresDatabase:
             raise SpoolError(self.place, told) from error
 
     def execute(self, statement: str, *given: Any) -> list[Any]:
-        """Do as `ReportDatabase.execute` says."""
+        """Do as `ReportDatabase.execute` does."""
         cursor = self._connection.cursor(binary=True)
         cursor.execute(statement.replace("?", "%b"), given or None)
         return list(cursor.fetchall()) if cursor.description else []
 
     def insert(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
-        """Do as `ReportDatabase.insert` says."""
+        """Do as `ReportDatabase.insert` does."""
         self._connection.cursor(binary=True).executemany(statement.replace("?", "%b"), rows)
 
     def tables(self) -> set[str]:

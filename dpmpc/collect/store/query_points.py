@@ -44,7 +44,7 @@ _LOST = (
 
 
 class PointStanding(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """How far a server is with the point of a collection, as it tells the others."""
+    """How far a server is with the point of a collection, as it announces to the others."""
 
     point: Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")] = ""  # 32 bytes, hexadecimal; empty for none
     used: bool = False  # whether it may have sent messages at it
@@ -67,7 +67,7 @@ class PointKeeper:
         self._ledger.close_collection(self._collection)
 
     def heal(self) -> None:
-        """Write to one store what the other one alone knows: closing, and the point that was used.
+        """Write to one store what the other one alone holds: closing, and the point that was used.
 
         A server does so whenever it starts. If they contradict each other that is remembered, and `standing` refuses.
         """

@@ -14,7 +14,7 @@ Promised, with either database:
 - A report counts once, with the words that were stored first, however often its id comes: `ids`, `intact` and `share`
   read the first copy. Of the reports that a process has stored last it remembers the ids, 65,536 to 131,072 of them;
   these are not stored a second time, and other words for one of them are a `ReportConflict`.
-- Once `withdraw` has told of an id that it is withdrawn its words are overwritten, and a *tombstone* is in the ledger
+- Once `withdraw` has reported an id as withdrawn its words are overwritten, and a *tombstone* is in the ledger
   (`dpmpc.collect.store.tombstones`): no `add`, in whatever process, stores a report with this id again, and no release
   gathers it, even if this store is put back to an older state. The same holds of a report that comes after its
   withdrawal, for as many of these as a hundredth of `most_stored`.
@@ -379,7 +379,7 @@ class ReportStore(Store):
         return self._tombstones.announced
 
     def announce(self) -> None:
-        """Refuse all withdrawals from now on, in all processes, before this server tells others what it has."""
+        """Refuse all withdrawals from now on, in all processes, before this server announces what it has."""
         self._tombstones.announce()
 
     def take_back_announcement(self) -> None:

@@ -51,7 +51,7 @@ _TRIES, _TRY_SECONDS = 20, 0.05  # to lock a folder for a release
 
 
 def refused_file(folder: Path, collection: Collection) -> Path:
-    """Return the file of a server's folder that tells its operator whose proofs failed: lines of report id and cause.
+    """Return the file of a server's folder that lists whose proofs failed, for its operator: lines of id and cause.
 
     With a roster, the file of tickets states which client an id belongs to.
     """
@@ -67,7 +67,7 @@ def open_spool(folder: Path, collection: Collection, server: int, *, writer: boo
 
 
 def _description(collection: Collection, server: int) -> dict[str, Any]:
-    """Return what a store is told of what it keeps."""
+    """Return what a store is given to describe what it keeps."""
     form = ReportFormat(collection, server)
     return {
         "digest": collection.digest,

@@ -53,7 +53,7 @@ class SqliteDatabase:
 
     @contextlib.contextmanager
     def turn(self, *, alone: bool = False) -> Iterator[None]:
-        """Do as `ReportDatabase.turn` says."""
+        """Do as `ReportDatabase.turn` does."""
         with self._turns, typed_errors(self._folder):
             try:
                 with transaction(self._connection) if alone else self._reading():
@@ -71,7 +71,7 @@ class SqliteDatabase:
             self._connection.execute("ROLLBACK")
 
     def execute(self, statement: str, *given: Any) -> list[Any]:
-        """Do as `ReportDatabase.execute` says."""
+        """Do as `ReportDatabase.execute` does."""
         try:
             return self._connection.execute(statement, given).fetchall()
         except sqlite3.Error as error:
@@ -80,7 +80,7 @@ class SqliteDatabase:
             raise
 
     def insert(self, statement: str, rows: list[tuple[Any, ...]]) -> None:
-        """Do as `ReportDatabase.insert` says."""
+        """Do as `ReportDatabase.insert` does."""
         self._connection.executemany(statement, rows)
 
     def tables(self) -> set[str]:
@@ -88,7 +88,7 @@ class SqliteDatabase:
         return {name for (name,) in self.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
     def empty_log(self) -> None:
-        """Do as `ReportDatabase.empty_log` says, unless others go on reading what is in the log."""
+        """Do as `ReportDatabase.empty_log` does, unless others go on reading what is in the log."""
         with self._turns, typed_errors(self._folder):
             ((patience,),) = self.execute("PRAGMA busy_timeout")
             self.execute(f"PRAGMA busy_timeout = {_READERS_MS}")  # a long read may not hold up what is uploaded

@@ -12,7 +12,7 @@ state             since             who says so
 ``expired``       it expired        the clock; a release before that stays ``released``
 ================  ================  ========================================================================
 
-Promised: `state_of` alone decides, from what store and ledger say and the time. A process that serves sees within
+Promised: `state_of` alone decides, from store, ledger and the time. A process that serves sees within
 `CLOCK_SECONDS` what another process has written. Not promised: that other servers are as far; each states its own.
 """
 
@@ -57,7 +57,7 @@ class CollectionState(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def words(self) -> str:
-        """The state for people, with what they have to know about it."""
+        """The state for people, with what they need to know about it."""
         if self.state == "failed":
             return f"closed; the last run of its release failed ({self.error}) and may be repeated"
         if self.state == "released":

@@ -86,7 +86,7 @@ class ReportDatabase(Protocol):
 
 
 class StoreDescription(NamedTuple):
-    """What a store says about itself as a whole."""
+    """What a store states about itself as a whole."""
 
     version: int
     digest: str
@@ -134,7 +134,7 @@ class StoreDescription(NamedTuple):
 
 
 class DescriptionTable:
-    """The row of a store; it is made with the other tables where there are none and `make` says so."""
+    """The row of a store; it is made with the other tables where there are none and `make` is true."""
 
     def __init__(self, database: ReportDatabase, own: StoreDescription, *, make: bool):
         self._database = database

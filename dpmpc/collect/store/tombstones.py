@@ -141,7 +141,7 @@ class Tombstones(Store):
             return self._sum(came=True)
 
     def require_at_least(self, overwritten: int, place: object) -> None:
-        """Refuse a ledger that knows of fewer withdrawals than a store has carried out, a number read before this."""
+        """Refuse a ledger that holds fewer withdrawals than a store has carried out, a number read before this."""
         known = self.sum().number
         if known < overwritten:
             raise SpoolError(

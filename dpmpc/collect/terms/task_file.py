@@ -5,7 +5,7 @@ seed the servers toss after closing. So a collection fixes the noise for its *mi
 recomputes the guarantee for the batch and the matrix that there are in the end: a matrix that gives less than was
 promised is drawn again, a batch that cannot give it is refused.
 
-The file holds what a `Task` says but for the number of clients and the seed of the matrix, the times, the sizes, and
+The file holds what a `Task` states but for the number of clients and the seed of the matrix, the times, the sizes, and
 the servers with their certificates and the keys that clients seal to. It holds no secret. It is one line of JSON, which
 ``GET /v1/collection`` answers, too, and its digest is SHA-256 of it. Other bytes of equal meaning are refused: nobody
 has to write JSON as Python does to get the digest, everybody hashes the file.
@@ -184,7 +184,7 @@ class Collection(Record, frozen=True, kw_only=True, omit_defaults=True):
         """For which servers a reverse proxy answers clients, whose words are its words: for people, perhaps empty."""
         numbers = [str(number) for number, entry in enumerate(self.servers) if entry.public_certificate]
         named = f"server{'' if len(numbers) == 1 else 's'} {', '.join(numbers)}"
-        return f"; proxies answer for {named}, and could say what they like" if numbers else ""
+        return f"; proxies answer for {named}, and could answer as they like" if numbers else ""
 
     @property
     def proved(self) -> bool:

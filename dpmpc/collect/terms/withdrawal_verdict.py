@@ -16,7 +16,7 @@ verdict             where
 
 Only what a server states of itself is an answer. client.mjs computes the same; tests/vectors/withdrawals.json holds
 both. Promised: nothing but answers makes a success. Not promised: that a server which states it has a tombstone; who
-reads "withdrawn" is told which servers that rests on.
+reads "withdrawn" also reads which servers that rests on.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dpmpc.collect.terms.task_file import Collection as TaskFile
 
 
 class Fate(enum.StrEnum):
-    """What became of a withdrawal at a server, in the words that clients are told."""
+    """What became of a withdrawal at a server, in the words that clients receive."""
 
     NOW = "withdrawn now"  # the report was here, and has a tombstone from this moment on
     BEFORE = "was withdrawn"  # it had one already
@@ -56,7 +56,7 @@ def fewest_confirming(collection: TaskFile) -> int:
 
 
 def verdict(servers: int, needed: int, words: Collection[str]) -> Verdict:
-    """Judge one withdrawal by what servers say, each of itself; whoever gave no answer has no word here."""
+    """Judge one withdrawal by what servers state, each of itself; servers without an answer count for nothing."""
     counts = Counter(words)
     if sum(counts[word] for word in WITHDRAWN) >= needed:
         return Verdict.WITHDRAWN

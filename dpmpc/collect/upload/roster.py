@@ -52,7 +52,7 @@ class Ticket(NamedTuple):
 
 
 class Roster:
-    """Who may contribute, as one server knows it."""
+    """Who may contribute, as one server holds it."""
 
     def __init__(self, path: Path, collection: Collection, server: int):
         try:
@@ -92,7 +92,7 @@ def draw_tickets(clients: Sequence[str]) -> list[Ticket]:
 
 
 def write_roster(path: Path, collection: Collection, server: int, tickets: Sequence[Ticket]) -> None:
-    """Write what a server has to know: report ids and hashes of tokens, in the order of the ids; mode 0600."""
+    """Write what a server needs: report ids and hashes of tokens, in the order of the ids; mode 0600."""
     if not collection.authenticated:
         raise InputError("collection", "authenticated = false", "true", "the roster would not be used")
     entries = sorted(ticket.report + hashlib.sha256(ticket.token(server)).digest() for ticket in tickets)

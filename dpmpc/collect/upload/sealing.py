@@ -8,7 +8,7 @@ for each server:
 n + 48 or n + 1136      HPKE of the n bytes that are for it, by the suite of its keys (`sealing_suites`)
 ======================  ===================================================================
 
-docs/report-format.md has all that a client has to know. What is sealed is the payload of
+docs/report-format.md has all that a client needs. What is sealed is the payload of
 `dpmpc.collect.upload.reports`; with a roster the client's token for this server stands before it. The associated data
 is empty: the context is in
 ``info``, framed("dpmpc v2 record", digest, server, number of the key, id). All lengths follow from the task file.

@@ -127,7 +127,7 @@ def require_door(door: str) -> None:
 
 
 async def keys_at(collection: Collection, door: str | None, seconds: float) -> tuple[AddedKey, ...]:
-    """Return the keys that servers have added, as a door or the first server that answers knows them.
+    """Return the keys that servers have added, as a door or the first server that answers lists them.
 
     Each server has signed its own.
     """
@@ -315,7 +315,7 @@ class Uploader:
             if status in FINAL and status != STORED:
                 raise ReportRejected(
                     self.target.name,
-                    f"server {printable(number)} says that it has refused a report with {status}, for good. "
+                    f"server {printable(number)} reports that it has refused a report with {status}, for good. "
                     "If that is true, it is left out; make no other of the same row, which could count "
                     "twice",
                 )

@@ -54,7 +54,7 @@ class _Refused(msgspec.Struct, frozen=True):
 
 
 class TakenBack(NamedTuple):
-    """What became of withdrawals: for each report what each server said, and what that amounts to."""
+    """What became of withdrawals: for each report what each server stated, and what that amounts to."""
 
     servers: int
     needed: int

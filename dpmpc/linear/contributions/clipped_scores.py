@@ -42,7 +42,7 @@ _CLIPS = (1e-8, 1e8)
 
 
 class ClippedSums(NamedTuple):
-    """What a steering round says, as means over the clients who took part.
+    """What a steering round yields, as means over the clients who took part.
 
     Attributes
     ----------

@@ -365,7 +365,7 @@ class WeightedMoments(SecondMoments):
 
     The last column of a row is its weight, normalised to [-1, 1] like every column; w = (1 + it) / 2 lies in [0, 1], in
     units of the largest weight. A row that lacks a value has w = 0 and contributes zeros, so that the noisy corner is
-    all that tells how many rows are complete: the exact number is no part of the release.
+    all that reveals how many rows are complete: the exact number is no part of the release.
 
     Entries off the diagonal are multiplied by sqrt(2). With v = sqrt(w) (1, z), the contribution is v v^T and
     ``|v|^2 <= 1 + C^2``, so that the bound of `SecondMoments` holds, corner included (theorem weighted-moments).
@@ -392,7 +392,7 @@ class WeightedMoments(SecondMoments):
         return encoding.encode(np.column_stack([weights, features * weights]), -math.sqrt(2), math.sqrt(2))
 
     def one_pass(self, encoding: FixedPoint) -> OnePass | None:
-        """Return None: no kernel knows weights."""
+        """Return None: no kernel supports weights."""
         return None
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:

@@ -27,8 +27,8 @@ _SET = 0.5  # an indicator above this is taken to be 1: rows of a codebook have 
 class GroupedMoments(Contribution):
     """The upper triangle of w (1, z)(1, z)^T in the block of the client's group, and zeros in all other blocks.
 
-    Some adjacent columns of a row are indicators, of which one at most is 1, and tell its group: group 0 where none is
-    set, group j for the j-th. They are no part of z. Where rows are weighted, the last column is the weight, as in
+    Some adjacent columns of a row are indicators, of which one at most is 1, and encode its group: group 0 where none
+    is set, group j for the j-th. They are no part of z. Where rows are weighted, the last column is the weight, as in
     `WeightedMoments`; else w = 1. The corner of a block is the noisy number of its people, or the sum of their weights.
 
     With v = sqrt(w) (1, z), two contributions differ by ``||v v^T - v' v'^T||_F`` if their groups are equal, and by

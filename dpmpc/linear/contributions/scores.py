@@ -44,7 +44,7 @@ LARGEST_COEFFICIENT = 1e6
 
 
 class ScoreSums(NamedTuple):
-    """What a release of scores says, in units of the scaled rows ``v |h|``.
+    """What a release of scores yields, in units of the scaled rows ``v |h|``.
 
     Attributes
     ----------
@@ -219,7 +219,7 @@ class Link(Described):
         """Return both (m,), within their bounds, for targets in [-1, 1]."""
 
     def largest_residual(self, residual: Reals, eta: Reals) -> Reals:
-        """Return the residual (m,) that a score is shortened for, at least the size of its own: that, unless told."""
+        """Return the residual (m,) that a score is shortened for, at least its own size: that, unless specified."""
         return np.abs(residual)
 
     @abc.abstractmethod

@@ -1,6 +1,6 @@
 """Fixed-point numbers: reals as integers of a box or ball, how much one client moves them, and whether sums fit.
 
-A sum of encoded rows and their noise fits the ring or field where a `ModulusPlan` says so (`plan_modulus`).
+A sum of encoded rows and their noise fits the ring or field where a `ModulusPlan` states so (`plan_modulus`).
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ rounding artefacts can give data away (Mironov 2012), and so it is for simulatio
 What is drawn depends on the stream alone: not on the number of threads, and not on how the work was cut.
 
 Not promised: a running time that is independent of the values drawn; secrecy when the stream is not secret
-(`randomness.require_secret` tells); that the sum of discrete Gaussians is a discrete Gaussian (it is nearly one, and
+(`randomness.require_secret` checks); that the sum of discrete Gaussians is a discrete Gaussian (it is nearly one, and
 `privacy` accounts for it; Skellam variables are closed under sums, and `shares` draws of `DiscreteLaplace` make up a
 discrete Laplace variable).
 """

@@ -46,7 +46,7 @@ _HEIGHT_ERROR = 1 << 52  # in these units: f(y) is at most so much larger than t
 
 
 class PoissonPlan:
-    """All that the sampler of Poisson(mean) - mean has to know."""
+    """All that the sampler of Poisson(mean) - mean needs."""
 
     def __init__(self, mean: int, slack: int | None = None):
         self.mean = mean

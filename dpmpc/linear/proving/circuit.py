@@ -138,7 +138,7 @@ class Circuit(abc.ABC):
 
     @property
     def forms(self) -> tuple[LinearForm, ...]:
-        """What (T) says are 0, each of them; a circuit without (T) has one that always is."""
+        """What (T) requires to be 0, each of them; a circuit without (T) has one that always is."""
         return (LinearForm(),)
 
     @property

@@ -35,7 +35,7 @@ HASHES = 2.0**80
 
 @dataclasses.dataclass(frozen=True, eq=False)
 class Verdicts:
-    """What the messages say about each report.
+    """What the messages show about each report.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Verdicts:
         report is not accepted.
     odd : dict from int to ndarray of bool, shape (n,)
         For each server present, in which inconsistent reports the messages of all others agree and its own does not,
-        or it is among the only few of whom that holds; nobody where too few are present to tell
+        or it is among the only few of whom that holds; nobody where too few are present to decide
         (`ShamirSharing.corrected`). No proof of its fault: the dealer may have given it other words.
     """
 

@@ -8,7 +8,7 @@ and the block, so that no dealing can be taken for another's.
 
 Promised: what is guaranteed of proved reports. Noise whose every block is accepted lies in its range at all servers, or
 its dealer was lucky (`soundness_error`); fewer than t + 1 servers learn nothing of it. Not promised: how it was drawn.
-A dealer may choose any noise within the range, before it knows anything of the sums.
+A dealer may choose any noise within the range, before it learns anything of the sums.
 """
 
 from __future__ import annotations

@@ -179,7 +179,7 @@ class Share(abc.ABC):
         return self.shape[-1]
 
     def finished(self, sums: Words) -> Words:
-        """Return the sums (k, width) of contributions of those of rows, which are contributions unless said."""
+        """Return the sums (k, width) of contributions of those of rows, which are contributions by default."""
         return sums
 
     def rows(self, first: int, count: int) -> Words:

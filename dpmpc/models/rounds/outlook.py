@@ -1,4 +1,4 @@
-"""Before any data: what a fit in rounds will cost, and what it may be expected to tell.
+"""Before any data: what a fit in rounds will cost, and what it may be expected to show.
 
 The sums are exactly those that `fit_in_rounds` would ask for. What to expect of them is found by doing it: fits of
 made-up people, Gaussian features and a linear predictor of an assumed size, with noise of the variance that the sums

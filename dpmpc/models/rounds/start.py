@@ -1,4 +1,4 @@
-"""What second moments alone say: the coordinates of the last rounds, and a logistic fit without any round.
+"""What second moments alone show: the coordinates of the last rounds, and a logistic fit without any round.
 
 Rows u = (1, z) are whitened to v = T u = (1, S^(-1/2)(z - m)), so that E|v|^2 = p and the noise of a last round depends
 on p and no longer on how loose the bounds are. Eigenvalues of S that the noise may
@@ -33,7 +33,7 @@ _FEW = 3.0  # so many standard deviations of its noise a count has to be above 0
 
 @dataclasses.dataclass(frozen=True)
 class Whitened:
-    """What the second moments of features and target say, in whitened coordinates."""
+    """What the second moments of features and target show, in whitened coordinates."""
 
     matrix: Reals  # (p, p): T, for p - 1 features
     covariance: Reals  # of the whitened features and the target t, normalised to [-1, 1]

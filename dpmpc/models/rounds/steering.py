@@ -1,4 +1,4 @@
-"""What a steering round sends, and what all of them together say of the coefficients.
+"""What a steering round sends, and what all of them together show of the coefficients.
 
 A steering round releases the mean s of scores that are clipped as a whole
 (`dpmpc.linear.contributions.clipped_scores`), at the coefficients theta that the rounds before have led to. In
@@ -58,7 +58,7 @@ class Posterior(NamedTuple):
 
 
 def posterior(weighted: Reals, precision: Reals, prior: Reals, intercept: Reals) -> Posterior:
-    """Return what observations say under normal priors of covariance g diag(prior) + intercept intercept^T.
+    """Return what observations show under normal priors of covariance g diag(prior) + intercept intercept^T.
 
     Given are the sums of the observations times their precisions, and of the precisions.
     """

@@ -1,9 +1,9 @@
 """Times until an event, by cells of time, event and features: who is at risk and who has the event in each cell.
 
 Promised: anyone who was observed beyond the upper bound of the time is at risk until there, whatever happened later,
-and no matter what a client says: a further cell holds all of them, and its events are not read. Where there are too few
-people for a statement is decided from the release, never from rows. Nothing is known of the order within a cell, but
-for one thing: an event at some time comes before an exit at that time, and who leaves exactly where a cell ends is
+and no matter what a client states: a further cell holds all of them, and its events are not read. Where there are too
+few people for a statement is decided from the release, never from rows. Nothing is known of the order within a cell,
+but for one thing: an event at some time comes before an exit at that time, and who leaves exactly where a cell ends is
 counted apart, in a further cell of hardly any width, as at risk until there. What any other order can change is
 bounded, by reading the cells as if all had left them before their first event, and after their last one.
 """
@@ -343,7 +343,7 @@ class SurvivalCells:
 
     @functools.cached_property
     def _within(self) -> Members:
-        """Which cells of the grid (C,) do not tell when somebody in them left."""
+        """Which cells of the grid (C,) do not show when a person in them left."""
         ends = self._distribution.ends
         return np.asarray(self._wide & (np.diff(ends) > 2 * _EDGE * (ends[-1] - ends[0])))
 

@@ -67,7 +67,7 @@ def forecast_survival(task: Task, events: float = EVENTS) -> Forecast:
 
 
 def _order(task: Task, by: str | None, events: float) -> tuple[dict[str, dict[str, Any]], str]:
-    """Return what the order within cells can change if all who have no event leave evenly, and say it in words."""
+    """Return what the order within cells can change if all who have no event leave evenly, and put it in words."""
     if task.schema.variables[0].step is not None:
         return {}, "Each cell is one time: there is no order within it, and events come before exits."
     cells = _expected(task, events, leaving=True)

@@ -1,7 +1,7 @@
 """Predict for new rows of a table as people keep it, from a model's coefficients and the schema that its release holds.
 
 Rows are coded as those of the release were, categories and all, and numbers are moved into their public bounds: a model
-knows nothing of what lies outside. The rows are their owner's; predicting costs no privacy of those behind the release.
+is not fitted to what lies outside. The rows are their owner's; predicting costs no privacy of those behind the release.
 """
 
 from __future__ import annotations

@@ -94,7 +94,7 @@ class CrossTable:
         return found
 
     def _join_rows(self) -> tuple[Self | CrossTable, bool]:
-        """Join a row that does not stand out of the noise to the smallest other one, and say whether there was one."""
+        """Join a row that does not stand out of the noise to the smallest other one, and return whether one was."""
         sizes, errors = self._margins()
         order = np.argsort(sizes)
         faint = [place for place in order.tolist() if not stands_out(float(sizes[place]), float(errors[place]) ** 2)]

@@ -29,7 +29,7 @@ _DRAWS, _SEED = 1000, 20_240_229  # of the widest deviation; the seed only makes
 
 
 class Interval(NamedTuple):
-    """An estimate, and the ends of its interval; NaN where the noise leaves no value to speak of."""
+    """An estimate, and the ends of its interval; NaN where the noise leaves no useful value."""
 
     value: float
     lower: float
@@ -37,7 +37,7 @@ class Interval(NamedTuple):
 
 
 def is_told(error: float, people: float, q: float = 0.5) -> bool:
-    """Return whether a number of people with this standard error, of so many people, says anything of the share q.
+    """Return whether a number of people with this standard error, of so many people, shows anything of the share q.
 
     It does if the error is smaller than the people on either side of it. Tables, pages, plans and collections all ask
     this: of ranks, whose quantiles they show, and of counts, whose percentages they show.

@@ -5,7 +5,7 @@ agree on a `MixingTask`, everything public about the release; each `DataOwner` t
 integers; a `MixedRelease` puts those side by side; `DGM`, `BGM` and `RMGM` are the paper's three regressions, which
 read one or make one from data at hand.
 
-Promised: what `dpmpc.owners.columns.mixing_guarantee` says, for every matrix of signs. Not promised: that the fit is
+Promised: what `dpmpc.owners.columns.mixing_guarantee` states, for every matrix of signs. Not promised: that the fit is
 any good. With few subjects all three are worse than the predictor 0, which is what BGM comes down to without much data.
 """
 

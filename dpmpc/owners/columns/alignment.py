@@ -14,7 +14,7 @@ What each party learns: whether all have the same ids, one bit. A party that bre
 a set of ids of its choice: whether all others have just *that* set. This is one guess of a whole set for each
 comparison, and a party begins at most `dpmpc.owners.columns.release_record.MOST_COMPARISONS` of them in one agreement.
 How many ids differ, and which, is not computed at all: a count, which parties could ask for again and again with files
-of their making, tells who is in a party's file.
+of their making, reveals who is in a party's file.
 """
 
 from __future__ import annotations

@@ -45,7 +45,7 @@ class MixingRegression(LinearPredictor, MixingFit, abc.ABC):
         What is added to the diagonal of the Hessian, divided by n, in normalised units.
     guarantee : {"party", "subject"}
         Whose budget it is: that of a subject's columns at any one party, as in the paper, or of its whole row. The
-        release's guarantee says both epsilons.
+        release's guarantee states both epsilons.
     calibration : {"analytic", "paper"}
         The tight curve of the Gaussian, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, up to epsilon = 1.
     bounds : Schema, pair, dict, path or None
@@ -156,7 +156,7 @@ class BGM(BGMFit, MixingRegression):
         What is added to the diagonal of the Hessian, divided by n, in normalised units.
     guarantee : {"party", "subject"}
         Whose budget it is: that of a subject's columns at any one party, as in the paper, or of its whole row. The
-        release's guarantee says both epsilons.
+        release's guarantee states both epsilons.
     calibration : {"analytic", "paper"}
         The tight curve of the Gaussian, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, up to epsilon = 1.
     bounds : Schema, pair, dict, path or None
@@ -174,7 +174,7 @@ class DGM(DGMFit, MixingRegression):
     """De-biased Gaussian mechanism (Wu et al. 2022, Algorithm 1): noisy rows, and their noise taken off the Hessian.
 
     Consistent, but eigenvalues of what is left may be near 0 even with a million subjects; the fit then explodes, and
-    its error has no mean to speak of. `smallest_eigenvalue_` shows it.
+    its error has no finite mean. `smallest_eigenvalue_` shows it.
 
     Parameters
     ----------
@@ -184,7 +184,7 @@ class DGM(DGMFit, MixingRegression):
         What is added to the diagonal of the Hessian, divided by n, in normalised units.
     guarantee : {"party", "subject"}
         Whose budget it is: that of a subject's columns at any one party, as in the paper, or of its whole row. The
-        release's guarantee says both epsilons.
+        release's guarantee states both epsilons.
     calibration : {"analytic", "paper"}
         The tight curve of the Gaussian, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, up to epsilon = 1.
     bounds : Schema, pair, dict, path or None
@@ -213,7 +213,7 @@ class RMGM(RMGMFit, MixingRegression):
         What is added to the diagonal of the Hessian, divided by n, in normalised units.
     guarantee : {"party", "subject"}
         Whose budget it is: that of a subject's columns at any one party, as in the paper, or of its whole row. The
-        release's guarantee says both epsilons.
+        release's guarantee states both epsilons.
     calibration : {"analytic", "paper"}
         The tight curve of the Gaussian, or the paper's sigma = sqrt(2 ln(1.25/delta))/epsilon, up to epsilon = 1.
     bounds : Schema, pair, dict, path or None

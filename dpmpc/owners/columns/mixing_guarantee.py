@@ -2,7 +2,7 @@
 
 Paper: Wu et al., Differentially Private Multi-Party Data Release for Linear Regression (UAI 2022). Party j releases
 B D^j + R^j, where D^j (n x d_j) are its encoded columns, R^j is noise that it draws alone, and B is a k x n matrix of
-signs that all parties know, or the identity. Everything is said *given* B. Replacing one subject's row at party j moves
+signs that all parties know, or the identity. Everything holds *given* B. Replacing one subject's row at party j moves
 B D^j by at most 2 sqrt(s d_j) in units of the bounds, with s = k rows that a subject reaches, or 1 without mixing. All
 parties add noise of the same standard deviation sigma, hence
 

@@ -25,7 +25,7 @@ SEED = "seed"  # of coins and noise in a simulation, as a launcher hands it over
 
 
 class PartySource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where a party's rows are: told to that party alone."""
+    """Where a party's rows are: given to that party alone."""
 
     data: str  # a CSV or Parquet file
     key: str  # its column of ids: text or whole numbers

@@ -6,12 +6,12 @@ that has seen the others' releases, and then broken the run off, could fit its o
 folder keeps (`dpmpc.base.storage.kept`), from before anything is sent,
 
 - the agreement that the folder is for, and the party's coin, so that the parties' toss is the same again;
-- how many comparisons of ids have begun: each tells a dishonest party one bit;
+- how many comparisons of ids have begun: each reveals one bit to a dishonest party;
 - the toss of the release, the release itself, noise included, and the nonce of the commitment to it;
 - what every party has committed to, as this one first stored it, before its own release is shown.
 
 Promised: a folder sends one release, the same bytes under the same commitment each time, to one agreement and one toss;
-it shows it only to parties that stand by what they had committed to when it was first shown; whatever the record says
+it shows it only to parties that stand by what they had committed to when it was first shown; whatever the record states
 is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time; what was
 damaged is refused, and nothing replaces it. Not promised: anything about another folder, or about one whose file was
 deleted or put back to an earlier state, from a backup for example. Anyone who prepares anew and runs on the same rows

@@ -27,7 +27,7 @@ SEED = "seed"  # of the noise in a simulation, as a launcher hands it over
 
 
 class OwnerSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Where an owner's rows are: told to that owner alone."""
+    """Where an owner's rows are: given to that owner alone."""
 
     data: str  # a CSV or Parquet file
     ledger: str | None = None  # the file of its ledger; one in its folder by default

@@ -11,7 +11,7 @@ anything of a round is sent,
 
 A ledger (`dpmpc.privacy.BudgetLedger`) has each round's cost, from before the round is entered here.
 
-Promised: a folder sends, of each round, the same bytes each time, for one plan and one task; whatever the record says
+Promised: a folder sends, of each round, the same bytes each time, for one plan and one task; whatever the record states
 is on the disk before anything that depends on it is sent; two processes do not use a folder at the same time; what was
 damaged is refused. Not promised: anything about a folder whose file was deleted or put back to an earlier state, which
 the others notice by its commitments, or about another folder that is prepared for the same rows: there the budgets add
@@ -150,7 +150,7 @@ class RoundsRecord(Store):
         return None if self._kept.get(_sum(number)) is None else self._kept.words(_sum(number), shape)
 
     def keep_opened(self, number: int, share: Words) -> Words:
-        """Store the own share of the sum of all durably, before any owner is told of it; the first one counts."""
+        """Store the own share of the sum of all durably, before any owner receives it; the first one counts."""
         return self._kept.words(_sum(number), share.shape, lambda: share)
 
     def nonce(self, number: int) -> bytes:

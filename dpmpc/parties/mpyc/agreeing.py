@@ -1,6 +1,6 @@
 """What the parties of a program on MPyC's own runtime agree on before they use a row.
 
-There nothing but the command lines ties the parties together: each computes with what its own options say. So they
+There nothing but the command lines ties the parties together: each computes with its own options. So they
 compare digests of the facts that all must share, and toss coins that no party chose alone.
 
 Promised: `agreed` returns only if all parties gave the same facts, unless a party lies about its own; a coin is uniform

@@ -110,7 +110,7 @@ class MpycPlan(Plan):
             raise InputError("-M", "1 party", "at least 2", "one party alone sees every row (-M3)")
 
     async def compare(self, task: Task, rows: str) -> bytes:
-        """Compare all that this party was told with the others; return 32 bytes that stand for this run."""
+        """Compare all that this party was given with the others; return 32 bytes that stand for this run."""
         program = Path(sys.argv[0]).name
         facts = {"program": program, "rows": rows, "analyst": self.args.analyst}
         with costs.phase("agree"):

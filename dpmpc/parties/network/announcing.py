@@ -1,6 +1,6 @@
-"""Announcements: what a server says to all others at once, so that one who says different things is found out.
+"""Announcements: what a server sends to all others at once, so that one that sends different things is found out.
 
-A link shows its two ends who speaks, but not what the speaker tells others. So every announcement is signed, and each
+A link shows its two ends who sends, but not what the sender tells others. So every announcement is signed, and each
 one carries the hash of all announcements that its sender has heard before (the transcript). Two parties that heard
 different things notice it with the next announcement of the other, before they judge what it states.
 
@@ -75,7 +75,7 @@ _TELLABLE = (
 
 @dataclasses.dataclass(frozen=True)
 class SignedRecord:
-    """What a party has signed in one round: kind and hash of what it said, and the transcript that it had heard."""
+    """What a party has signed in one round: kind and hash of what it sent, and the transcript that it had heard."""
 
     kind: int
     transcript: bytes
@@ -222,7 +222,7 @@ class Conversation:
 async def announce(
     party: Party, kind: Kind, own: bytes, length: int | None = None, largest: int = LARGEST_MESSAGE
 ) -> dict[int, bytes]:
-    """Say something to all other parties, and hear what they say in the same round."""
+    """Send something to all other parties, and receive what they send in the same round."""
     conversation = await _conversation(party)
     record, content = conversation.speak(kind, own)
     heard: dict[int, SignedRecord] = {party.pid: record}

@@ -1,7 +1,7 @@
 """Callers at a port that anybody can reach: how many there may be, and how they are accepted.
 
-Anyone who has a port's address can connect to it, and say nothing. Each connection costs a file descriptor, and its TLS
-about 350 kB. So they are counted from the moment at which they are accepted: in all, for each address, and for the
+Anyone who has a port's address can connect to it, and send nothing. Each connection costs a file descriptor, and its
+TLS about 350 kB. So they are counted from the moment at which they are accepted: in all, for each address, and for the
 networks around it. An address is an IPv4 address or the first 64 bits of an IPv6 address, which is what one household
 is given; the networks around it are the /56 and the /48 of IPv6, and the /24 of IPv4 (`_PREFIXES`).
 

@@ -1,4 +1,4 @@
-"""What parties say to one another: the seven steps that every program of several parties is made of.
+"""What parties send to one another: the seven steps that every program of several parties is made of.
 
 `exchange`  words or bytes to all, or to each its own, and every party's in return
 `Heard`     the words of exchanges, hashed: each party announces the hash of its own, and who sent others is named
@@ -72,7 +72,7 @@ async def exchange(
 ) -> dict[int, Any]:
     """Send words or bytes to all other parties, by number where they differ; return every party's, in party order.
 
-    What others send has the shape of one's own, unless `shapes` says otherwise.
+    What others send has the shape of one's own, unless `shapes` states otherwise.
     """
     runtime, given = party.runtime, own if isinstance(own, Mapping) else dict.fromkeys(party.present, own)
     mine = given[party.pid]
@@ -125,7 +125,7 @@ async def together(party: Party, step: Callable[[], Result]) -> Result:
     """Take a step of one's own, in a thread, and go on only if it succeeded at every party.
 
     If it failed anywhere, all take leave of one another first, so that each can tell the reason and not just that a
-    link broke. A refusal that blames a party convicts no party at the others: it is what the refusing one says.
+    link broke. A refusal that blames a party convicts no party at the others: it is what the refusing one states.
     """
     own: DpmpcError | None = None
     try:

@@ -157,7 +157,7 @@ class Disputed(ProtocolFailure):
 
 
 def kind_of(data: bytes) -> Kind | None:
-    """Return the kind that a frame says it has, or None for bytes without a header of this version or a known kind."""
+    """Return the kind that a frame states, or None for bytes without a header of this version or a known kind."""
     if len(data) < _HEADER.size:
         return None
     magic, version, kind, *_ = _HEADER.unpack_from(data)

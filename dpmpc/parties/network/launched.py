@@ -1,4 +1,4 @@
-"""What a launcher says to the process of a party that it has started, over a descriptor that the process inherits.
+"""What a launcher sends to the process of a party that it has started, over a descriptor that the process inherits.
 
 The facts here decide what a process may do: take its noise from a seed, use a socket that is bound already, remove its
 folder. Another party may have written a party's folder, so that none of them comes from a file, nor from the
@@ -13,7 +13,7 @@ again, or `End`. The end of the connection means that the launcher is gone: the 
 launcher made, and ends.
 
 Promised: a process that a user, a shell, cron or a service manager has started is under no launcher, whatever its
-folder says and whatever its standard input is. Not promised: anything against anyone who runs programs as the same
+folder states and whatever its standard input is. Not promised: anything against anyone who runs programs as the same
 user; and where the system does not state who made a socket (`dpmpc.base.system.lacking`), that the launcher is the
 parent.
 """

@@ -3,7 +3,7 @@
 MPyC's messages are kept: 8 bytes of label, 4 bytes of length, payload. What is added: the peer's number is checked
 against its certificate before anything else is read; a message that is longer than the limit is refused when its
 length arrives; unread messages are bounded in number and bytes, and never overwritten; anyone who waits for a message
-that cannot come any more is told.
+that cannot come any more gets an error.
 
 Labels. MPyC's own protocols label a message with a pseudorandom program counter. Frames count down from -1 in each
 direction of each link, so two frames can never share a label, and the analyst, who takes no part in MPyC's

@@ -1,6 +1,6 @@
 """Run the parties of one machine as processes, and state why a run among them failed.
 
-A party ends by itself if whoever started it dies: it watches the connection over which it was told what no file states
+A party ends by itself if whoever started it dies: it watches the connection over which it received what no file states
 (`dpmpc.parties.network.launched`). `watch` waits for all with a bound, and `running` ends those that are still there
 when one has failed.
 

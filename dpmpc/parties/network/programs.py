@@ -187,7 +187,7 @@ class LocalParties:
         simulation: dict[str, Any],
         set_up: FolderCallback | None,
     ) -> None:
-        """Bind the sockets, write the folders and start the processes, which wait until they are told to go on."""
+        """Bind the sockets, write the folders and start the processes, which wait until they may go on."""
         if sources is not None and len(sources) != agreement.parties:
             raise InputError("sources", f"{len(sources)}", agreement.parties, "one for each party")
         enter = self._stack.enter_context
@@ -248,7 +248,7 @@ def here(
     agreement : Agreement
         What they agree on.
     sources : sequence of Struct, optional
-        Where the rows of each party are, which is told to that party alone.
+        Where the rows of each party are, which is given to that party alone.
     simulation : mapping, optional
         Seeds and keys of a simulation, by name: handed over to the parties and written into no file.
     callbacks : Callbacks
@@ -360,7 +360,7 @@ def join(folder: Path, number: int, program: str, source: msgspec.Struct) -> Out
     number, program : int, str
         What the user's own command names.
     source : Struct
-        Where the party's rows are, of which the folder's preparer knows nothing.
+        Where the party's rows are, which the folder's preparer does not learn.
 
     Raises
     ------
@@ -428,7 +428,7 @@ def _take_part(
 
 
 def _run_to_its_end(command: Sequence[str], log: IO[bytes] | None) -> int:
-    """Run a process and return its status; who ends us ends it too, and is told how far it had come."""
+    """Run a process and return its status; who ends this process ends it too, and reads how far it had come."""
     with subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=log) as child:
         before = signal.signal(signal.SIGTERM, lambda *_: child.terminate())
         try:

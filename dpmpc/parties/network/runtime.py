@@ -2,7 +2,7 @@
 
 The servers are MPyC's parties: its secure types, protocols and program counters work among them, with the largest
 threshold that an honest majority allows. The analyst is linked to every server, exchanges frames with them, and has no
-part in MPyC's secret sharing. Additive shares travel as frames, of which MPyC knows nothing.
+part in MPyC's secret sharing. Additive shares travel as frames, which MPyC does not see.
 
 Promised: a peer is the party whose certificate it holds; every wait for a peer ends, at the latest when its deadline
 does; the first failure ends the run as one typed error that names a party. Not promised: that a run succeeds when any

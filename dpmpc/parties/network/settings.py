@@ -1,6 +1,6 @@
-"""Write and read what a party is told before a run, and what it leaves behind, outcome.json.
+"""Write and read what a party is given before a run, and what it leaves behind, outcome.json.
 
-It is told what all parties agree on and where they listen, party.json, and where its own rows are, source.json, if its
+It is given what all parties agree on and where they listen, party.json, and where its own rows are, source.json, if its
 program requires that. All lie in its private folder. None holds a secret. The private key lies beside them, and so do
 whatever rows or shares the program reads.
 
@@ -36,7 +36,7 @@ SEEDS = ("simulation_seed", "simulation_keys")
 
 
 class AgreedSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What party.json says."""
+    """What party.json states."""
 
     party: int  # this party's number. The servers are 0 to ``servers - 1``; the analyst, if any, comes after them
     servers: int  # how many servers there are
@@ -174,7 +174,7 @@ def refuse_seeds(settings: AgreedSettings) -> None:
 
 
 def is_simulation(arguments: Any) -> bool:
-    """Return whether arguments say anywhere that they are of a simulation: ``"simulation": true``."""
+    """Return whether arguments state anywhere that they are of a simulation: ``"simulation": true``."""
     if isinstance(arguments, Mapping):
         return arguments.get("simulation", False) is not False or any(map(is_simulation, arguments.values()))
     return isinstance(arguments, list) and any(map(is_simulation, arguments))

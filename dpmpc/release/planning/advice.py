@@ -206,7 +206,7 @@ class ReleaseAdvice:
 
 
 def verdict(task: Task, population: Population | None = None) -> tuple[bool, str]:
-    """Return whether a regression on a task's release is expected to be of any use, and say so with the numbers."""
+    """Return whether a regression on a task's release is expected to be of any use, with the numbers in a sentence."""
     said, share = [], 0.0
     if task.statistic.summed:  # a mean is an entry of the matrix over n, with half its variance
         share = math.sqrt(float(task.noise_variance[0]) / 2) / task.clients / 2

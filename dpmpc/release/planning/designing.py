@@ -276,7 +276,7 @@ def _expect_plain_sum(spec: ReleaseSpec) -> None:
 
 
 def _weighted(spec: ReleaseSpec) -> tuple[Contribution, PublicMatrix]:
-    """Sum weighted second moments: no sketch knows the number of complete rows, which it would need."""
+    """Sum weighted second moments: no sketch gives the number of complete rows, which it would need."""
     _expect_sum(spec, "where rows have weights or lack values")
     return WeightedMoments(_radius(spec)), Sum(columns=spec.clients)
 

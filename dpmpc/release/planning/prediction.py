@@ -189,7 +189,7 @@ class UtilityMetric(abc.ABC):
 
     @abc.abstractmethod
     def default_rows(self, scenario: Scenario) -> int:
-        """Return the number of rows that a sketch is given if nobody says otherwise."""
+        """Return the number of rows that a sketch is given by default."""
 
     def sketch(self, scenario: Scenario, rows: int) -> float:
         """Return the expected error of a sketch; infinite if the coalition may know all the noise of a row."""

@@ -32,7 +32,7 @@ _CLEARLY = 2.0  # a variance of fewer standard errors (due to the noise) than th
 
 @dataclasses.dataclass(frozen=True)
 class Description:
-    """What a release of second moments says about each column and each pair of columns.
+    """What a release of second moments shows about each column and each pair of columns.
 
     Attributes
     ----------

@@ -38,7 +38,7 @@ class Effects:
 
 @dataclasses.dataclass(frozen=True)
 class Steps:
-    """A survival curve up to where it is told, and how many people are at risk from the start and from each step on."""
+    """A survival curve up to where it is shown, and the people at risk from the start and from each step on."""
 
     name: str
     times: Sequence[float]

@@ -25,7 +25,7 @@ Plots: TypeAlias = Mapping[str, Callable[[], PlotData]]
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
 class Result:
-    """What a model, or a description without one, says; it prints as text.
+    """What a model, or a description without one, shows; it prints as text.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Result:
     tables : sequence of NumberTable
         The numbers; none where a verdict states that there are none to rely on.
     notes, warnings : sequence of str
-        What else there is to say, and what to be careful about.
+        What else there is to note, and what to be careful about.
     verdict : str or None
         Why nothing was learned.
     plots : mapping
@@ -48,7 +48,7 @@ class Result:
     estimator : str
         Its name in Python.
     chosen : mapping
-        What its `fit_release` was told beside the release.
+        What its `fit_release` was given with the release.
     features : int or None
         How many columns were used; None where all were.
     level : float

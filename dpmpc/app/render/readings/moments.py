@@ -75,7 +75,7 @@ class _Measured(NamedTuple):
 
 
 def _measured(variable: Variable) -> Iterator[_Measured]:
-    """Yield the columns of a variable whose means say something without mathematics: no logarithm, no spline."""
+    """Yield the columns of a variable whose means can be read without mathematics: no logarithm, no spline."""
     called, columns = legible(variable.label or variable.name), variable.term.columns
     ends, filled = (columns[0].lower, columns[0].upper), variable.if_missing is not None
     if columns[0].name == variable.name and variable.kind in ("number", "date"):

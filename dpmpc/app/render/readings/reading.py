@@ -1,6 +1,6 @@
 """What a release of one kind of contribution can be read as: the base class, which serves sums of any kind.
 
-A contribution states what clients send, and knows nothing of commands and pages. A `Reading` states what became of it:
+A contribution states what clients send, and is independent of commands and pages. A `Reading` states what became of it:
 in which words, how large the noise is beside it, what it shows without a model, which model fits it, what a page states
 of it, and from how many people on it is of use.
 """
