@@ -1,4 +1,4 @@
-"""Facts that pages repeat are not repeated more often than they were: `tests/facts.toml` has the limits."""
+"""A fact stands on two pages at most; `tests/facts.toml` has the facts, and at how many places each stands."""
 
 import re
 import tomllib
@@ -14,17 +14,19 @@ PARTS = re.compile(r"\n\s*\n|\n(?=- |\|)")  # paragraphs, list items and rows of
 
 
 def places(pattern):
-    """Count the parts of pages in which a pattern stands."""
+    """Return the page of each part in which a pattern stands."""
     expression = re.compile(pattern, re.IGNORECASE)
     pages = [page for page in PAGES if page.name != "CONTRIBUTING.md"]
-    parts = (part for page in pages for part in PARTS.split(code_left_out(page.read_text())))
-    return sum(bool(expression.search(part.replace("\n", " "))) for part in parts)
+    parts = ((page, part) for page in pages for part in PARTS.split(code_left_out(page.read_text())))
+    return [page for page, part in parts if expression.search(part.replace("\n", " "))]
 
 
 @pytest.mark.parametrize("fact", FACTS, ids=lambda fact: fact["name"])
-def test_a_fact_stands_at_no_more_places_than_before(fact):
-    """Lower a limit that is not reached any more."""
-    assert places(fact["pattern"]) == fact["places"]
+def test_a_fact_stands_on_two_pages_at_most(fact):
+    """Lower a number of places that is not reached any more."""
+    pages = places(fact["pattern"])
+    assert len(set(pages)) <= 2
+    assert len(pages) == fact["places"]
 
 
 @pytest.mark.parametrize("page", ["docs/design.md", "docs/how-to/plan.md"])

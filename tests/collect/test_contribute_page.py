@@ -119,7 +119,7 @@ def test_a_person_with_a_keyboard_contributes_and_every_server_has_the_report(ru
         assert await page.run("document.activeElement.id") == "receipt-title"
         found = await page.run("document.getElementById('report-id').textContent")
         kept = await page.run("JSON.stringify(localStorage) + JSON.stringify(sessionStorage) + document.cookie")
-        await page.run("location.reload()")
+        await page.reload()
         await page.until(f"{SAID} === 'This browser has sent a report.'")
         await press(page, "#another")
         await page.until(f"{SAID} === 'Ready.'")
@@ -219,7 +219,7 @@ def test_a_report_that_could_not_be_sent_is_sent_at_the_next_visit_and_counts_on
         kept = json.loads(await page.run("localStorage.getItem(localStorage.key(0))"))
         await asyncio.sleep(0.5)
         await page.call("Network.emulateNetworkConditions", offline=False, **nowhere)
-        await page.run("location.reload()")
+        await page.reload()
         await page.until(SHOWN.format("before"))
         page.complaints.clear()  # of the connection that there was not
         assert await page.run(SAID) == "A report of an earlier visit is stored now."
@@ -248,7 +248,7 @@ def test_after_the_first_visit_the_form_works_without_a_network(running):
         await page.until(SHOWN.format("offline"))
         await page.call("Network.enable")
         await page.call("Network.emulateNetworkConditions", offline=True, **nowhere)
-        await page.run("location.reload()")
+        await page.reload()
         await page.until(f"{SAID} === 'Ready.'")
         await contribute(page)
         await page.until("localStorage.length === 1 && JSON.parse(localStorage.getItem(localStorage.key(0))).body")
@@ -349,7 +349,7 @@ def test_a_server_that_says_it_refused_brings_nobody_to_count_twice(running):
         await contribute(page)
         await page.until(f"{SAID}?.startsWith('Not every server')")
         said, kept = await page.run(SAID), await page.run("JSON.stringify({...localStorage})")
-        await page.run("location.reload()")
+        await page.reload()
         await page.until(f"{SAID} === 'This browser has sent a report.'")
         return said, kept
 
@@ -383,7 +383,7 @@ def test_a_ticket_is_not_kept_and_texts_of_a_task_file_show_what_they_hide(tmp_p
             await press(page, "#send")
             await page.until("localStorage.length === 1")
             kept = await page.run("localStorage.getItem(localStorage.key(0))")
-            await page.run("location.reload()")
+            await page.reload()
             await page.until(SHOWN.format("before"))
             await press(page, "#mine")
             return (

@@ -60,6 +60,11 @@ class BrowserPage:
         await self.call("Page.navigate", url=address)
         await self.until("document.readyState === 'complete'")
 
+    async def reload(self):
+        """Load the page again; return when the new one is there, not the old one that goes on until then."""
+        await self.run("window.dpmpcOldPage = true; location.reload()")
+        await self.until("window.dpmpcOldPage === undefined && document.readyState === 'complete'")
+
     async def press(self, key, code, text=""):
         """Press a key, as a keyboard does."""
         for kind in ("keyDown", "keyUp"):
