@@ -79,17 +79,17 @@ def demonstrate(arguments: Sequence[str]) -> None:
     fitted: CoinPress
     if chosen.model == "mean":
         fitted = PrivateMean(center=0.0, radius=10 * math.sqrt(chosen.features), **options).fit(X + truth)
-        found, exact = fitted.mean_, np.mean(X + truth, axis=0)
+        estimate, exact = fitted.mean_, np.mean(X + truth, axis=0)
     elif chosen.model == "covariance":
         fitted = PrivateCovariance(**options).fit(X)
-        found, exact, truth = fitted.covariance_, X.T @ X / len(X), np.eye(len(truth))
+        estimate, exact, truth = fitted.covariance_, X.T @ X / len(X), np.eye(len(truth))
     else:
         y = X @ truth + rng.standard_normal(len(X))
         fitted = CoinPressRegression(**options).fit(X, y)
-        found, exact = fitted.coef_, np.linalg.lstsq(X, y, rcond=None)[0]
+        estimate, exact = fitted.coef_, np.linalg.lstsq(X, y, rcond=None)[0]
     result = {
-        "estimate": found.tolist(),
-        "error": float(np.linalg.norm(found - truth)),
+        "estimate": estimate.tolist(),
+        "error": float(np.linalg.norm(estimate - truth)),
         "error_without_privacy": float(np.linalg.norm(exact - truth)),
     }
     _print(chosen, fitted, network, result, time.perf_counter() - began)

@@ -108,7 +108,7 @@ async def take_part(party: Party) -> dict[str, Any]:
     plan, source = _agreed_plan(party.runtime.settings), read_source(party.folder, OwnerSource)
     with party.meter.phase("read"):
         rows = await asyncio.to_thread(own_rows, source, plan, party.pid)
-    own = OwnRound(plan, party.pid, rows, stream_for(plan.simulation_seed).substream(party.pid))
+    owner_round = OwnRound(plan, party.pid, rows, stream_for(plan.simulation_seed).substream(party.pid))
     limit = (plan.epsilon, plan.delta)
     plan_digest, ledger = party.runtime.settings.task, ledger_of(party.folder, source)
     with contextlib.ExitStack() as opened:  # others are told of a folder or a ledger that cannot be used
@@ -119,8 +119,8 @@ async def take_part(party: Party) -> dict[str, Any]:
 
         def ask(number: int, asked: Task) -> Release:
             """Take part in a round from the thread of the fit, whose loop goes on noticing when a peer is lost."""
-            one = one_round(party, number, asked, own, record, releases)
-            release = asyncio.run_coroutine_threadsafe(one, loop).result()
+            coroutine = one_round(party, number, asked, owner_round, record, releases)
+            release = asyncio.run_coroutine_threadsafe(coroutine, loop).result()
             release.save(release_file(party.folder, number))  # at once: what is opened can be read if others leave
             return release
 
@@ -132,7 +132,7 @@ async def take_part(party: Party) -> dict[str, Any]:
 
 
 async def one_round(
-    party: Party, number: int, asked: Task, own: OwnRound, record: RoundsRecord, releases: AgreedReleases
+    party: Party, number: int, asked: Task, owner_round: OwnRound, record: RoundsRecord, releases: AgreedReleases
 ) -> Release:
     """Make (steps 1 to 3) one release, which follows on those so far."""
     task = await agree(party, number, asked, record, releases)
@@ -140,10 +140,10 @@ async def one_round(
 
     def answer() -> Words:
         with party.meter.phase("transform"):
-            kept = record.shares(number, (party.servers, task.width))
-            if kept is not None:
-                return kept
-            return record.keep_shares(number, task, own.shares(task, threads=party.arguments["threads"]))
+            stored = record.shares(number, (party.servers, task.width))
+            if stored is not None:
+                return stored
+            return record.keep_shares(number, task, owner_round.shares(task, threads=party.arguments["threads"]))
 
     shares = await together(party, answer)  # where the ledger of one has no room, nobody sends anything
     with party.meter.phase("open"):
@@ -151,22 +151,22 @@ async def one_round(
         opened = record.opened(number, shape)
         if opened is None:
             opened = record.keep_opened(number, task.encoding.ring.sum_of(list(dealt.values()), name="shares"))
-        shown = await reveal(
+        opened_shares = await reveal(
             party,
             f"share of round {number}",
             opened,
             nonce=record.nonce(number),
             keep=lambda commitments: record.keep_commitments(number, commitments),
         )
-    return open_sums(task, list(shown.values()))
+    return open_sums(task, list(opened_shares.values()))
 
 
 async def agree(party: Party, number: int, asked: Task, record: RoundsRecord, releases: AgreedReleases) -> Task:
     """Step 1: return the task that all answer: nearly the one that this owner requires, or that of an earlier run."""
     before = releases.made[-1].task.to_dict()["statistic"] if releases.made else {}
     begun = record.task(number)
-    own = proposal_of(asked if begun is None else Task.from_dict(begun), before) if party.pid == PROPOSER else b""
-    proposal = (await announce(party, Kind.STATEMENT, own, largest=LARGEST_TASK))[PROPOSER]
+    content = proposal_of(asked if begun is None else Task.from_dict(begun), before) if party.pid == PROPOSER else b""
+    proposal = (await announce(party, Kind.STATEMENT, content, largest=LARGEST_TASK))[PROPOSER]
 
     def judge() -> Task:
         task = proposed_task(proposal, number, asked, before, releases.require_within_budget)
@@ -192,14 +192,14 @@ def proposed_task(
     `allowed` refuses a task that exceeds the budget of all rounds.
     """
     try:
-        given = read_json(content, Proposal, largest=LARGEST_TASK)
-        if given.statistic.get("name") != asked.statistic.name:  # first: to verify any task may take hours
+        proposal = read_json(content, Proposal, largest=LARGEST_TASK)
+        if proposal.statistic.get("name") != asked.statistic.name:  # first: to verify any task may take hours
             raise InputError("statistic", "another", asked.statistic.name, condition="by the plan")
-        statistic = {**_known(before, given.statistic), **given.statistic}
-        facts = {**asked.to_dict(), "epsilon": given.epsilon, "noise": given.noise, "statistic": statistic}
+        statistic = {**_known(before, proposal.statistic), **proposal.statistic}
+        facts = {**asked.to_dict(), "epsilon": proposal.epsilon, "noise": proposal.noise, "statistic": statistic}
         task = Task.from_dict(facts)
-        if task.digest.hex() != given.task:
-            raise InputError("task", given.task, task.digest.hex(), condition="by the plan and the rounds so far")
+        if task.digest.hex() != proposal.task:
+            raise InputError("task", proposal.task, task.digest.hex(), condition="by the plan and the rounds so far")
         require_alike(task.verify(), asked, number)
         allowed(task)
     except ValueError as error:

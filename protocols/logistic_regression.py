@@ -129,12 +129,12 @@ def print_sums(releases: Sequence[Release]) -> None:
     print()
 
 
-def with_truth(found: NumberTable, people: People) -> NumberTable:
+def with_truth(table: NumberTable, people: People) -> NumberTable:
     """Return a fit's table with what generated the people before it; nothing is known of the intercept."""
-    if not found.columns:
-        return found
-    unknown = [math.nan] * (len(found.names) - len(people.effects))
-    return dataclasses.replace(found, columns={"truth": [*people.effects, *unknown], **found.columns})
+    if not table.columns:
+        return table
+    unknown = [math.nan] * (len(table.names) - len(people.effects))
+    return dataclasses.replace(table, columns={"truth": [*people.effects, *unknown], **table.columns})
 
 
 if __name__ == "__main__":

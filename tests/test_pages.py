@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from bench.harness import RESULTS
-from support.english import MANNERED, english_of, per_thousand
+from support.english import MANNERED, english_of, per_thousand, private_words
 from support.lints import check_each, path_in_checkout
 from support.pages import DRAWN, PAGES, ROOT, code_left_out
 
@@ -96,6 +96,15 @@ def test_the_english_of_code_is_plain(kind):
     assert len(docstrings.split()) > 100_000
     assert per_thousand(kind, docstrings) < PER_THOUSAND
     assert per_thousand(kind, messages) < PER_THOUSAND
+
+
+def test_modules_that_a_page_names_have_nouns_of_the_domain_as_names():
+    texts_with_code = "\n".join(path.read_text() for path in (*PAGES, *(ROOT / "docs").rglob("*.toml")))
+    modules = [*(ROOT / "dpmpc").rglob("*.py"), *(ROOT / "protocols").glob("*.py")]
+    spellings = {path: (path_in_checkout(path), path_in_checkout(path)[:-3].replace("/", ".")) for path in modules}
+    read = [path for path, names in spellings.items() if any(name in texts_with_code for name in names)]
+    assert len(read) > 50
+    assert {path_in_checkout(path): words for path in read if (words := private_words(path))} == {}
 
 
 def test_few_numbers_are_typed_by_hand():

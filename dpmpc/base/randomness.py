@@ -183,8 +183,8 @@ def fill_key_streams(keys: Bytes, out: Words) -> None:
     if keys.ndim != 2 or keys.dtype != np.uint8 or keys.shape[1] not in (KEY_BYTES, SEED_BYTES):
         raise InputError("keys", f"{keys.dtype} of shape {keys.shape} given, uint8 (n, {KEY_BYTES} or {SEED_BYTES})")
     if out.ndim != 2 or out.dtype != _WORD or len(out) != len(keys) or not out.flags.c_contiguous:
-        found = f"{out.dtype} of shape {out.shape}"
-        raise InputError("out", found, f"C-contiguous little-endian words with {len(keys)} rows")
+        actual = f"{out.dtype} of shape {out.shape}"
+        raise InputError("out", actual, f"C-contiguous little-endian words with {len(keys)} rows")
     if out.size:
         fill = _kernel.fill if aes_kernel() == "used" else fill_one_by_one
         fill(np.ascontiguousarray(keys), out.view(np.uint8))
@@ -198,10 +198,10 @@ def aes_kernel() -> Literal["used", "missing", "wrong"]:
     for length in (KEY_BYTES, SEED_BYTES):
         keys = np.arange(_CHECKED_KEYS * length, dtype=np.uint8).reshape(_CHECKED_KEYS, length)
         for words in _CHECKED_WORDS:
-            found, expected = (np.zeros((_CHECKED_KEYS, 8 * words), np.uint8) for _ in range(2))
-            _kernel.fill(keys, found)
+            computed, expected = (np.zeros((_CHECKED_KEYS, 8 * words), np.uint8) for _ in range(2))
+            _kernel.fill(keys, computed)
             fill_one_by_one(keys, expected)
-            if not np.array_equal(found, expected):
+            if not np.array_equal(computed, expected):
                 return "wrong"
     return "used"
 

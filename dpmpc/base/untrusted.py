@@ -156,19 +156,19 @@ def _require_unicode(content: Any) -> None:
     """Refuse plain data with a text in it that is not Unicode. JSON and TOML read here have none."""
     left = [content]
     while left:
-        one = left.pop()
-        if isinstance(one, str) and not is_unicode(one):
-            raise ReadError(f"{reprlib.repr(one)} given, text without half a surrogate pair expected")
-        if isinstance(one, dict):
-            left += [*one, *one.values()]
-        elif isinstance(one, list | tuple):
-            left += one
+        value = left.pop()
+        if isinstance(value, str) and not is_unicode(value):
+            raise ReadError(f"{reprlib.repr(value)} given, text without half a surrogate pair expected")
+        if isinstance(value, dict):
+            left += [*value, *value.values()]
+        elif isinstance(value, list | tuple):
+            left += value
 
 
-def _in_words(said: str, content: Any) -> str:
+def _in_words(complaint: str, content: Any) -> str:
     """Return what msgspec found as "FIELD: VALUE given, KIND expected"."""
-    found = _PLACE.fullmatch(said)
-    message, place = (found["said"], found["place"]) if found else (said, "")
+    match = _PLACE.fullmatch(complaint)
+    message, place = (match["said"], match["place"]) if match else (complaint, "")
     for key, index in _STEP.findall(place):
         content = content[key or int(index)]
     kinds = re.match("Expected `([^`]*)`", message)
@@ -263,11 +263,11 @@ def printable(text: str, longest: int = LONGEST_TEXT) -> str:
         One line. Control characters, line breaks, surrogates, and characters that reorder or hide text stand as
         ``\n``, ``\x1b`` or ``\u202e``; a backslash stands as two.
     """
-    shown = "".join(
+    escaped = "".join(
         character if character.isprintable() and character != "\\" else _escaped(character)
         for character in text[:longest]
     )
-    return shown + "…" if len(text) > longest else shown
+    return escaped + "…" if len(text) > longest else escaped
 
 
 def harmless(text: str) -> str:

@@ -132,9 +132,11 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     def is_meant(content: Mapping[str, Any]) -> bool:
         """Return whether the content of a bounds file states more than the bounds of numbers."""
         entries = content.get("columns")
-        found = entries.values() if isinstance(entries, Mapping) else ()
+        definitions = entries.values() if isinstance(entries, Mapping) else ()
         more = _VARIABLE_KEYS - {"lower", "upper"}
-        return bool(_OWN_KEYS & content.keys()) or any(isinstance(one, Mapping) and more & one.keys() for one in found)
+        return bool(_OWN_KEYS & content.keys()) or any(
+            isinstance(definition, Mapping) and more & definition.keys() for definition in definitions
+        )
 
     @classmethod
     def from_content(cls, content: Mapping[str, Any]) -> Codebook:
@@ -174,8 +176,8 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     def columns(self) -> tuple[Column, ...]:
         """The columns of numbers, in order: variables, products, and the weight where there is one."""
         weight = Column(*self._weight) if self.weighted else None
-        found = [column for term in self._terms for column in term.columns]
-        columns = (*found, *([] if weight is None else [weight]))
+        coded = [column for term in self._terms for column in term.columns]
+        columns = (*coded, *([] if weight is None else [weight]))
         check_names([column.name for column in columns], "columns")
         return columns
 
@@ -229,8 +231,10 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     @functools.cached_property
     def indicators(self) -> frozenset[str]:
         """The columns that may be constant in a good table: all but those of numbers and dates."""
-        plain = [one for one in self.variables if one.kind in ("number", "date") and one.knots is None]
-        measured = {column.name for one in plain for column in one.term.columns[: one.term.shown]}
+        plain = [
+            variable for variable in self.variables if variable.kind in ("number", "date") and variable.knots is None
+        ]
+        measured = {column.name for variable in plain for column in variable.term.columns[: variable.term.shown]}
         return frozenset(column.name for column in self.columns) - measured
 
     @property
@@ -239,8 +243,8 @@ class Codebook(Record, frozen=True, omit_defaults=True):
 
     @functools.cached_property
     def _terms(self) -> tuple[Term, ...]:
-        own = {variable.name: variable.term for variable in self.variables}
-        return (*own.values(), *(_product([own[name] for name in factors]) for factors in self.products))
+        terms = {variable.name: variable.term for variable in self.variables}
+        return (*terms.values(), *(_product([terms[name] for name in factors]) for factors in self.products))
 
     def variable(self, name: str) -> Variable | None:
         """Return a variable by its name, or None."""
@@ -249,7 +253,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     def fills(self, column: str) -> bool:
         """Return whether a column, other than an indicator of what is missing, has values for rows that lack one."""
         filled = [variable.term for variable in self.variables if variable.if_missing is not None]
-        return any(column == one.name for term in filled for one in term.columns[: term.shown])
+        return any(column == filled_variable.name for term in filled for filled_variable in term.columns[: term.shown])
 
     def without(self, name: str) -> Codebook:
         """Return the codebook of the other variables.
@@ -360,7 +364,7 @@ class Codebook(Record, frozen=True, omit_defaults=True):
     def _features(self, X: Any, names: Sequence[str]) -> tuple[Reals, NDArray[np.bool_], Reals, Reals]:
         """Return columns as they are in the rows, which rows have all values, and the bounds."""
         cells = Cells.of(X)
-        own = {variable.name: {column.name for column in variable.term.columns} for variable in self.variables}
+        columns_of = {variable.name: {column.name for column in variable.term.columns} for variable in self.variables}
         among = set(names)
         products = tuple(
             factors
@@ -368,7 +372,11 @@ class Codebook(Record, frozen=True, omit_defaults=True):
             if among & {column.name for column in term.columns}
         )
         factors_of = {name for factors in products for name in factors}
-        used = tuple(one for one in self.variables if own[one.name] & among or one.name in factors_of)
+        used = tuple(
+            candidate
+            for candidate in self.variables
+            if columns_of[candidate.name] & among or candidate.name in factors_of
+        )
         for variable in used:
             if variable.name not in cells.names:
                 raise InputError("X", f"no column {variable.name!r}; there are {', '.join(cells.names)}")
@@ -376,18 +384,18 @@ class Codebook(Record, frozen=True, omit_defaults=True):
         columns = Codebook(used, products).columns
         places = [[column.name for column in columns].index(name) for name in names]
         chosen = [columns[place] for place in places]
-        lower, upper = np.array([[one.lower, one.upper] for one in chosen]).T
+        lower, upper = np.array([[candidate.lower, candidate.upper] for candidate in chosen]).T
         return values[:, places], absent == "", lower, upper
 
     def sources_of(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of a table that these columns are coded from."""
         among = set(names)
-        found: set[str] = set()
+        sources_used: set[str] = set()
         factors = (*((variable.name,) for variable in self.variables), *self.products)
         for sources, term in zip(factors, self._terms, strict=True):
             if among & {column.name for column in term.columns}:
-                found.update(sources)
-        return tuple(variable.name for variable in self.variables if variable.name in found)
+                sources_used.update(sources)
+        return tuple(variable.name for variable in self.variables if variable.name in sources_used)
 
     def _coded(
         self, cells: Cells, variables: Sequence[Variable], products: Sequence[Sequence[str]]
@@ -410,7 +418,7 @@ def _product(factors: Sequence[Term]) -> Term:
     for combined in itertools.product(*(factor.columns[: factor.shown] for factor in factors)):
         lower, upper = combined[0].lower, combined[0].upper
         for column in combined[1:]:
-            ends = [one * other for one in (lower, upper) for other in (column.lower, column.upper)]
+            ends = [end * other for end in (lower, upper) for other in (column.lower, column.upper)]
             lower, upper = min(ends), max(ends)
         columns.append(Column("*".join(column.name for column in combined), lower, upper))
     return Term(tuple(columns), len(columns))
@@ -420,7 +428,7 @@ def _multiplied(factors: Sequence[tuple[Variable, Reals]]) -> Reals:
     """Return the columns of a product; where a factor is missing, the middle of their bounds."""
     terms = [variable.term for variable, _ in factors]
     columns = _product(terms).columns
-    shown = [
+    shown_columns = [
         np.clip(
             values[:, : term.shown],
             [column.lower for column in term.columns[: term.shown]],
@@ -428,15 +436,15 @@ def _multiplied(factors: Sequence[tuple[Variable, Reals]]) -> Reals:
         )
         for term, (_, values) in zip(terms, factors, strict=True)
     ]
-    found = shown[0]
-    for values in shown[1:]:
-        found = (found[:, :, None] * values[:, None, :]).reshape(len(found), -1)
-    missing = np.zeros(len(found), np.bool_)
+    products = shown_columns[0]
+    for values in shown_columns[1:]:
+        products = (products[:, :, None] * values[:, None, :]).reshape(len(products), -1)
+    missing = np.zeros(len(products), np.bool_)
     for term, (_, values) in zip(terms, factors, strict=True):
         if term.shown < len(term.columns):
             missing |= values[:, -1] == 1.0
-    found[missing] = [column.middle for column in columns]
-    return np.asarray(found, dtype=np.float64)
+    products[missing] = [column.middle for column in columns]
+    return np.asarray(products, dtype=np.float64)
 
 
 def toml_key(name: str) -> str:
@@ -446,7 +454,7 @@ def toml_key(name: str) -> str:
 
 def _toml(value: Any) -> str:
     if isinstance(value, Mapping):
-        return "{" + ", ".join(f"{toml_key(key)} = {_toml(one)}" for key, one in value.items()) + "}"
+        return "{" + ", ".join(f"{toml_key(key)} = {_toml(item)}" for key, item in value.items()) + "}"
     if isinstance(value, list):
         return "[" + ", ".join(map(_toml, value)) + "]"
     return json.dumps(value, ensure_ascii=False)

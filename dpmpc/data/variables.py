@@ -118,17 +118,17 @@ class Variable(Record, frozen=True, omit_defaults=True):
     def __post_init__(self) -> None:
         check_names([self.name], "name")
         for text, longest in _LONGEST.items():
-            given = getattr(self, text)
-            if given != given.strip() or len(given) > longest or not (given or "-").isprintable():
+            value = getattr(self, text)
+            if value != value.strip() or len(value) > longest or not (value or "-").isprintable():
                 expected = f"at most {longest:,} characters of printable text without space around them expected"
-                raise InputError(self._where, f"{text} = {given[:40]!r} given, {expected}")
+                raise InputError(self._where, f"{text} = {value[:40]!r} given, {expected}")
         required, optional = _FIELDS[self.kind]
         for field in sorted(set().union(*(needed | may for needed, may in _FIELDS.values()))):
-            given = getattr(self, field)
-            if field in required and given is None:
+            value = getattr(self, field)
+            if field in required and value is None:
                 raise InputError(self._where, f"{field} is missing, expected of a {self.kind}")
-            if field not in required | optional and given is not None:
-                raise InputError(self._where, f"{field} = {given!r} given, which a {self.kind} does not have")
+            if field not in required | optional and value is not None:
+                raise InputError(self._where, f"{field} = {value!r} given, which a {self.kind} does not have")
         if self.if_missing is not None:
             require_choice(f"{self._where}: if_missing", self.if_missing, ("indicator", "middle"))
         {
@@ -192,9 +192,9 @@ class Variable(Record, frozen=True, omit_defaults=True):
 
     def _check_dates(self) -> None:
         for bound in ("lower", "upper"):
-            given = getattr(self, bound)
-            if not isinstance(given, str) or self._day(given) is None:
-                raise InputError(self._where, f"{bound} = {given!r}", f"a date in the format {self.date!r}")
+            value = getattr(self, bound)
+            if not isinstance(value, str) or self._day(value) is None:
+                raise InputError(self._where, f"{bound} = {value!r}", f"a date in the format {self.date!r}")
 
     def _check_number(self) -> None:
         for bound in ("lower", "upper"):
@@ -224,9 +224,9 @@ class Variable(Record, frozen=True, omit_defaults=True):
             force_setattr(self, "typical", ends)
 
     def _check_cells(self) -> None:
-        given = {name: getattr(self, name) for name in ("cells", "edges", "step") if getattr(self, name) is not None}
-        if len(given) > 1 or (given and self.transform == "spline"):
-            others = ", ".join(given) + (" and transform = 'spline'" if self.transform == "spline" else "")
+        options = {name: getattr(self, name) for name in ("cells", "edges", "step") if getattr(self, name) is not None}
+        if len(options) > 1 or (options and self.transform == "spline"):
+            others = ", ".join(options) + (" and transform = 'spline'" if self.transform == "spline" else "")
             raise InputError(self._where, f"{others} given, one of cells, edges and step expected, and no spline")
         column = self.term.columns[0]
         if self.cells is not None:
@@ -286,8 +286,8 @@ class Variable(Record, frozen=True, omit_defaults=True):
 
     def _words(self, field: str) -> tuple[str, ...]:
         """Return texts that cells are compared with, without spaces around them."""
-        given = getattr(self, field)
-        words = check_names([str(word).strip() for word in given], f"{self._where}: {field}")
+        values = getattr(self, field)
+        words = check_names([str(word).strip() for word in values], f"{self._where}: {field}")
         force_setattr(self, field, words)
         return words
 
@@ -306,10 +306,10 @@ class Variable(Record, frozen=True, omit_defaults=True):
     def term(self) -> Term:
         """The columns that stand for the variable."""
         columns = self._columns()
-        shown = len(columns)
+        value_columns = len(columns)
         if self.if_missing == "indicator":
             columns = (*columns, _indicator(f"{self.name}={_LABEL}"))
-        return Term(columns, shown)
+        return Term(columns, value_columns)
 
     def _columns(self) -> tuple[Column, ...]:
         if self.kind == "yes-no":
@@ -379,18 +379,18 @@ class Variable(Record, frozen=True, omit_defaults=True):
             "date": self._read_date(),
             "number": _reader_of_numbers(cells.number),
         }[self.kind]
-        found = np.full(len(cells), np.nan)
+        numbers = np.full(len(cells), np.nan)
         for row, cell in enumerate(cells.column(self.name)):
             if not absent(cell):
                 value = read(cell)
                 if value is None:
                     place = cells.place(self.name, row)
                     raise InputError(place, f"{cell!s}", self._expected, "name it under missing, if it stands for that")
-                found[row] = value
-        gone = np.isnan(found)
+                numbers[row] = value
+        gone = np.isnan(numbers)
         middles = np.array([column.middle for column in term.columns])
-        values = np.tile(middles, (len(found), 1))
-        values[~gone, : term.shown] = self._spread(found[~gone])
+        values = np.tile(middles, (len(numbers), 1))
+        values[~gone, : term.shown] = self._spread(numbers[~gone])
         if term.shown < len(term.columns):
             values[:, -1] = gone
         return values, gone & (self.if_missing is None)
@@ -401,25 +401,25 @@ class Variable(Record, frozen=True, omit_defaults=True):
             return self._spread(np.arange(1.0 + len(self.indicated)))
         return None if self.knots is None else self._spread(np.linspace(*self._ends, _EVEN_VALUES))
 
-    def _spread(self, found: Reals) -> Reals:
+    def _spread(self, numbers: Reals) -> Reals:
         """Return the shown columns (n, w) of values that were read as one number each."""
         if self.kind == "category":
-            return np.asarray(found[:, None] == np.arange(len(self.indicated)), dtype=np.float64)
+            return np.asarray(numbers[:, None] == np.arange(len(self.indicated)), dtype=np.float64)
         if self.transform == "log":
             lower = self._ends[0]
             # What has no logarithm lies below the bound, and is clipped to it like everything there.
-            logarithms = np.where(found > 0, np.log(np.where(found > 0, found, 1.0)), math.log(lower) - 1.0)
+            logarithms = np.where(numbers > 0, np.log(np.where(numbers > 0, numbers, 1.0)), math.log(lower) - 1.0)
             return np.asarray(logarithms[:, None])
         if self.knots is not None:
             lower, upper = self._ends
             from scipy.interpolate import BSpline  # servers import schemas, and wait for no splines
 
             knots = np.concatenate([[lower] * (_DEGREE + 1), self.knots, [upper] * (_DEGREE + 1)])
-            inside = np.clip(found, lower, upper)
+            inside = np.clip(numbers, lower, upper)
             if not len(inside):
                 return np.empty((0, len(self.knots) + _DEGREE))
             return np.asarray(BSpline.design_matrix(inside, knots, _DEGREE).toarray()[:, 1:], dtype=np.float64)
-        return found[:, None]
+        return numbers[:, None]
 
     def _absent(self, cells: Cells, missing: Sequence[str]) -> Callable[[Cell], bool]:
         """Return a test of whether a cell is missing; a listed value never is."""
@@ -471,8 +471,8 @@ def _reader_of_numbers(number: Callable[[str], float | None]) -> Callable[[Cell]
     """Return what reads a cell as a finite number."""
 
     def read(cell: Cell) -> float | None:
-        found = number(str(cell))
-        return None if found is None or not math.isfinite(found) else found
+        value = number(str(cell))
+        return None if value is None or not math.isfinite(value) else value
 
     return read
 

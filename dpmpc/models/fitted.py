@@ -50,12 +50,12 @@ def predicts(kind: str) -> bool:
 
 def fit_again(kind: str, parameters: Mapping[str, object], release: Release, target: str | None) -> Commanded:
     """Fit a release as somebody did who wrote the model's kind, parameters and target down."""
-    given = {} if target is None else {"target": target}
+    options = {} if target is None else {"target": target}
     try:
         model: Commanded = class_of(kind)(**parameters)
         if not hasattr(model, "fit_release"):
             raise TypeError(f"{kind} makes several sums")
-        model.fit_release(release, **given)
+        model.fit_release(release, **options)
     except (KeyError, TypeError) as error:
         raise InputError("model", f"{kind!r} with {dict(parameters)}", "a model of one release") from error
     return model

@@ -257,13 +257,13 @@ def stored_reports(
             rows = [rows_of(share) for share in shares]
             if not files:
                 files = [
-                    FileShare.create(share_file(folder), (task.clients, *own.shape[1:]))
-                    for folder, own in zip(folders, rows, strict=False)
+                    FileShare.create(share_file(folder), (task.clients, *words.shape[1:]))
+                    for folder, words in zip(folders, rows, strict=False)
                 ]
             block = slice(done, done + len(rows[0]))
-            for server, own in enumerate(rows):
+            for server, words in enumerate(rows):
                 ids[server][block] = np.ascontiguousarray(shares[server].ids).view("<u8")
-                files[server][block] = own
+                files[server][block] = words
             done = block.stop
             if progress is not None:
                 progress(done / task.clients)

@@ -149,10 +149,10 @@ def epsilon_of_concentrated(rho: float, delta: float) -> float:
     # The best of the simpler rho alpha - ln(delta)/(alpha - 1).
     start = (math.log(-math.log(delta)) - math.log(rho)) / 2
     search = minimize_scalar(lambda at: sum(terms(at)), bounds=(start - 8, start + 8), method="bounded")
-    found = terms(float(search.x))
+    summands = terms(float(search.x))
     # Each is off by a few roundings, the last also by one of the logarithm's argument.
-    rounding = _ROUNDING * (sum(map(abs, found)) + math.exp(-float(search.x)))
-    return max(0.0, _above(sum(found) + rounding))
+    rounding = _ROUNDING * (sum(map(abs, summands)) + math.exp(-float(search.x)))
+    return max(0.0, _above(sum(summands) + rounding))
 
 
 def _with_concentrated(rho: float, pure: Sequence[float], delta: float) -> float:
@@ -190,8 +190,8 @@ def _above(number: float) -> float:
 
 def _left(delta: float, slack: float, spent: Sequence[float]) -> float:
     """Return delta e^-slack less the deltas that are spent, rounded downwards."""
-    kept = Fraction(math.exp(-slack)) * (1 - Fraction(_ROUNDING)) if slack else Fraction(1)
-    exact = kept * Fraction(delta) - sum(map(Fraction, spent))
+    remaining = Fraction(math.exp(-slack)) * (1 - Fraction(_ROUNDING)) if slack else Fraction(1)
+    exact = remaining * Fraction(delta) - sum(map(Fraction, spent))
     if -Fraction(delta) * Fraction(2) ** -52 <= exact < 0:
         return 0.0
     left = float(exact)

@@ -344,10 +344,12 @@ class ReleaseSpec(msgspec.Struct, frozen=True):
         if "sketch" in values:
             values["kind"] = values.pop("sketch")
         trust, mechanism, sketch = taken(TrustModel, values), taken(Mechanism, values), taken(Sketch, values)
-        own = set(cls.__struct_fields__) - {"schema", "clients", "budget", "trust", "mechanism", "sketch"}
-        unknown = values.keys() - own
+        accepted = set(cls.__struct_fields__) - {"schema", "clients", "budget", "trust", "mechanism", "sketch"}
+        unknown = values.keys() - accepted
         if unknown:
-            raise InputError(min(unknown), f"given, one of {', '.join(sorted(own | flat_choices().keys()))} expected")
+            raise InputError(
+                min(unknown), f"given, one of {', '.join(sorted(accepted | flat_choices().keys()))} expected"
+            )
         budget = Budget(epsilon, delta)
         return cls(
             schema=schema, clients=clients, budget=budget, trust=trust, mechanism=mechanism, sketch=sketch, **values
@@ -363,7 +365,7 @@ def flat_choices() -> Mapping[str, Described]:
 @functools.cache
 def choices_of(*parts: type[msgspec.Struct]) -> Mapping[str, Described]:
     """Return the described fields of structs by their flat names, in order."""
-    found: dict[str, Described] = {}
+    fields: dict[str, Described] = {}
     for part in parts:
         hints = get_type_hints(part, include_extras=True)
         for field in msgspec.structs.fields(part):
@@ -371,8 +373,8 @@ def choices_of(*parts: type[msgspec.Struct]) -> Mapping[str, Described]:
             if get_origin(annotation) is Annotated:
                 kind, meta = get_args(annotation)
                 default = None if field.required else field.default
-                found["sketch" if field.name == "kind" else field.name] = (kind, meta, default)
-    return MappingProxyType(found)
+                fields["sketch" if field.name == "kind" else field.name] = (kind, meta, default)
+    return MappingProxyType(fields)
 
 
 def option_of(name: str, **changes: Any) -> dict[str, Any]:
@@ -382,13 +384,13 @@ def option_of(name: str, **changes: Any) -> dict[str, Any]:
     """
     kind, meta, default = {**choices_of(Budget), **flat_choices()}[name]
     extra, default = meta.extra or {}, changes.pop("default", default)
-    shown = f"{default:g}" if isinstance(default, float) else default
+    text = f"{default:g}" if isinstance(default, float) else default
     return {
-        "type": next(one for one in (get_args(kind) or (kind,)) if one is not type(None)),
+        "type": next(member for member in (get_args(kind) or (kind,)) if member is not type(None)),
         "choices": extra["options"] or None,
         "metavar": extra["symbol"],
         "default": default,
-        "help": (meta.description or "").rstrip(".") + ("" if default is None else f" (default {shown})"),
+        "help": (meta.description or "").rstrip(".") + ("" if default is None else f" (default {text})"),
         **changes,
     }
 

@@ -193,7 +193,7 @@ def share_batch(
         if progress is not None:
             progress(block.stop / task.clients)
     ring = task.encoding.ring
-    written = [kept if isinstance(kept, FileShare) else ArrayShare(kept, ring) for kept in places.values()]
+    written = [target if isinstance(target, FileShare) else ArrayShare(target, ring) for target in places.values()]
     return [*(SeededShare(key, task.share_shape, ring) for key in keys), *written]
 
 

@@ -244,8 +244,8 @@ class GramRelease(GramSource):
     def __post_init__(self) -> None:
         side = len(self.task.schema) + 1
         if self.products.shape != (side, side) or self.products.dtype != np.int64:
-            given = f"{self.products.dtype} {self.products.shape}"
-            raise InputError("products", given, f"int64 {(side, side)}")
+            actual = f"{self.products.dtype} {self.products.shape}"
+            raise InputError("products", actual, f"int64 {(side, side)}")
 
     def gram(self) -> NoisyGram:
         """Return the noisy Gram matrix of (1, z), in normalised units."""

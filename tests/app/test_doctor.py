@@ -45,7 +45,7 @@ def test_a_problem_ends_with_status_1_and_every_finding(capsys, monkeypatch):
 def test_three_servers_run_on_the_loopback():
     told = finding("network")
     assert told.state == "ok"
-    assert "3 servers and an analyst released a sum of 5,000 rows" in told.found
+    assert "3 servers and an analyst released a sum of 5,000 rows" in told.result
 
 
 def test_a_run_that_fails_is_a_problem(monkeypatch):
@@ -55,7 +55,7 @@ def test_a_run_that_fails_is_a_problem(monkeypatch):
     monkeypatch.setattr(self_test, "network_seconds", fail)
     told = finding("network")
     assert told.state == "problem"
-    assert told.found == "PartyMissing: party 2 had not come up"
+    assert told.result == "PartyMissing: party 2 had not come up"
 
 
 def test_kernels_that_are_missing_are_a_problem(monkeypatch):
@@ -68,7 +68,7 @@ def test_kernels_that_are_missing_are_a_problem(monkeypatch):
 
     monkeypatch.setattr(builtins, "__import__", without_kernels)
     told = finding("kernels")
-    assert (told.state, told.found) == ("problem", "ImportError: no kernels")
+    assert (told.state, told.result) == ("problem", "ImportError: no kernels")
     assert "install dpmpc again" in told.advice
 
 
@@ -114,7 +114,7 @@ def test_a_low_limit_of_open_files_is_a_warning(monkeypatch):
     monkeypatch.setattr(resource, "getrlimit", lambda which: (256, 256))
     assert finding("limits").advice.startswith("ulimit -n 1024")
     monkeypatch.setattr(resource, "getrlimit", lambda which: (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
-    assert "any number of open files" in finding("limits").found
+    assert "any number of open files" in finding("limits").result
 
 
 def test_slow_aes_and_a_slow_disk_are_warnings(monkeypatch):
@@ -126,4 +126,4 @@ def test_what_the_system_lacks_is_a_warning(monkeypatch):
     monkeypatch.setattr(system, "lacking", lambda: ["TCP_INFO: no second count"])
     told = finding("system")
     assert told.state == "warning"
-    assert "lacks TCP_INFO: no second count" in told.found
+    assert "lacks TCP_INFO: no second count" in told.result

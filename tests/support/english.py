@@ -14,6 +14,7 @@ MANNERED = {
     "bare decimal": r"(?<![\w.])\.\d",
     "history": r"\b[Vv]ersions? 0\.\d|\bnot yet\b|\bno longer\b|\bused to\b",
 }
+PRIVATE = {"found", "told", "kept", "shown", "one", "own", "heard", "said"}
 
 
 def per_thousand(kind: str, text: str) -> float:
@@ -31,3 +32,10 @@ def english_of(paths: Iterable[Path]) -> tuple[str, str]:
             elif isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
                 messages.append(node.value)
     return "\n".join(docstrings), "\n".join(set(messages) - set(docstrings))
+
+
+def private_words(path: Path) -> list[str]:
+    """Return the variables and parameters of a module whose names are no nouns of the domain."""
+    nodes = list(ast.walk(ast.parse(path.read_text())))
+    names = [node.id for node in nodes if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)]
+    return sorted({*names, *(node.arg for node in nodes if isinstance(node, ast.arg))} & PRIVATE)

@@ -40,7 +40,7 @@ def _doctor(options: argparse.Namespace) -> None:
         print(json.dumps({"ok": not problems, "findings": [dataclasses.asdict(finding) for finding in findings]}))
     else:
         for finding in findings:
-            print(f"{finding.state:<8} {finding.subject:<10} {finding.found}")
+            print(f"{finding.state:<8} {finding.subject:<10} {finding.result}")
             if finding.advice:
                 print(f"{'':<19} -> {finding.advice}")
     if problems:
@@ -66,7 +66,7 @@ class Finding:
 
     subject: str  # what was looked at
     state: State  # how it is
-    found: str  # what there is
+    result: str  # what there is
     advice: str = ""  # what to do; empty where nothing needs to be done
 
 
@@ -88,12 +88,12 @@ def kernels() -> tuple[State, str, str]:
     from dpmpc._kernels import arithmetic, dense, samplers, sketch
 
     bodies = {kernel.__name__.rpartition(".")[2]: kernel.instruction_sets() for kernel in (sketch, dense)}
-    told = [f"{name} {sets[-1]} (of {', '.join(sets)})" for name, sets in bodies.items()]
+    levels = [f"{name} {sets[-1]} (of {', '.join(sets)})" for name, sets in bodies.items()]
     loops = arithmetic.instruction_set()
-    found = "; ".join([*told, f"arithmetic {loops}", f"{samplers.__name__.rpartition('.')[2]} portable"])
+    message = "; ".join([*levels, f"arithmetic {loops}", f"{samplers.__name__.rpartition('.')[2]} portable"])
     if platform.machine() in ("x86_64", "AMD64") and "portable" in (loops, *(sets[-1] for sets in bodies.values())):
-        return "warning", found, "same results, but slower: build without -DDPMPC_GENERIC"
-    return "ok", found, ""
+        return "warning", message, "same results, but slower: build without -DDPMPC_GENERIC"
+    return "ok", message, ""
 
 
 def answers() -> tuple[State, str, str]:
@@ -124,14 +124,14 @@ def aes() -> tuple[State, str, str]:
 
     words, stream = np.empty(1 << 20, np.uint64), Stream.from_os()
     speed = max(words.nbytes / _seconds(lambda: stream.fill(words)) for _ in range(3))
-    found = f"{speed / 1e9:.1f} GB/s of AES-128-CTR, {_MANY_KEYS[aes_kernel()]}"
+    message = f"{speed / 1e9:.1f} GB/s of AES-128-CTR, {_MANY_KEYS[aes_kernel()]}"
     if aes_kernel() == "wrong":
-        return "warning", found, "same results, but slower: install dpmpc again, and report it"
+        return "warning", message, "same results, but slower: install dpmpc again, and report it"
     if aes_kernel() == "missing":
-        return "warning", found, "same results, but a server that expands a key for each client takes longer"
+        return "warning", message, "same results, but a server that expands a key for each client takes longer"
     if speed < SLOW_AES:
-        return "warning", found, "AES instructions seem to be missing or hidden by virtualisation: clients are slower"
-    return "ok", found, ""
+        return "warning", message, "AES instructions seem to be missing or hidden by virtualisation: clients are slower"
+    return "ok", message, ""
 
 
 def disk() -> tuple[State, str, str]:
@@ -144,10 +144,10 @@ def disk() -> tuple[State, str, str]:
             os.fsync(file.fileno())
 
         seconds = statistics.median(_seconds(write) for _ in range(5))
-    found = f"fsync in {seconds * 1e3:.1f} ms"
+    message = f"fsync in {seconds * 1e3:.1f} ms"
     if seconds > SLOW_SYNC_S:
-        return "warning", found, "a server waits this long for each batch of uploads: use a faster disk"
-    return "ok", found, ""
+        return "warning", message, "a server waits this long for each batch of uploads: use a faster disk"
+    return "ok", message, ""
 
 
 def limits() -> tuple[State, str, str]:
@@ -158,10 +158,10 @@ def limits() -> tuple[State, str, str]:
 
     files = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
     unlimited = files == resource.RLIM_INFINITY
-    found = f"{usable_cores()} of {os.cpu_count()} cores, {'any number of' if unlimited else files} open files"
+    message = f"{usable_cores()} of {os.cpu_count()} cores, {'any number of' if unlimited else files} open files"
     if not unlimited and files < LEAST_FILES:
-        return "warning", found, f"ulimit -n {LEAST_FILES}: a server that takes uploads has many files open"
-    return "ok", found, ""
+        return "warning", message, f"ulimit -n {LEAST_FILES}: a server that takes uploads has many files open"
+    return "ok", message, ""
 
 
 def parties() -> tuple[State, str, str]:

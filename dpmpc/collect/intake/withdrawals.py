@@ -88,7 +88,7 @@ class Withdrawals:
                 "body", f"{len(body)} bytes", f"1 to {MOST_WITHDRAWALS} secrets of {SECRET_BYTES} bytes"
             )
         secrets = [body[first : first + SECRET_BYTES] for first in range(0, len(body), SECRET_BYTES)]
-        found = {report_id(self._digest, secret): secret for secret in secrets}
-        if len(found) < len(secrets):
+        by_id = {report_id(self._digest, secret): secret for secret in secrets}
+        if len(by_id) < len(secrets):
             raise ReportRejected("body", "one secret given twice, each once expected")
-        return found
+        return by_id

@@ -82,9 +82,9 @@ class NoiseDealer:
         shares = prover.reports(self.statement.witnesses(noise.reshape(-1)), self.statement.ids, stream)
         return {share.server: packed(share) for share in shares}
 
-    def take(self, told: Mapping[int, Words]) -> None:
+    def take(self, dealt: Mapping[int, Words]) -> None:
         """Check what this server was dealt."""
-        for dealer, rows in told.items():
+        for dealer, rows in dealt.items():
             shares = unpacked(self.scheme.servers, self._number, self.statement.ids, rows)
             door = ProofServer(self.circuit, self.scheme, self._digests[dealer], self._number)
             try:
@@ -117,8 +117,8 @@ class NoiseDealer:
 
     def answers(self, point: QueryPoint, joint: Words) -> Words:
         """Return this server's messages about all blocks, dealer by dealer."""
-        own = ProofServer(self.circuit, self.scheme, self._digests[self._number], self._number)
-        return own.query(point, joint, np.concatenate([self._records(dealer) for dealer in self.dealers]))
+        server = ProofServer(self.circuit, self.scheme, self._digests[self._number], self._number)
+        return server.query(point, joint, np.concatenate([self._records(dealer) for dealer in self.dealers]))
 
     def share(self) -> Words:
         """Return this server's share of the noise of all."""
@@ -132,9 +132,9 @@ class NoiseDealer:
 async def deal_noise(party: Party, server: ReleasingServer) -> Dealt:
     """Deal this server's noise, and check that of all others, together with them."""
     dealer = await together(party, lambda: NoiseDealer(server, party.present))
-    own = await together(party, dealer.deal)
-    told = await exchange_dealt(party, own)
-    await together(party, lambda: dealer.take(told))
+    shares = await together(party, dealer.deal)
+    dealt = await exchange_dealt(party, shares)
+    await together(party, lambda: dealer.take(dealt))
     lists = Heard(party)
     lists.take({number: dealer.seeds(number).view("<u8") for number in dealer.dealers})
     await lists.compare("lists of dealt noise")
@@ -149,28 +149,28 @@ async def deal_noise(party: Party, server: ReleasingServer) -> Dealt:
     return Dealt(await asyncio.to_thread(dealer.share), dealer.dealers, digest)
 
 
-async def exchange_dealt(party: Party, own: Mapping[int, Words]) -> dict[int, Words]:
+async def exchange_dealt(party: Party, shares: Mapping[int, Words]) -> dict[int, Words]:
     """Step 1: send each server its share in parts, and return what every server has dealt to this one."""
-    mine, parts = own[party.pid], []
+    mine, parts = shares[party.pid], []
     for part in in_frames(*mine.shape):
-        given = {server: np.ascontiguousarray(share[part]) for server, share in own.items()}
-        parts.append(await exchange(party, Kind.NOISE, given))
-    return {server: np.concatenate([mine[:0], *(told[server] for told in parts)]) for server in party.present}
+        shares_sent = {server: np.ascontiguousarray(share[part]) for server, share in shares.items()}
+        parts.append(await exchange(party, Kind.NOISE, shares_sent))
+    return {server: np.concatenate([mine[:0], *(received[server] for received in parts)]) for server in party.present}
 
 
 async def exchange_answers(party: Party, dealer: NoiseDealer, point: QueryPoint) -> Verdicts:
     """Step 4: send and receive all messages; return the verdicts about all blocks, dealer by dealer."""
     joint = await asyncio.to_thread(dealer.joint)
     answers = await together(party, lambda: dealer.answers(point, joint))
-    heard, found = Heard(party), []
+    record, verdicts = Heard(party), []
     for part in in_frames(*answers.shape):
-        messages = await exchange_elements(party, Kind.NOISE_PROOF, np.ascontiguousarray(answers[part]), heard)
-        found.append(await asyncio.to_thread(decide, dealer.circuit, dealer.scheme, point, joint[part], messages))
-    await heard.compare("messages about noise")
+        messages = await exchange_elements(party, Kind.NOISE_PROOF, np.ascontiguousarray(answers[part]), record)
+        verdicts.append(await asyncio.to_thread(decide, dealer.circuit, dealer.scheme, point, joint[part], messages))
+    await record.compare("messages about noise")
     return Verdicts(
-        np.concatenate([one.accepted for one in found]),
-        np.concatenate([one.inconsistent for one in found]),
-        {number: np.concatenate([one.odd[number] for one in found]) for number in party.present},
+        np.concatenate([verdict.accepted for verdict in verdicts]),
+        np.concatenate([verdict.inconsistent for verdict in verdicts]),
+        {number: np.concatenate([verdict.odd[number] for verdict in verdicts]) for number in party.present},
     )
 
 
@@ -207,7 +207,9 @@ def judge(scheme: ShamirSharing, dealers: Sequence[int], verdicts: Verdicts) -> 
                 f"{scheme.threshold} of which may lie. Nothing was bound; the others can go on without it",
                 server,
             )
-    suspects = "; ".join(f"server {one} is off in that of servers {others}" for one, others in off.items() if others)
+    suspects = "; ".join(
+        f"server {suspect} is off in that of servers {others}" for suspect, others in off.items() if others
+    )
     raise InconsistentShares(
         f"noise: the messages about what servers {unclear} dealt lie on no polynomial of degree {scheme.threshold}: "
         f"one of these lies, or another server about them ({suspects or 'nobody is alone in being off'}). Nothing was "

@@ -129,9 +129,9 @@ class ReleaseLedger(Store):
                     (State.OPENING, _now(), json.dumps(sums.shape), sums.astype("<u8").tobytes(), manifest_digest),
                 )
                 self._tables.chain()
-            kept = self._entry(manifest_digest).sums
-        assert kept is not None
-        return kept
+            words = self._entry(manifest_digest).sums
+        assert words is not None
+        return words
 
     def finish(self, manifest_digest: bytes) -> None:
         """Record that a release was opened; one that was opened before stays as it is."""
@@ -178,13 +178,13 @@ class ReleaseLedger(Store):
         """Keep what stands for a query point, unless another one is used."""
         require_bytes("point", point, 32)
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            kept = self._kept.get(_point(collection))
-            if kept is None:
+            stored = self._kept.get(_point(collection))
+            if stored is None:
                 raise GuaranteeError(
                     "point", f"given for {collection.hex()}, a collection that is closed here expected"
                 )
-            if kept not in (b"", value) and not kept.endswith(_SEALED, 32):
-                raise GuaranteeError("point", f"{point.hex()} given, {kept.hex()} expected, for good")
+            if stored not in (b"", value) and not stored.endswith(_SEALED, 32):
+                raise GuaranteeError("point", f"{point.hex()} given, {stored.hex()} expected, for good")
             self._kept.put({_point(collection): value})
 
     def forbid_points(self, collection: bytes, mark: bytes) -> None:
@@ -194,13 +194,13 @@ class ReleaseLedger(Store):
 
     def point(self, collection: bytes) -> bytes | None:
         """Return what `use_point` has recorded for a collection, or None."""
-        kept = self._kept_point(collection)
-        return kept if len(kept) == 32 else None
+        stored = self._kept_point(collection)
+        return stored if len(stored) == 32 else None
 
     def sealed_point(self, collection: bytes) -> bytes | None:
         """Return what `seal_point` has recorded for a collection, and `use_point` has not; or None."""
-        kept = self._kept_point(collection)
-        return kept[:32] if len(kept) > 32 else None
+        stored = self._kept_point(collection)
+        return stored[:32] if len(stored) > 32 else None
 
     def _kept_point(self, collection: bytes) -> bytes:
         with self._turns, typed_errors(self.folder), transaction(self._database):
@@ -239,8 +239,10 @@ class ReleaseLedger(Store):
 
     def latest(self, collection: bytes) -> LedgerEntry | None:
         """Return the release of a collection that has come furthest, or None."""
-        own = [one for one in self.releases() if json.loads(one.manifest).get("collection") == collection.hex()]
-        return max(own, key=lambda one: list(State).index(one.state), default=None)
+        releases = [
+            release for release in self.releases() if json.loads(release.manifest).get("collection") == collection.hex()
+        ]
+        return max(releases, key=lambda release: list(State).index(release.state), default=None)
 
     def begun_epochs(self, series: str) -> dict[str, str]:
         """Return the digests of the manifests of a series that were begun here, by epoch."""
@@ -286,7 +288,9 @@ class ReleaseLedger(Store):
         self._refuse(overlaps)
         rivals = require_epoch(Recorded(manifest_digest, manifest, begun=False), self._recorded())
         forgotten = [release for release in self._tables.releases() if release.digest in rivals]
-        for release in {release.number: release for release in (*(one for one, _ in overlaps), *forgotten)}.values():
+        for release in {
+            release.number: release for release in (*(overlapping for overlapping, _ in overlaps), *forgotten)
+        }.values():
             database.execute("DELETE FROM batches WHERE release = ?", (release.number,))
             database.execute("DELETE FROM releases WHERE number = ?", (release.number,))
         (number,) = database.execute("SELECT coalesce(max(number), 0) + 1 FROM releases").fetchone()
@@ -299,12 +303,12 @@ class ReleaseLedger(Store):
 
     def _recorded(self) -> list[Recorded]:
         known = self._tables.releases()
-        return [Recorded(one.digest, one.manifest, begun=one.state != State.SEALED) for one in known]
+        return [Recorded(release.digest, release.manifest, begun=release.state != State.SEALED) for release in known]
 
     def _overlaps(self, batch: NDArray[np.bytes_]) -> list[tuple[ReleaseRow, NDArray[np.bool_]]]:
         """Return the releases that have reports of a batch, and which of it."""
-        found = ((release, found_in(self._tables.ids(release), batch)) for release in self._tables.releases())
-        return [(release, shared) for release, shared in found if shared.any()]
+        shared_ids = ((release, found_in(self._tables.ids(release), batch)) for release in self._tables.releases())
+        return [(release, shared) for release, shared in shared_ids if shared.any()]
 
     @staticmethod
     def _refuse(overlaps: list[tuple[ReleaseRow, NDArray[np.bool_]]]) -> None:

@@ -160,29 +160,29 @@ _PARTS = msgspec.json.Decoder(_Parts)
 
 def begun_epochs(series: str, releases: Iterable[Recorded]) -> dict[str, str]:
     """Return the digests of the manifests that were begun, by epoch."""
-    found = {}
-    for one in releases:
-        epoch = _epoch_in(one.manifest).epoch
-        if one.begun and epoch is not None and epoch.series == series:
-            found[str(epoch.table.epoch)] = one.manifest_digest.hex()
-    return dict(sorted(found.items()))
+    digests = {}
+    for release in releases:
+        epoch = _epoch_in(release.manifest).epoch
+        if release.begun and epoch is not None and epoch.series == series:
+            digests[str(epoch.table.epoch)] = release.manifest_digest.hex()
+    return dict(sorted(digests.items()))
 
 
-def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
+def require_epoch(recorded: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
     """Refuse a manifest that its series has no place for; return sealed ones that must be forgotten for it."""
-    given = _epoch_in(own.manifest)
-    epoch = given.epoch
+    manifest = _epoch_in(recorded.manifest)
+    epoch = manifest.epoch
     if epoch is None:
         return []
     table, forgotten, costs = epoch.table, [], [epoch.table.cost_of(epoch.table.epoch)]
-    others = [one for one in releases if one.manifest_digest != own.manifest_digest]
-    for one in others:
-        other = _epoch_in(one.manifest).epoch
+    others = [release for release in releases if release.manifest_digest != recorded.manifest_digest]
+    for release in others:
+        other = _epoch_in(release.manifest).epoch
         if other is None or other.table.skeleton != table.skeleton:
             continue
-        if not one.begun:
+        if not release.begun:
             if other.series != epoch.series or other.table.epoch == table.epoch:
-                forgotten.append(one.manifest_digest)
+                forgotten.append(release.manifest_digest)
             continue
         if other.series != epoch.series:
             raise GuaranteeError(
@@ -195,7 +195,7 @@ def require_epoch(own: Recorded, releases: Sequence[Recorded]) -> list[bytes]:
             raise AlreadyReleased(
                 "series",
                 f"epoch {table.epoch} of {printable(table.name)!r} was begun by the manifest "
-                f"{one.manifest_digest.hex()}; each epoch is opened once",
+                f"{release.manifest_digest.hex()}; each epoch is opened once",
             )
         costs.append(table.cost_of(other.table.epoch))
     total = composed_epsilon(costs, table.delta)

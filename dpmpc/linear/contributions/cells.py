@@ -120,15 +120,15 @@ class CellGrid(Record, frozen=True):
     @property
     def places(self) -> tuple[int, ...]:
         """Positions of the columns that are read."""
-        shown = [first + count - 1 for first, count in self.groups]
-        return tuple(place for place in (self.column, self.missing, *shown) if place is not None)
+        last_places = [first + count - 1 for first, count in self.groups]
+        return tuple(place for place in (self.column, self.missing, *last_places) if place is not None)
 
     def group_of(self, rows: Reals) -> NDArray[np.intp]:
         """Return the group (m,) of each normalised row, the last variable's values next to each other."""
-        found = np.zeros(len(rows), np.intp)
+        numbers = np.zeros(len(rows), np.intp)
         for first, count in self.groups:
-            found = found * (count + 1) + shown_group(rows, first, count)
-        return found
+            numbers = numbers * (count + 1) + shown_group(rows, first, count)
+        return numbers
 
     def cell_of(self, rows: Reals) -> NDArray[np.intp]:
         """Return the ordered cell (m,) of each normalised row."""
@@ -195,7 +195,7 @@ def _reach(strategy: Strategy, cells: int, groups: int, missing: bool) -> Reach:
     largest, unit = int(np.abs(matrix).max()), 1 << BITS
     squared = [int((norms[:, None] + norms - 2 * gram).max())]
     each = np.ones(cells)
-    l1 = [max(int((each @ np.abs(real[:, one:] - real[:, one : one + 1])).max()) for one in range(cells))]
+    l1 = [max(int((each @ np.abs(real[:, start:] - real[:, start : start + 1])).max()) for start in range(cells))]
     linf = [int((matrix.max(axis=1) - matrix.min(axis=1)).max())]
     if groups > 1:  # other groups are other coordinates
         squared, l1, linf = [*squared, 2 * int(norms.max())], [*l1, 2 * int(sizes.max())], [*linf, largest]
@@ -257,11 +257,11 @@ class CellCounts(CellCodes):
                 f"{words:,} given in {len(self.grids)} grids, at most {MOST_WORDS:,} expected: take fewer "
                 "columns, groups or cells",
             )
-        own = hashlib.sha256()
+        strategies = hashlib.sha256()
         for grid in self.grids:
-            own.update(f"{grid.strategy} {grid.cells}:".encode())
-            own.update(strategy_matrix(grid.strategy, grid.cells).astype("<i8").tobytes())
-        self.digest = own.hexdigest()
+            strategies.update(f"{grid.strategy} {grid.cells}:".encode())
+            strategies.update(strategy_matrix(grid.strategy, grid.cells).astype("<i8").tobytes())
+        self.digest = strategies.hexdigest()
         if digest is not None and digest != self.digest:
             raise InputError(
                 "digest",
@@ -275,8 +275,8 @@ class CellCounts(CellCodes):
     def from_facts(cls, facts: Mapping[str, Any]) -> Self:
         """Make the contribution of a task, which names the integers that its clients add up."""
         if not isinstance(facts.get("digest"), str):
-            given = facts.get("digest", "none")
-            raise InputError("digest", f"{given!r}", "the SHA-256 of the strategies", condition="in every task")
+            digest = facts.get("digest", "none")
+            raise InputError("digest", f"{digest!r}", "the SHA-256 of the strategies", condition="in every task")
         return cls(**facts)
 
     @classmethod
@@ -312,12 +312,12 @@ class CellCounts(CellCodes):
         if not listed:
             raise InputError("columns", f"none given with {', '.join(map(repr, names))}, at least one expected")
         groups = [known[name] for name in names]
-        for one in groups:
-            if not one.categories:
+        for group in groups:
+            if not group.categories:
                 raise InputError(
                     "by",
-                    f"{one.name!r}",
-                    f"a {one.kind}, a column",
+                    f"{group.name!r}",
+                    f"a {group.kind}, a column",
                     "values = [...], or yes and no",
                     condition="whose values the bounds list",
                 )
@@ -335,20 +335,22 @@ class CellCounts(CellCodes):
         InputError
             If a grid is not what the schema states of its variables.
         """
-        found: list[tuple[Variable, tuple[Variable, ...]]] = []
+        pairs: list[tuple[Variable, tuple[Variable, ...]]] = []
         known = schema.variables
-        by_place = {schema.index(one.term.columns[0].name): one for one in known if _is_in(schema, one)}
+        by_place = {
+            schema.index(candidate.term.columns[0].name): candidate for candidate in known if _is_in(schema, candidate)
+        }
         for grid in self.grids:
             places = [*([] if grid.column is None else [grid.column]), *(first for first, _ in grid.groups)]
             named = [by_place.get(place) for place in places]
             if not named or None in named:
                 raise InputError(grid.called, grid, "one of the variables of the bounds")
-            variable, *groups = [one for one in named if one is not None]
+            variable, *groups = [candidate for candidate in named if candidate is not None]
             expected = _grid(schema, variable, groups)
             if (grid.edges, grid.missing, grid.groups) != (expected.edges, expected.missing, expected.groups):
                 raise InputError(grid.called, grid, expected, condition="by the bounds")
-            found.append((variable, tuple(groups)))
-        return found
+            pairs.append((variable, tuple(groups)))
+        return pairs
 
     def starts(self) -> list[int]:
         """Return where each grid begins in a contribution, and behind the last where it ends."""
@@ -364,18 +366,18 @@ class CellCounts(CellCodes):
     def encode(self, rows: Reals, encoding: FixedPoint) -> Integers:
         """Encode each row as the columns of its cells."""
         shift = self._shift(encoding)
-        found = np.zeros((len(rows), self.width(rows.shape[1])), np.int64)
+        contributions = np.zeros((len(rows), self.width(rows.shape[1])), np.int64)
         every = np.arange(len(rows))
         for grid, start in zip(self.grids, self.starts(), strict=False):
             ordered = grid.group_count * grid.cells
-            block = found[:, start : start + ordered].reshape(len(rows), grid.group_count, grid.cells)
+            block = contributions[:, start : start + ordered].reshape(len(rows), grid.group_count, grid.cells)
             groups, lacks = grid.group_of(rows), grid.lacks(rows)
-            own = strategy_matrix(grid.strategy, grid.cells).T[grid.cell_of(rows)] << shift
-            own[lacks] = 0
-            block[every, groups] = own
-            found[:, start : start + ordered] = block.reshape(len(rows), ordered)
-            found[every[lacks], start + ordered + groups[lacks]] = 1 << (BITS + shift)
-        return found
+            cells = strategy_matrix(grid.strategy, grid.cells).T[grid.cell_of(rows)] << shift
+            cells[lacks] = 0
+            block[every, groups] = cells
+            contributions[:, start : start + ordered] = block.reshape(len(rows), ordered)
+            contributions[every[lacks], start + ordered + groups[lacks]] = 1 << (BITS + shift)
+        return contributions
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -388,14 +390,14 @@ class CellCounts(CellCodes):
 
     def coded(self, digits: Words, ring: Ring) -> Words:
         """Apply the strategies: to sums once, as that takes the square of a group's cells."""
-        found = ring.scale(np.ascontiguousarray(digits), 1 << BITS)  # right for identities and missing values
+        coded_digits = ring.scale(np.ascontiguousarray(digits), 1 << BITS)  # right for identities and missing values
         for grid, start in zip(self.grids, self.starts(), strict=False):
             if grid.strategy != "identity":
                 ordered = slice(start, start + grid.group_count * grid.cells)
                 groups = np.ascontiguousarray(digits[:, ordered]).reshape(-1, grid.cells)
                 matrix = strategy_matrix(grid.strategy, grid.cells)
-                found[:, ordered] = multiplied(groups, matrix, ring).reshape(len(digits), -1)
-        return found
+                coded_digits[:, ordered] = multiplied(groups, matrix, ring).reshape(len(digits), -1)
+        return coded_digits
 
     def sensitivity(self, columns: int, encoding: FixedPoint) -> Sensitivity:
         """Return the root of the sum of the grids' squared reaches: grids are different coordinates.
@@ -404,19 +406,19 @@ class CellCounts(CellCodes):
         """
         shift, width = self._shift(encoding), self.width(columns)
         reaches = [_reach(g.strategy, g.cells, g.group_count, g.missing is not None) for g in self.grids]
-        squared = sum(one.squared for one in reaches) << (2 * shift)
+        squared = sum(reach.squared for reach in reaches) << (2 * shift)
         l2 = math.isqrt(squared)
         return Sensitivity(
-            l1=float(sum(one.l1 for one in reaches) << shift),
+            l1=float(sum(reach.l1 for reach in reaches) << shift),
             l2=math.nextafter(math.sqrt(squared), math.inf) if l2 * l2 < squared else float(l2),
-            linf=float(max(one.linf for one in reaches) << shift),
+            linf=float(max(reach.linf for reach in reaches) << shift),
             columns=width,
         )
 
     def largest_entry(self, encoding: FixedPoint) -> int:
         """Return the largest integer of a strategy."""
         reaches = [_reach(g.strategy, g.cells, g.group_count, g.missing is not None) for g in self.grids]
-        return max(one.largest for one in reaches) << self._shift(encoding)
+        return max(reach.largest for reach in reaches) << self._shift(encoding)
 
     def _shift(self, encoding: FixedPoint) -> int:
         """Return by how many bits an encoding is finer than the strategies."""
@@ -442,27 +444,27 @@ def _is_in(schema: Schema, variable: Variable) -> bool:
 
 def _grid(schema: Schema, variable: Variable, groups: Sequence[Variable]) -> CellGrid:
     """Return the grid of a variable by groups, or return why it cannot be counted."""
-    for one in (variable, *groups):
-        if one.if_missing == "middle":
+    for counted in (variable, *groups):
+        if counted.if_missing == "middle":
             raise InputError(
-                f"column {one.name!r}",
+                f"column {counted.name!r}",
                 "if_missing = 'middle' given, which would count who lacks a value at another one; "
                 "'indicator' expected, which counts them by themselves",
             )
-        if len(set(one.categories)) < len(one.categories):
+        if len(set(counted.categories)) < len(counted.categories):
             raise InputError(
-                f"column {one.name!r}",
-                f"a value called {one.categories[-1]!r} given with those that are missing, another name expected",
+                f"column {counted.name!r}",
+                f"a value called {counted.categories[-1]!r} given with those that are missing, another name expected",
             )
-        for column in one.term.columns:
+        for column in counted.term.columns:
             schema.index(column.name)  # an error that names it where it is not there
     if variable.transform == "spline":
         raise InputError(
             f"column {variable.name!r}", "a spline", "a number, a date or a category", condition="of cells"
         )
     factors = tuple(
-        (schema.index(one.term.columns[0].name), len(one.term.columns))
-        for one in ((variable, *groups) if variable.categories else groups)
+        (schema.index(counted.term.columns[0].name), len(counted.term.columns))
+        for counted in ((variable, *groups) if variable.categories else groups)
     )
     if variable.categories:
         return CellGrid(strategy="identity", groups=factors)

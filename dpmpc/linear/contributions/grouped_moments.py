@@ -84,8 +84,8 @@ class GroupedMoments(Contribution):
         """
         book, names = schema.codebook, schema.names[self.first : self.first + self.indicators]
         for variable in book.variables if isinstance(book, Codebook) else ():
-            shown = tuple(column.name for column in variable.term.columns)
-            if shown == names and len(variable.categories) == self.groups:
+            columns = tuple(column.name for column in variable.term.columns)
+            if columns == names and len(variable.categories) == self.groups:
                 return variable
         raise InputError("bounds", f"no category given whose columns are {', '.join(names)}, as {self.name} expects")
 
@@ -160,5 +160,5 @@ class GroupedMoments(Contribution):
 
 def shown_group(rows: Reals, first: int, indicators: int) -> NDArray[np.intp]:
     """Return the one group (m,) of each normalised row, whatever a client has put in its indicators."""
-    shown = rows[:, first : first + indicators]
-    return np.where(shown.max(axis=1) > _SET, 1 + shown.argmax(axis=1), 0)
+    indicator_values = rows[:, first : first + indicators]
+    return np.where(indicator_values.max(axis=1) > _SET, 1 + indicator_values.argmax(axis=1), 0)

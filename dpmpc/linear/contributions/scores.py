@@ -153,10 +153,10 @@ class Scores(Contribution):
 
 def require_theta(theta: ArrayLike, side: int) -> Reals:
     """Return public coefficients, or refuse them."""
-    found = np.array(theta, dtype=np.float64)
-    if found.shape != (side,) or not np.all(np.abs(found) <= LARGEST_COEFFICIENT):  # a NaN fails too
+    coefficients = np.array(theta, dtype=np.float64)
+    if coefficients.shape != (side,) or not np.all(np.abs(coefficients) <= LARGEST_COEFFICIENT):  # a NaN fails too
         raise InputError("theta", f"{side} numbers of magnitude at most {LARGEST_COEFFICIENT:g} expected")
-    return found
+    return coefficients
 
 
 def sensitivity_of_scores(distance: float, width: int, largest: int, encoding: FixedPoint) -> Sensitivity:
@@ -325,8 +325,8 @@ class Poisson(Link):
 
     def parameters(self) -> dict[str, Any]:
         """Return the upper bound, the limit, and the slope where it is given."""
-        given = {} if self._slope is None else {"slope": self._slope}
-        return {"top": self.top, "limit": self.limit, **given}
+        slope = {} if self._slope is None else {"slope": self._slope}
+        return {"top": self.top, "limit": self.limit, **slope}
 
     def residual(self, target: Reals, eta: Reals) -> Reals:
         """Return y - m, forced into [-c, c]."""

@@ -172,8 +172,8 @@ class FixedPoint(Described):
         matrix = schema.matrix("X", rows)
         expected = (len(matrix), width)
         if out.dtype != np.int64 or out.shape != expected or not out.flags.c_contiguous:
-            found = f"{out.dtype} of shape {out.shape} given"
-            raise InputError("out", f"{found}, C-contiguous int64 of shape {expected} expected")
+            actual = f"{out.dtype} of shape {out.shape} given"
+            raise InputError("out", f"{actual}, C-contiguous int64 of shape {expected} expected")
         return np.ascontiguousarray(matrix, np.float64)
 
     def encode_ball(self, z: ArrayLike, radius: float) -> Integers:

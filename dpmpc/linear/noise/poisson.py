@@ -108,8 +108,8 @@ class PoissonPlan:
 
         A factor is at most 1, so that each of fewer than 2^12 steps adds at most one unit of error.
         """
-        m, one = self.mean, 1 << _HEIGHT_BITS
-        above, below = [one], [one]
+        m, unit = self.mean, 1 << _HEIGHT_BITS
+        above, below = [unit], [unit]
         for y in range(1, self.limit + 1):
             above.append(above[-1] * m // (m + y))
         for y in range(min(m, self.limit)):

@@ -64,8 +64,8 @@ class Binding:
         """Return part_j (n, 32) of reports whose share is words (n, witness words), with blinds (n, 16)."""
         blinds = require_bytes_block("blinds", blinds, (len(ids), BLIND_BYTES))
         if witnesses.dtype != np.uint64 or witnesses.ndim != 2 or len(witnesses) != len(ids):
-            found = f"{witnesses.dtype} of shape {witnesses.shape}"
-            raise InputError("witnesses", found, f"uint64 with a row for each of {len(ids)} ids")
+            actual = f"{witnesses.dtype} of shape {witnesses.shape}"
+            raise InputError("witnesses", actual, f"uint64 with a row for each of {len(ids)} ids")
         shares = np.ascontiguousarray(witnesses, "<u8").view(np.uint8)
         return self._parts(server, ids, blinds, shares)
 
@@ -112,13 +112,13 @@ def expand_seeds(seeds: Bytes, count: int) -> Words:
 
 def _past_gaps(seed: bytes, count: int) -> Words:
     """Return the first `count` words of a seed's stream that are elements, one after the other."""
-    keys, length, found = np.frombuffer(seed, np.uint8).reshape(1, -1), count, np.empty(0, np.uint64)
-    while len(found) < count:
+    keys, length, elements = np.frombuffer(seed, np.uint8).reshape(1, -1), count, np.empty(0, np.uint64)
+    while len(elements) < count:
         length *= 2
         stream = np.empty((1, length), "<u8")
         fill_key_streams(keys, stream)
-        found = elements_among(stream[0])
-    return found[:count]
+        elements = elements_among(stream[0])
+    return elements[:count]
 
 
 def elements_among(words: Words) -> Words:

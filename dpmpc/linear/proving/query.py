@@ -122,8 +122,8 @@ class ProofServer:
         shares.require_form(self.circuit, self.scheme)
         if shares.server != self.server:
             raise InputError("shares", f"those of server {shares.server}", f"of server {self.server}")
-        own = shares.own_parts(self.circuit, self.binding)
-        matching: NDArray[np.bool_] = (own == shares.parts[:, self.server]).all(axis=1)
+        recomputed = shares.own_parts(self.circuit, self.binding)
+        matching: NDArray[np.bool_] = (recomputed == shares.parts[:, self.server]).all(axis=1)
         return matching
 
     def seeds(self, shares: ProvedShares) -> Bytes:

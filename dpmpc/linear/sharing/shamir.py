@@ -56,8 +56,8 @@ def outliers(points: Sequence[int], values: Sequence[int], degree: int, modulus:
     pairs = list(zip(points, values, strict=True))
     known = [(x, y) for x, y in pairs if _value(locator, x, modulus)][: degree + 1]
     xs, ys = [x for x, _ in known], [y for _, y in known]
-    found = [index for index, (x, y) in enumerate(pairs) if _dot(lagrange(xs, x, modulus), ys, modulus) != y]
-    return found if len(found) <= most else None
+    indices = [index for index, (x, y) in enumerate(pairs) if _dot(lagrange(xs, x, modulus), ys, modulus) != y]
+    return indices if len(indices) <= most else None
 
 
 def _dot(left: Sequence[int], right: Sequence[int], modulus: int) -> int:
@@ -355,10 +355,10 @@ class ShamirSharing:
             if entry is None:
                 return wrong
             values = [int(shares[party].flat[entry]) for party in parties]
-            found = outliers([party + 1 for party in parties], values, self.threshold, self.ring.modulus)
-            if found is None:
+            positions = outliers([party + 1 for party in parties], values, self.threshold, self.ring.modulus)
+            if positions is None:
                 return None
-            wrong |= {parties[index] for index in found}
+            wrong |= {parties[index] for index in positions}
         return None
 
     def _inconsistent(self, shares: Mapping[int, Words], wrong: set[int] | None) -> InconsistentShares:

@@ -119,9 +119,9 @@ class Commanded:
         """Return whether a fit of this specification makes several sums."""
         return False
 
-    def planned_schema(self, given: Schema) -> Schema:
+    def planned_schema(self, schema: Schema) -> Schema:
         """Return the bounds of what clients code, from those that were given: what `read` does without any data."""
-        return given
+        return schema
 
     def forecast(self, spec: ReleaseSpec, assumed: Assumptions | None = None) -> Forecast:
         """Return what a fit of this specification is expected to show, before anything is spent.

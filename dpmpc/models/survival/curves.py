@@ -89,7 +89,7 @@ class Curve:
 
     @property
     def _hazard(self) -> Reals:
-        at_risk, events = (one[: self.end] for one in self.cells.hazards(self.members, away=self.away))
+        at_risk, events = (values[: self.end] for values in self.cells.hazards(self.members, away=self.away))
         return np.clip(events / np.maximum(at_risk, 1.0), *_HAZARD)
 
     @functools.cached_property
@@ -104,7 +104,9 @@ class Curve:
     def pointwise(self, level: float) -> tuple[Reals, Reals]:
         """Return the ends of an interval at each time, of which each covers with this level in any order."""
         z = normal_quantile((1 + level) / 2)
-        low, high = (one.log_survival + side * z * one.errors for one, side in ((self.lowest, -1), (self.highest, 1)))
+        low, high = (
+            curve.log_survival + side * z * curve.errors for curve, side in ((self.lowest, -1), (self.highest, 1))
+        )
         return np.exp(low), np.minimum(np.exp(high), 1.0)
 
     def band(self, level: float) -> tuple[Reals, Reals]:
@@ -144,7 +146,9 @@ class Curve:
             return Interval(math.nan, math.nan, math.nan)
         lower, upper = self.pointwise(level)
         lefts = np.concatenate([[self.cells.start], self.times])[:-1] if self.cells.time.step is None else self.times
-        reached, below, above = (np.flatnonzero(one) for one in (self.survival <= 0.5, lower <= 0.5, upper > 0.5))
+        reached, below, above = (
+            np.flatnonzero(below_half) for below_half in (self.survival <= 0.5, lower <= 0.5, upper > 0.5)
+        )
         last = int(above[-1]) + 1 if len(above) else 0  # the cell in which it falls to a half at the latest
         return Interval(
             float(self.times[reached[0]]) if len(reached) else math.inf,
@@ -173,7 +177,7 @@ class Curve:
     def mean_interval(self, until: float, level: float) -> Interval:
         """Return that mean with an interval for any order, or NaN where it is the order's more than the data's."""
         value, error = self.restricted_mean(until)
-        (low, low_error), (high, high_error) = (one.restricted_mean(until) for one in (self.lowest, self.highest))
+        (low, low_error), (high, high_error) = (curve.restricted_mean(until) for curve in (self.lowest, self.highest))
         if too_wide(max(value - low, high - value), error, until):
             return Interval(math.nan, math.nan, math.nan)
         z = normal_quantile((1 + level) / 2)
@@ -213,7 +217,7 @@ def score_law(cells: SurvivalCells, members: Sequence[Members], end: int) -> tup
     Under one survival function an event of group b moves U_a by 1{a = b} - p_a, and being at risk by minus the hazard
     times that.
     """
-    at_risk, events = (np.array(one) for one in zip(*(cells.hazards(own) for own in members), strict=True))
+    at_risk, events = (np.array(array) for array in zip(*(cells.hazards(group) for group in members), strict=True))
     n, d = at_risk.sum(axis=0), events.sum(axis=0)
     used = np.arange(len(n)) < end
     shares = np.where(used, at_risk / np.maximum(n, 1.0), 0.0)
@@ -228,12 +232,12 @@ def score_law(cells: SurvivalCells, members: Sequence[Members], end: int) -> tup
 
 def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
     """Compare events with those expected if all groups had the hazards of all, or return why that cannot be."""
-    known = {name: own for name, own in groups.items() if Curve(cells, own).end}
+    known = {name: group for name, group in groups.items() if Curve(cells, group).end}
     if len(known) < 2:
         return f"{len(known)} of {len(groups)} groups with enough people at risk, two expected"
     members = list(known.values())
     pooled = np.logical_or.reduce(members)
-    end = min(cells.ends(pooled), *(cells.ends(own, errors=_ARM_ERRORS, least=_ARM_LEAST) for own in members))
+    end = min(cells.ends(pooled), *(cells.ends(group, errors=_ARM_ERRORS, least=_ARM_LEAST) for group in members))
     if not end:
         return "the noise hides the number at risk of a group from the start"
     total, error = cells.events(pooled, end)
@@ -248,7 +252,7 @@ def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
     if not (math.isfinite(statistic) and statistic >= 0):
         return "the noise hides the variance of the test"
     moved = order_of_scores(cells, members, end)[1:]
-    wide = [too_wide(*one) for one in zip(moved, np.sqrt(np.diag(covariance)), np.diag(sampling), strict=True)]
+    wide = [too_wide(*triple) for triple in zip(moved, np.sqrt(np.diag(covariance)), np.diag(sampling), strict=True)]
     if any(wide):
         return f"the order within cells could move it by more than a standard error: {NARROWER}"
     statistic = least_statistic(score, covariance, moved)
@@ -258,12 +262,12 @@ def log_rank(cells: SurvivalCells, groups: dict[str, Members]) -> LogRank | str:
 def order_of_scores(cells: SurvivalCells, members: Sequence[Members], end: int) -> Reals:
     """Return by how much the order within cells can move each U_a (A,): p_a is largest where others leave first."""
     first, halfway, last = (
-        np.array([cells.hazards(own, away=away)[0][:end] for own in members]) for away in (FIRST, HALFWAY, LAST)
+        np.array([cells.hazards(group, away=away)[0][:end] for group in members]) for away in (FIRST, HALFWAY, LAST)
     )
-    events = np.maximum(sum(cells.hazards(own)[1][:end] for own in members), 0.0)
+    events = np.maximum(sum(cells.hazards(group)[1][:end] for group in members), 0.0)
     shares = halfway / np.maximum(halfway.sum(axis=0), 1.0)
     most, least = (
-        own / np.maximum(own + other.sum(axis=0) - other, 1.0) for own, other in ((last, first), (first, last))
+        group / np.maximum(group + other.sum(axis=0) - other, 1.0) for group, other in ((last, first), (first, last))
     )
     return np.asarray(np.maximum((most - shares) @ events, (shares - least) @ events).clip(min=0.0))
 

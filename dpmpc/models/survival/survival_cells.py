@@ -42,10 +42,10 @@ _ANSWERS = (("1", "1.0", "true"), ("0", "0.0", "false"))  # of an event that is 
 
 
 def survival_schema(
-    given: Schema, time: str, event: str, features: Sequence[str] = (), *, called: str = "features"
+    schema: Schema, time: str, event: str, features: Sequence[str] = (), *, called: str = "features"
 ) -> Schema:
     """Return the public bounds of times, events and features, with a cell for times beyond the upper bound."""
-    known = {variable.name: variable for variable in given.variables}
+    known = {variable.name: variable for variable in schema.variables}
     named = [("time", time), ("event", event), *((called, name) for name in features)]
     for argument, name in named:
         if name not in known:
@@ -53,7 +53,7 @@ def survival_schema(
     names = [name for _, name in named]
     if len(set(names)) < len(names):
         raise InputError(f"time, event, {called}", f"{', '.join(names)}", "different columns")
-    if given.weighted:
+    if schema.weighted:
         raise InputError("bounds", "with weights or rows of zeros", "neither", condition="where people are counted")
     for name in features:
         if not known[name].categories:
@@ -63,15 +63,15 @@ def survival_schema(
                 f"a {known[name].kind}, a column with listed values",
                 "continuous features are not offered; cut it into categories, as values = [...] of a further column",
             )
-    kept = (_with_room(known[names[0]]), *(known[name] for name in features), _answer(known[names[1]]))
-    missing = given.codebook.missing if isinstance(given.codebook, Codebook) else ()
-    return Schema.of_codebook(Codebook(kept, missing=missing), given.outside)
+    variables = (_with_room(known[names[0]]), *(known[name] for name in features), _answer(known[names[1]]))
+    missing = schema.codebook.missing if isinstance(schema.codebook, Codebook) else ()
+    return Schema.of_codebook(Codebook(variables, missing=missing), schema.outside)
 
 
 def survival_contribution(public: Schema) -> CellCounts:
     """Return the cells of the times of a `survival_schema` by its features and, last, its event."""
     _, *others = public.variables
-    return CellCounts.of(public, [one.name for one in others])
+    return CellCounts.of(public, [variable.name for variable in others])
 
 
 def is_survival(contribution: CellCounts) -> bool:
@@ -101,13 +101,13 @@ def require_until(until: float, last: float) -> None:
 
 def require_patterns(features: Sequence[Variable]) -> None:
     """Refuse features with too many combinations of values for a regression."""
-    patterns = math.prod(len(one.categories) for one in features)
+    patterns = math.prod(len(feature.categories) for feature in features)
     if not features:
         raise InputError("features", "none", "a category or an answer at least")
     if patterns > MOST_PATTERNS:
         raise InputError(
             "features",
-            f"{', '.join(one.name for one in features)} given, which have {patterns} patterns, at most "
+            f"{', '.join(feature.name for feature in features)} given, which have {patterns} patterns, at most "
             f"{MOST_PATTERNS} expected: take fewer features or values",
         )
 
@@ -115,10 +115,12 @@ def require_patterns(features: Sequence[Variable]) -> None:
 def _with_room(variable: Variable) -> Variable:
     """Return the time with one more cell, which holds anyone who was observed beyond the upper bound."""
     if variable.kind != "number" or variable.transform == "spline" or variable.if_missing == "middle":
-        shown = (
+        description = (
             variable.kind if variable.kind != "number" else variable.transform or 'number with if_missing = "middle"'
         )
-        raise InputError("time", f"{variable.name!r} given, a {shown}, a number expected, which counts from the start")
+        raise InputError(
+            "time", f"{variable.name!r} given, a {description}, a number expected, which counts from the start"
+        )
     lower, upper = float(variable.lower or 0.0), float(variable.upper or 0.0)
     if lower < 0:
         raise InputError("time", f"{variable.name!r} with the lower bound {lower:g}", "0 or more")
@@ -171,28 +173,32 @@ class SurvivalCells:
         estimates, contribution = CellEstimates.of(release), release.task.statistic
         assert isinstance(contribution, CellCounts)
         counted = contribution.counted(release.task.schema)
-        numbers = {one.name: (grid, one, by) for grid, (one, by) in enumerate(counted) if one.kind == "number"}
+        numbers = {
+            candidate.name: (grid, candidate, by)
+            for grid, (candidate, by) in enumerate(counted)
+            if candidate.kind == "number"
+        }
         if time is None and len(numbers) != 1:
             raise InputError("time", "none", f"one of {', '.join(numbers) or 'the numbers (there are none)'}")
         chosen = next(iter(numbers)) if time is None else time
         if chosen not in numbers:
             raise InputError("time", f"{chosen!r}", f"one of {', '.join(numbers)}")
         grid, variable, by = numbers[chosen]
-        answers = {one.name: one for one in by if one.kind == "yes-no"}
-        found = (by[-1].name if by else None) if event is None else event
-        if found not in answers:
+        answers = {candidate.name: candidate for candidate in by if candidate.kind == "yes-no"}
+        name = (by[-1].name if by else None) if event is None else event
+        if name not in answers:
             raise InputError(
                 "event",
-                f"{found!r}",
+                f"{name!r}",
                 "a variable with the answers yes and no",
                 f"{chosen} is counted by {', '.join(answers) or 'none, as a survival curve allows'}",
             )
-        return cls(estimates, grid, variable, by, answers[found])
+        return cls(estimates, grid, variable, by, answers[name])
 
     @property
     def features(self) -> dict[str, Variable]:
         """What is counted by, but for the event."""
-        return {one.name: one for one in self.groups if one.name != self.event.name}
+        return {variable.name: variable for variable in self.groups if variable.name != self.event.name}
 
     @functools.cached_property
     def times(self) -> Reals:
@@ -223,14 +229,14 @@ class SurvivalCells:
         """Return which groups (G,) have each combination of values of these features, whatever their event."""
         places = self._places
         chosen = [(places[name], self.features[name].categories) for name in names]
-        found = {}
+        groups_of = {}
         for values in itertools.product(*(range(len(categories)) for _, categories in chosen)):
-            own = np.ones(len(self._counts), np.bool_)
+            group = np.ones(len(self._counts), np.bool_)
             for (place, _), value in zip(chosen, values, strict=True):
-                own &= place == value
+                group &= place == value
             label = tuple(categories[value] for (_, categories), value in zip(chosen, values, strict=True))
-            found[label] = own & (self._left | self._died)
-        return found
+            groups_of[label] = group & (self._left | self._died)
+        return groups_of
 
     def people(self, members: Members) -> tuple[float, float]:
         """Return how many there are, and the standard error of that, of noise alone."""
@@ -247,7 +253,7 @@ class SurvivalCells:
         default; at its end, or at the one value of a step, for none. Those who had the event are taken out by the part
         `passed`: one half gives the risk set in the middle of the cell.
         """
-        died, left = (self._counts[members & own].sum(axis=0) for own in (self._died, self._left))
+        died, left = (self._counts[members & side].sum(axis=0) for side in (self._died, self._left))
         within = self._of_times(left * self._within)[:-1]
         events = self._of_times(died)[:-1]
         return self._from_there_on(died + left)[:-1] - away * within - passed * self._wide * events, events
@@ -273,18 +279,18 @@ class SurvivalCells:
         """
         ends = self.times - self.start + (self.time.step or 0.0)
         gone = np.concatenate([[0.0], ends / ends[-1]])
-        alive, kept = (1 - events) ** gone, 1 - leaving * gone
-        died = -np.diff(alive) * (kept[1:] + kept[:-1]) / 2
-        left = -np.diff(alive * kept) - died
+        alive, staying = (1 - events) ** gone, 1 - leaving * gone
+        died = -np.diff(alive) * (staying[1:] + staying[:-1]) / 2
+        left = -np.diff(alive * staying) - died
         everybody = self.members([])[()]
         counts = np.zeros(self.estimates.counts[self.grid].shape)
         size = self.estimates.people / np.count_nonzero(everybody & self._died)
         *within, later = np.flatnonzero(np.diff(self._read_as, prepend=-1))
         counts[np.ix_(everybody & self._died, within)] = size * died
         counts[np.ix_(everybody & self._left, within)] = size * left
-        counts[everybody & self._left, later] = size * alive[-1] * kept[-1]
+        counts[everybody & self._left, later] = size * alive[-1] * staying[-1]
         estimates = copy.copy(self.estimates)
-        estimates.counts = [counts if grid == self.grid else one for grid, one in enumerate(estimates.counts)]
+        estimates.counts = [counts if grid == self.grid else other for grid, other in enumerate(estimates.counts)]
         return dataclasses.replace(self, estimates=estimates)
 
     def gradient(
@@ -304,12 +310,12 @@ class SurvivalCells:
         events = np.concatenate([by_events - passed * self._wide * by_risk, none], axis=-1)
         left = at_risk[..., self._read_as] - self._within * within[..., self._read_as]
         died = (at_risk + events)[..., self._read_as]
-        found = np.zeros((len(by_events), *self.estimates.counts[self.grid].shape))
+        gradients = np.zeros((len(by_events), *self.estimates.counts[self.grid].shape))
         cells = left.shape[-1]
-        for place, own in enumerate(members):
-            found[:, own & self._left, :cells] = left[:, place, None]
-            found[:, own & self._died, :cells] = died[:, place, None]
-        return found
+        for place, group in enumerate(members):
+            gradients[:, group & self._left, :cells] = left[:, place, None]
+            gradients[:, group & self._died, :cells] = died[:, place, None]
+        return gradients
 
     @property
     def _counts(self) -> Reals:
@@ -320,9 +326,9 @@ class SurvivalCells:
     @functools.cached_property
     def _places(self) -> dict[str, NDArray[np.intp]]:
         """Which value of each variable a group (G,) stands for."""
-        sizes = [len(one.categories) for one in self.groups]
+        sizes = [len(variable.categories) for variable in self.groups]
         values = np.indices(sizes).reshape(len(sizes), -1)
-        return {one.name: value for one, value in zip(self.groups, values, strict=True)}
+        return {variable.name: value for variable, value in zip(self.groups, values, strict=True)}
 
     @property
     def _died(self) -> Members:
@@ -364,10 +370,10 @@ class SurvivalCells:
         """Return the standard error (J + 1,) of noise in the numbers at risk."""
         times, cells = int(self._read_as[-1]) + 1, len(self._read_as)
         upon = (np.arange(times)[:, None] <= self._read_as).astype(float)
-        own = (np.arange(times)[:, None] == self._read_as) & self._within
+        in_cell = (np.arange(times)[:, None] == self._read_as) & self._within
         gradients = np.zeros((times, *self.estimates.counts[self.grid].shape))
         gradients[:, members & self._died, :cells] = upon[:, None]
-        gradients[:, members & self._left, :cells] = (upon - away * own)[:, None]
+        gradients[:, members & self._left, :cells] = (upon - away * in_cell)[:, None]
         return np.sqrt(self.estimates.noise_variance(self.grid, gradients))
 
     def _total(self, members: Members, cells: slice) -> tuple[float, float]:

@@ -67,8 +67,8 @@ class CrossTable:
         a, b : str
             Variables with listed values.
         """
-        found = TwoWayCounts.of(release, a, b)
-        return cls(found.row.name, found.column.name, found.row.categories, found.column.categories, *found[2:])
+        counts = TwoWayCounts.of(release, a, b)
+        return cls(counts.row.name, counts.column.name, counts.row.categories, counts.column.categories, *counts[2:])
 
     def transposed(self) -> CrossTable:
         """Return the table with rows and columns exchanged."""
@@ -86,12 +86,12 @@ class CrossTable:
 
     def joined(self) -> CrossTable:
         """Return the table in which every value stands out of the noise, or no more than two are left of a variable."""
-        found, again = self, True
+        table, again = self, True
         while again:
-            found, again = found._join_rows()
-            turned, more = found.transposed()._join_rows()
-            found, again = turned.transposed(), again or more
-        return found
+            table, again = table._join_rows()
+            turned, more = table.transposed()._join_rows()
+            table, again = turned.transposed(), again or more
+        return table
 
     def _join_rows(self) -> tuple[Self | CrossTable, bool]:
         """Join a row that does not stand out of the noise to the smallest other one, and return whether one was."""
@@ -102,15 +102,18 @@ class CrossTable:
             return self, False
         taken, other = faint[0], next(place for place in order.tolist() if place != faint[0])
         keep = min(taken, other)
-        kept = [place for place in range(len(self.rows)) if place != max(taken, other)]
+        remaining = [place for place in range(len(self.rows)) if place != max(taken, other)]
         join = np.eye(len(self.rows))
         join[keep] += join[max(taken, other)]
-        names = [self.rows[place] for place in kept]
-        names[kept.index(keep)] = f"{self.rows[keep]} or {self.rows[max(taken, other)]}"
-        linear = np.kron(join[kept], np.eye(len(self.columns)))
+        names = [self.rows[place] for place in remaining]
+        names[remaining.index(keep)] = f"{self.rows[keep]} or {self.rows[max(taken, other)]}"
+        linear = np.kron(join[remaining], np.eye(len(self.columns)))
         return (
             dataclasses.replace(
-                self, rows=tuple(names), counts=join[kept] @ self.counts, covariance=linear @ self.covariance @ linear.T
+                self,
+                rows=tuple(names),
+                counts=join[remaining] @ self.counts,
+                covariance=linear @ self.covariance @ linear.T,
             ),
             True,
         )
@@ -127,11 +130,11 @@ class CrossTable:
 
     def departure(self) -> Departure | str:
         """Return how far a table that has been joined is from independence, or why that cannot be shown."""
-        for one in (self, self.transposed()):
-            for name, size, error in zip(one.rows, *one._margins(), strict=True):
+        for table in (self, self.transposed()):
+            for name, size, error in zip(table.rows, *table._margins(), strict=True):
                 if not stands_out(float(size), float(error) ** 2):
                     return (
-                        f"too few people in {one.row} = {name} to distinguish from none: {round(float(size)):,}, "
+                        f"too few people in {table.row} = {name} to distinguish from none: {round(float(size)):,}, "
                         f"standard error {error:,.0f}"
                     )
         if not stands_out(self.total, float(np.trace(self.covariance))):
@@ -148,8 +151,8 @@ class CrossTable:
         require_fraction("level", level)
         if self.counts.shape != (2, 2) or isinstance(self.departure(), str) or self._least_expected() < _FEWEST_ODDS:
             return None
-        found = odds_ratio(self.counts, self.covariance, level)
-        return None if math.isnan(found.value) else found
+        ratio = odds_ratio(self.counts, self.covariance, level)
+        return None if math.isnan(ratio.value) else ratio
 
     def _least_expected(self) -> float:
         """Return the people in the smallest cell under independence."""
@@ -169,9 +172,9 @@ class CrossTable:
         width = len(self.columns)
         noise = np.empty_like(share)
         for place in range(len(self.rows)):
-            own = self.covariance[place * width : (place + 1) * width, place * width : (place + 1) * width]
+            block = self.covariance[place * width : (place + 1) * width, place * width : (place + 1) * width]
             gradient = np.eye(width) - share[place][:, None]  # of T_ij / T_i by the counts of row i, times T_i
-            noise[place] = np.einsum("ij,jk,ik->i", gradient, own, gradient)
+            noise[place] = np.einsum("ij,jk,ik->i", gradient, block, gradient)
         sampling = np.clip(share * (1 - share), 0.0, None) / size
         return share, np.sqrt(sampling + noise / size**2)
 
@@ -185,10 +188,10 @@ class CrossTable:
         for place, (size, error) in enumerate(zip(*self._margins(), strict=True)):
             if not stands_out(float(size), float(error) ** 2):
                 continue
-            own = self.covariance[place * width : (place + 1) * width, place * width : (place + 1) * width]
+            block = self.covariance[place * width : (place + 1) * width, place * width : (place + 1) * width]
             for column, part in enumerate(self.counts[place].tolist()):
                 both = np.stack([np.eye(width)[column], np.ones(width)])
-                ends[:, place, column] = share_interval(part, float(size), both @ own @ both.T, level)
+                ends[:, place, column] = share_interval(part, float(size), both @ block @ both.T, level)
         return ends[0], ends[1]
 
     def result(self, level: float = 0.95) -> Result:
@@ -218,11 +221,11 @@ class CrossTable:
             ),
         ]
         notes = [f"n = {round(self.total):,}. Counts have noise, and may be below 0."]
-        found = self._association(level)
+        association = self._association(level)
         return Result(
-            tables=[*tables, *found.tables],
-            notes=[*notes, *found.notes],
-            plots=found.plots,
+            tables=[*tables, *association.tables],
+            notes=[*notes, *association.notes],
+            plots=association.plots,
             data={
                 "row": self.row,
                 "column": self.column,
@@ -232,7 +235,7 @@ class CrossTable:
                 "shares": self._named(share),
                 "share_standard_errors": self._named(errors),
                 "share_intervals": {"lower": self._named(ends[0]), "upper": self._named(ends[1])},
-                **found.data,
+                **association.data,
             },
         )
 
@@ -287,9 +290,9 @@ class CrossTable:
     def _table(self, title: str, values: Mapping[str, Reals], notes: list[str], **links: Any) -> NumberTable:
         """Return a table with columns for each value of the column's variable, by their headings."""
         lists = {
-            heading.format(name): one[:, place].tolist()
+            heading.format(name): values_of[:, place].tolist()
             for place, name in enumerate(self.columns)
-            for heading, one in values.items()
+            for heading, values_of in values.items()
         }
         return NumberTable(title, lists, self.rows, label=self.row, notes=notes, **links)
 

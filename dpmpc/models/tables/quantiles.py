@@ -119,10 +119,10 @@ class Distribution:
         off, variance = self._ranks(q)
         people, tail = max(round(self.people), 1), (1 - level) / 2
         at_most, below = _binomial_and_noise(off + q * people, np.sqrt(variance), people, q)
-        kept = np.flatnonzero(at_most >= tail)
-        first = int(kept[0]) if len(kept) else len(off)
-        kept = np.flatnonzero(below <= 1 - tail)
-        last = int(kept[-1]) + 1 if len(kept) else 0
+        possible = np.flatnonzero(at_most >= tail)
+        first = int(possible[0]) if len(possible) else len(off)
+        possible = np.flatnonzero(below <= 1 - tail)
+        last = int(possible[-1]) + 1 if len(possible) else 0
         return min(first, last), max(first, last)
 
     def tells(self, q: float) -> bool:
@@ -176,7 +176,7 @@ class Distribution:
         upper = np.clip(np.minimum.accumulate((raw + reach)[::-1])[::-1], 0.0, 1.0)
         ends = self.middles[:-1] if self.variable.step is not None else self.ends[1:-1]
         if self.variable.has_cells_of_bounds:  # up to the upper bound are all; below it, who is not at it
-            ends, shares, lower, upper = (one[:-1] for one in (ends, shares, lower, upper))
+            ends, shares, lower, upper = (array[:-1] for array in (ends, shares, lower, upper))
         return NumberTable(
             f"Distribution of {self.variable.name}",
             {
@@ -193,20 +193,20 @@ class Distribution:
 
     def histogram(self) -> NumberTable:
         """Return the number of people in each cell with its standard error, of noise alone."""
-        found = []
+        totals = []
         for cell in range(len(self.counts)):
             gradient = np.zeros(self.estimates.counts[self.grid].shape)
             gradient[self.groups, cell] = 1.0
-            found.append(self.estimates.total(self.grid, gradient))
+            totals.append(self.estimates.total(self.grid, gradient))
         return NumberTable(
             f"Histogram of {self.variable.name}",
             {
                 "from": self.ends[:-1].tolist(),
                 "to": self.ends[1:].tolist(),
-                "people": [count for count, _ in found],
-                "std. error": [error for _, error in found],
+                "people": [count for count, _ in totals],
+                "std. error": [error for _, error in totals],
             },
-            [str(number) for number in range(1, len(found) + 1)],
+            [str(number) for number in range(1, len(totals) + 1)],
             label="cell",
             errors={"people": "std. error"},
         )

@@ -144,7 +144,7 @@ class _Opening:
                     "nothing masks them",
                 )
         opened = [_opened(cls, array, receivers) for array in x]  # each under a program counter of its own
-        return [await one for one in opened]
+        return [await array_opened for array_opened in opened]
 
 
 def is_server() -> bool:
@@ -196,10 +196,10 @@ async def _dealt(kind: Any, x: Any, sender: int):  # type: ignore[no-untyped-def
         return kind.read_dealt(data, x.shape, sender)
     words = await mpc.gather(x)
     with costs.phase("input"):
-        messages, own = kind.deal(kind.ring.require_canonical(as_words_of(words), "input"))
+        messages, share = kind.deal(kind.ring.require_canonical(as_words_of(words), "input"))
         for peer, data in zip(_peers(), messages, strict=True):
             mpc._send_message(peer, data)
-    return own
+    return share
 
 
 @mpc.coroutine  # type: ignore[untyped-decorator]

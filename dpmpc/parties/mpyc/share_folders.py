@@ -69,10 +69,10 @@ class ShareFolder:
         """
         if self.task.noiseless:
             return
-        with keep_alone(self.folder, self.task.digest.hex()) as kept:
-            if kept.get(_OPENED) is not None:
+        with keep_alone(self.folder, self.task.digest.hex()) as record:
+            if record.get(_OPENED) is not None:
                 raise self._used
-            kept.put({_OPENED: b"1"})
+            record.put({_OPENED: b"1"})
 
     @property
     def _used(self) -> GuaranteeError:

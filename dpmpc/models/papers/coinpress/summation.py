@@ -179,5 +179,5 @@ class Servers(Summation):
         return Averaged(np.asarray(release.sketch[0] / clients), deviation, clients)
 
     def _trusted(self, last: Guarantee) -> Guarantee:
-        kept = tuple(code for code in last.assumptions if code != "one-release")
-        return msgspec.structs.replace(last, assumptions=(*kept, "fresh-rounds", "corrupt-over-rounds"))
+        assumptions = tuple(code for code in last.assumptions if code != "one-release")
+        return msgspec.structs.replace(last, assumptions=(*assumptions, "fresh-rounds", "corrupt-over-rounds"))

@@ -270,6 +270,6 @@ def sound_variance(X: Reals, y: Reals, rows: int, leakage_bits: float) -> float:
 
     if excess(0.0) >= 0:
         return 0.0
-    found = float(brentq(excess, 0.0, enough, xtol=1e-9 * enough, rtol=1e-9))
+    root = float(brentq(excess, 0.0, enough, xtol=1e-9 * enough, rtol=1e-9))
     # A root may lie on the wrong side by the tolerance, and v jumps where rounding makes it count as sigma^2.
-    return min(enough, found * (1 + 1e-6)) if excess(found * (1 + 1e-6)) >= 0 else enough
+    return min(enough, root * (1 + 1e-6)) if excess(root * (1 + 1e-6)) >= 0 else enough
