@@ -3,6 +3,7 @@
 import fnmatch
 import hashlib
 import importlib.util
+import json
 import os
 import platform
 import re
@@ -86,8 +87,11 @@ def test_wheels_are_built_for_the_pythons_that_are_promised():
 def test_a_version_is_the_same_wherever_it_stands():
     version = PROJECT["project"]["version"]
     assert f"\nversion: {version}\n" in (ROOT / "CITATION.cff").read_text()
-    newest = re.search(r"^## \[(\d+\.\d+\.\d+)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    newest = re.search(r"^## \[(\d.*)\] - \d{4}-\d\d-\d\d$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert newest[1] == version
+    assert f"({version}).** dpmpc has not been audited independently." in (ROOT / "README.md").read_text()
+    package = json.loads((ROOT / "dpmpc" / "collect" / "intake" / "web" / "package.json").read_text())
+    assert package["version"].replace("-beta.", "b") == version
     exact = [line for line in PROJECT["project"]["dependencies"] if "==" in line]
     assert [f"`{line}`" in (ROOT / "RELEASING.md").read_text() for line in exact] == [True]
 
