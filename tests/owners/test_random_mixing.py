@@ -421,7 +421,7 @@ def test_parties_on_machines_of_their_own(command_files, capsys, unused_ports):
     with pytest.raises(SimulationOnly, match="started by hand"):  # without the command too
         random_mixing.prepare(msgspec.structs.replace(settings, arguments=simulated))
     seeded = Launched(str(prepared / "party-2"), simulation={"seed": 7})
-    with pytest.raises(SimulationOnly, match="the task does not say that it is a simulation"):
+    with pytest.raises(SimulationOnly, match="the task does not state that it is a simulation"):
         random_mixing.prepare(msgspec.structs.replace(settings, launched=seeded))
     preparers.prepare(prepared / "party-2", "say that it is supervised", "know the noise")
     assert main(party_command(command_files, 2, out="again")) == 2

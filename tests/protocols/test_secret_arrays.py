@@ -44,7 +44,7 @@ def test_what_nothing_masks_is_not_opened_and_what_is_unknown_is_refused():
     found = json.loads(done.stdout)
     for name in ("own", "summed", "beside"):
         assert found[name].startswith("InputError: output: words of single parties given"), name
-    assert found["kinds"].startswith("InputError: output: ShamirArray given beside AdditiveArray")
+    assert found["kinds"].startswith("InputError: output: ShamirArray given with AdditiveArray")
     assert found["product"].startswith("TypeError")
     assert found["scaled"].startswith("TypeError")
     assert found["others"].startswith("TypeError: hstack: not defined for additive shares")
