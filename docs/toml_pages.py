@@ -56,62 +56,50 @@ def write_lists(app: Any, docname: str, source: list[str]) -> None:
     source : list of str
         Its text, which is replaced.
     """
-    lists = {
-        "threats": ("<!-- threats -->", threats),
-        "theory/index": ("<!-- theorems -->", theorems),
-        "papers": ("<!-- papers -->", papers),
-    }
-    if docname in lists:
-        mark, written = lists[docname]
-        source[0] = source[0].replace(mark, written())
+    if docname in LISTS:
+        mark, path, key, field, titles, entry = LISTS[docname]
+        entries = tomllib.loads((HERE / path).read_text())[key]
+        lines = []
+        for group, title in titles.items():
+            lines.append(f"## {title}\n")
+            lines += [entry(fields) for fields in entries if fields[field] == group]
+        source[0] = source[0].replace(mark, "\n".join(lines))
 
 
-def threats() -> str:
-    """Return the threats of threats.toml, by adversary."""
-    listed = tomllib.loads((HERE / "threats.toml").read_text())["threat"]
-    lines = []
-    for adversary, title in ADVERSARIES.items():
-        lines.append(f"## {title}\n")
-        for threat in (threat for threat in listed if threat["adversary"] == adversary):
-            remains = f" **Remains:** {threat['remains']}" if "remains" in threat else ""
-            lines.append(
-                f"**{threat['id']}. {threat['title']}** ({threat['status']}). {threat['defence']}{remains} "
-                f"*{_counted(threat['tests'])}*\n"
-            )
-    return "\n".join(lines)
+def threat(fields: dict[str, Any]) -> str:
+    """Return a threat of threats.toml."""
+    remains = f" **Remains:** {fields['remains']}" if "remains" in fields else ""
+    return (
+        f"**{fields['id']}. {fields['title']}** ({fields['status']}). {fields['defence']}{remains} "
+        f"*{_counted(fields['tests'])}*\n"
+    )
 
 
-def theorems() -> str:
-    """Return the theorems of theory/theorems.toml, by the file of the report that has their proof."""
-    listed = tomllib.loads((HERE / "theory" / "theorems.toml").read_text())["theorem"]
-    lines = []
-    for proof, title in SUBJECTS.items():
-        lines.append(f"## {title}\n")
-        for theorem in (theorem for theorem in listed if theorem["proof"] == proof):
-            code = ", ".join(f"`{place.rpartition(':')[2]}`" for place in theorem["code"])
-            checked = f" *{theorem['checked']}.*" if "checked" in theorem else ""
-            # an anchor for each label, so that other pages can link to a theorem
-            lines.append(
-                f"({theorem['label']})=\n**{theorem['label']}.** {theorem['statement']}{checked} "
-                f"*Code: {code}; {_counted(theorem['tests'])}.*\n"
-            )
-    return "\n".join(lines)
+def theorem(fields: dict[str, Any]) -> str:
+    """Return a theorem of theory/theorems.toml, with an anchor, so that other pages can link to it."""
+    code = ", ".join(f"`{place.rpartition(':')[2]}`" for place in fields["code"])
+    checked = f" *{fields['checked']}.*" if "checked" in fields else ""
+    return (
+        f"({fields['label']})=\n**{fields['label']}.** {fields['statement']}{checked} "
+        f"*Code: {code}; {_counted(fields['tests'])}.*\n"
+    )
 
 
-def papers() -> str:
-    """Return the items of papers.toml, by paper, with links to results and the pictures drawn from them."""
-    listed = tomllib.loads((HERE / "papers.toml").read_text())["item"]
-    lines = []
-    for paper, title in PAPERS.items():
-        lines.append(f"## {title}\n")
-        for item in (item for item in listed if item["paper"] == paper):
-            places = ", ".join(f"`{place}`" for place in item["where"])
-            pages = "".join(f", [{name}](../bench/results/{name}.md)" for name in item.get("results", []))
-            lines.append(f"**{item['item']}** ({item['verdict']}). {item['finding']} *{places}{pages}*\n")
-            if "picture" in item:
-                lines.append(f"![{item['item']}](../bench/results/{item['picture']}.png)\n")
-    return "\n".join(lines)
+def item(fields: dict[str, Any]) -> str:
+    """Return an item of papers.toml, with links to its results and the picture drawn from them."""
+    places = ", ".join(f"`{place}`" for place in fields["where"])
+    pages = "".join(f", [{name}](../bench/results/{name}.md)" for name in fields.get("results", []))
+    picture = f"\n![{fields['item']}](../bench/results/{fields['picture']}.png)\n" if "picture" in fields else ""
+    return f"**{fields['item']}** ({fields['verdict']}). {fields['finding']} *{places}{pages}*\n{picture}"
 
 
 def _counted(tests: list[str]) -> str:
     return f"{len(tests)} {'test' if len(tests) == 1 else 'tests'}"
+
+
+# by page: its mark, the file, the key of its entries, the field that they are grouped by, titles of groups, an entry
+LISTS = {
+    "threats": ("<!-- threats -->", "threats.toml", "threat", "adversary", ADVERSARIES, threat),
+    "theory/index": ("<!-- theorems -->", "theory/theorems.toml", "theorem", "proof", SUBJECTS, theorem),
+    "papers": ("<!-- papers -->", "papers.toml", "item", "paper", PAPERS, item),
+}

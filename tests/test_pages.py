@@ -15,6 +15,7 @@ READERS = {
     *("all", "newcomer", "statistician", "Python user", "organisation", "operator", "author of a collection"),
     *("MPyC user", "maintainer of MPyC", "developer", "implementer", "referee"),
 }
+MODULES = (*(ROOT / "dpmpc").rglob("*.py"), *(ROOT / "protocols").glob("*.py"))
 CELL_WORDS = 15
 NUMBERS = 150  # typed by hand on all pages together, at most
 PER_THOUSAND = 1.0  # mannered words of each kind, at most
@@ -92,7 +93,7 @@ def test_the_english_is_plain(kind):
 
 @pytest.mark.parametrize("kind", MANNERED)
 def test_the_english_of_code_is_plain(kind):
-    docstrings, messages = english_of([*(ROOT / "dpmpc").rglob("*.py"), *(ROOT / "protocols").glob("*.py")])
+    docstrings, messages = english_of(MODULES)
     assert len(docstrings.split()) > 100_000
     assert per_thousand(kind, docstrings) < PER_THOUSAND
     assert per_thousand(kind, messages) < PER_THOUSAND
@@ -100,8 +101,7 @@ def test_the_english_of_code_is_plain(kind):
 
 def test_modules_that_a_page_names_have_nouns_of_the_domain_as_names():
     texts_with_code = "\n".join(path.read_text() for path in (*PAGES, *(ROOT / "docs").rglob("*.toml")))
-    modules = [*(ROOT / "dpmpc").rglob("*.py"), *(ROOT / "protocols").glob("*.py")]
-    spellings = {path: (path_in_checkout(path), path_in_checkout(path)[:-3].replace("/", ".")) for path in modules}
+    spellings = {path: (path_in_checkout(path), path_in_checkout(path)[:-3].replace("/", ".")) for path in MODULES}
     read = [path for path, names in spellings.items() if any(name in texts_with_code for name in names)]
     assert len(read) > 50
     assert {path_in_checkout(path): words for path in read if (words := private_words(path))} == {}

@@ -19,7 +19,6 @@ place of the release loses some more, so that the bound stays below the claim by
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -28,10 +27,9 @@ import numpy as np
 
 from bench.audit.mechanism import AuditedMechanism, Claim, Subject
 from bench.audit.sums import Parties, Sums
-from bench.audit.system_attacks import DESIGNS, MissingClients, RepeatedRelease, surrounded
+from bench.audit.system_attacks import MissingClients, RepeatedRelease, designed_again, surrounded
 from bench.audit.whole_fit import WholeFit
 from dpmpc.base.arrays import Reals
-from dpmpc.base.errors import GuaranteeError
 from dpmpc.base.randomness import SEED_BYTES, Stream
 from dpmpc.data import Codebook, Schema
 from dpmpc.data.variables import Variable
@@ -209,10 +207,7 @@ def repeated(epsilon: float, delta: float, seed: int, **choices: Any) -> Subject
     """Build the audit of a collection's release that is broken off and demanded again; no seed."""
     options = {"sketch": "osnap", "rows": ROWS, "sparsity": 2, "epsilon": epsilon, "delta": delta, **choices}
     schema = Schema.from_pair(NAMES, (-1.0, 1.0))
-    for _ in range(DESIGNS - 1):
-        with contextlib.suppress(GuaranteeError):  # of so few clients the noise does not suffice for all matrices
-            return RepeatedRelease(schema, CORNERS, clients=CLIENTS, **options)
-    return RepeatedRelease(schema, CORNERS, clients=CLIENTS, **options)
+    return designed_again(lambda: RepeatedRelease(schema, CORNERS, clients=CLIENTS, **options))
 
 
 MECHANISMS: Mapping[str, Factory] = {

@@ -15,11 +15,12 @@ Not promised: that these are all attacks, or that the sets of clients that are t
 
 from __future__ import annotations
 
+import contextlib
 import datetime
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -45,11 +46,12 @@ from dpmpc.data import Schema
 from dpmpc.parties.network.identity import write_identity
 from dpmpc.parties.network.meter import Meter
 from dpmpc.privacy.specification import Budget, taken
-from dpmpc.privacy.task import Task
+from dpmpc.privacy.task import Task, VerifiedTask
 from dpmpc.release.client import Client
 
 SERVERS = 3
 REPETITIONS = 3  # of a release that hostile servers break off
+T = TypeVar("T")
 DESIGNS = 5  # of a collection: of the smallest ones some in a hundred find no matrix that is good enough
 _DAY = datetime.timedelta(days=1)
 
@@ -85,17 +87,26 @@ class MissingClients(Subject):
         return epsilon, len(lost.missing)
 
 
+def designed_again(build: Callable[[], T]) -> T:
+    """Build what needs a collection anew while its noise does not suffice for the matrix, `DESIGNS` times at most."""
+    for _ in range(DESIGNS - 1):
+        with contextlib.suppress(GuaranteeError):
+            return build()
+    return build()
+
+
 def surrounded(schema: Schema, pair: ArrayLike, *, minimum_batch: int, people: int | None, **options: Any) -> Subject:
     """Return the release of the smallest batch that hostile servers can leave of a collection."""
-    for left in reversed(range(DESIGNS)):
+
+    def smallest() -> VerifiedTask:
         with tempfile.TemporaryDirectory() as folder:
-            try:
-                collection = trial_collection(Path(folder), schema, minimum_batch=minimum_batch, **options)
-                task = collection.task(minimum_batch, Stream.from_os().bytes(SEED_BYTES))
-                break
-            except InputError as error:
-                if not left or not isinstance(error, GuaranteeError):
-                    return Unpromised(str(error))
+            collection = trial_collection(Path(folder), schema, minimum_batch=minimum_batch, **options)
+            return collection.task(minimum_batch, Stream.from_os().bytes(SEED_BYTES))
+
+    try:
+        task = designed_again(smallest)
+    except InputError as error:
+        return Unpromised(str(error))
     if people is None:
         return Sums(task, pair)
     others = np.arange(1, task.clients)

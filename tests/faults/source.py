@@ -31,13 +31,19 @@ class Function:
     @property
     def digest(self) -> str:
         """A hash of the code without comments, layout, docstrings and messages of errors, to find a verdict again."""
-        bare = ast.parse(ast.unparse(self.node))
+        bare = self.code()
         for node in ast.walk(bare):
             if isinstance(node, ast.Raise) and isinstance(node.exc, ast.Call):
                 node.exc.args, node.exc.keywords = [], []
+        return hashlib.sha256(ast.dump(bare).encode()).hexdigest()[:16]
+
+    def code(self) -> ast.Module:
+        """Return a copy of the code without comments, layout and docstrings."""
+        copy = ast.parse(ast.unparse(self.node))
+        for node in ast.walk(copy):
             if isinstance(node, Definition | ast.Module) and ast.get_docstring(node, clean=False) is not None:
                 del node.body[0]
-        return hashlib.sha256(ast.dump(bare).encode()).hexdigest()[:16]
+        return copy
 
 
 def functions_in(tree: ast.Module) -> list[Function]:

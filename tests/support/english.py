@@ -1,8 +1,8 @@
 """The words that plain English does without, by kind; pages, docstrings and messages are searched for them."""
 
 import ast
+import functools
 import re
-from collections.abc import Iterable
 from pathlib import Path
 
 MANNERED = {
@@ -22,7 +22,8 @@ def per_thousand(kind: str, text: str) -> float:
     return 1000 * len(re.findall(MANNERED[kind], text)) / len(text.split())
 
 
-def english_of(paths: Iterable[Path]) -> tuple[str, str]:
+@functools.cache
+def english_of(paths: tuple[Path, ...]) -> tuple[str, str]:
     """Return the docstrings of modules, and their other strings that have a space."""
     docstrings, messages = [], []
     for path in paths:
