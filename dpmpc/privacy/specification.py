@@ -101,7 +101,7 @@ class TrustModel(msgspec.Struct, frozen=True):
             command=False,
         ),
     ] = None
-    corrupt_clients: Annotated[int, choice("Most clients that may give the servers their noise.", symbol="T")] = 0
+    corrupt_clients: Annotated[int, choice("Most clients that may reveal their noise to the servers.", symbol="T")] = 0
     dropouts: Annotated[int, choice("Most clients from whom anything may be missing in the end.", symbol="N")] = 0
     coalition: Annotated[
         str,

@@ -61,7 +61,7 @@ class SealedUploads:
     def refresh_keys(self) -> None:
         """Use the keys that were added in the folder since, and offer them to clients."""
         if self._opener is not None and self._opener.refresh():
-            LOGGER.info("clients now seal to key %d from now on", self._opener.added[-1].number)
+            LOGGER.info("clients seal to key %d from now on", self._opener.added[-1].number)
 
     def keys(self) -> KeyList:
         """Return the keys that this server has added, and those of the other servers that it holds."""

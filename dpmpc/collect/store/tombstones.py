@@ -1,4 +1,4 @@
-"""Remember at a server which reports were withdrawn, and that the others are announced, as no old copy undoes.
+"""Remember at a server which reports were withdrawn, and that the others are announced; an old copy undoes neither.
 
 A spool may be lost or put back to an older state, the ledger never is. So both facts are in the ledger's file: a
 *tombstone* for each report that was withdrawn here, by its id, and whether the reports of the collection are announced

@@ -244,7 +244,7 @@ def _noise_of(
             "none",
             "a number",
             f"how many of any {minimum_batch} reports, chosen by a server that may deny all others, come "
-            "from people who give it their noise or add none; or noise_by='servers', which needs no such "
+            "from people who reveal their noise to it or add none; or noise_by='servers', which needs no such "
             "number",
             condition="where clients add the noise",
         )

@@ -58,7 +58,7 @@ class PrivateEstimator(Commanded, Estimator):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may give the servers their noise.
+        Most clients that may reveal their noise to the servers.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}
@@ -167,7 +167,7 @@ class PrivateLinearModel(PrivateEstimator):
         Noisy copies of its row that a client sends, with noise by clients: one, or one for each row of the sketch that
         it hits. 'auto' is one where that is proven and costs at most a quarter more variance.
     corrupt_clients : int
-        Most clients that may give the servers their noise.
+        Most clients that may reveal their noise to the servers.
     dropouts : int
         Most clients from whom anything may be missing in the end.
     coalition : {"adaptive", "static"}

@@ -79,7 +79,7 @@ def options(doc: str, **defaults: Any) -> argparse.Namespace:
         "--corrupt-clients",
         type=int,
         metavar="T",
-        help="how many give others their noise (default: all clients of the parties that may pool what they hold)",
+        help="how many reveal their noise to others (default: all clients of the parties that may pool what they hold)",
     )
     add("--task", metavar="FILE", help="a task as JSON, not one that is designed from these options")
     add("--shares", metavar="DIR", help="clients are no parties: DIR/party-J holds what they sent to server J")

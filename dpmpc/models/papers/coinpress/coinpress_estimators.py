@@ -54,7 +54,7 @@ class CoinPress(Estimator):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may give the servers their noise.
+        Most clients that may reveal their noise to the servers.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
@@ -127,7 +127,7 @@ class PrivateMean(CoinPress):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may give the servers their noise.
+        Most clients that may reveal their noise to the servers.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
@@ -211,7 +211,7 @@ class PrivateCovariance(CoinPress):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may give the servers their noise.
+        Most clients that may reveal their noise to the servers.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
@@ -268,7 +268,7 @@ class CoinPressRegression(CoinPress, Regressor):
     noise_by : {"clients", "servers"}
         Who adds the noise.
     corrupt_clients : int
-        Most clients that may give the servers their noise.
+        Most clients that may reveal their noise to the servers.
     run : callable, optional
         How servers run a task: by default in this process; ``dpmpc.protocols.coinpress.Networked()`` starts real ones.
     simulation_seed : int, optional
