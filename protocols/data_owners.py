@@ -107,7 +107,7 @@ async def take_part(party: Party) -> dict[str, Any]:
     """Take part in all rounds."""
     plan, source = _agreed_plan(party.runtime.settings), read_source(party.folder, OwnerSource)
     with party.meter.phase("read"):
-        rows = await asyncio.to_thread(own_rows, source, plan, party.pid)
+        rows = await asyncio.to_thread(own_rows, source, plan, party.pid, party.runtime.settings.deadline)
     owner_round = OwnRound(plan, party.pid, rows, stream_for(plan.simulation_seed).substream(party.pid))
     limit = (plan.epsilon, plan.delta)
     plan_digest, ledger = party.runtime.settings.task, ledger_of(party.folder, source)

@@ -31,6 +31,7 @@ def read_table(
     drop_missing: bool = False,
     fill: Fill = None,
     dialect: Dialect = USUAL,
+    row_group: int | None = None,
 ) -> Table:
     """Read a table of numbers: CSV with a header line, or Parquet (with ``dpmpc[parquet]``).
 
@@ -48,6 +49,8 @@ def read_table(
         Put this number, or that of the column, in the place of a missing value instead.
     dialect : Dialect
         Separator and decimal sign of CSV files.
+    row_group : int, optional
+        Read this row group of a Parquet file alone, counted from 0.
 
     Raises
     ------
@@ -55,7 +58,7 @@ def read_table(
         If a file cannot be read as a table of finite numbers. The message names the file and, where there is one,
         the column, the row and the line.
     """
-    files = _Files(path, dialect)
+    files = _Files(path, dialect, row_group)
     chosen, positions = files.positions(columns)
     values = []
     for one, places in zip(files.each, positions, strict=True):
@@ -67,7 +70,9 @@ def read_table(
         return complete(chosen, joined, drop_missing, files.name, files.locate, fill)
 
 
-def read_cells(path: Paths, columns: Sequence[str] | None = None, *, dialect: Dialect = USUAL) -> Cells:
+def read_cells(
+    path: Paths, columns: Sequence[str] | None = None, *, dialect: Dialect = USUAL, row_group: int | None = None
+) -> Cells:
     """Read columns of any kind as text; arguments are those of `read_table`.
 
     Raises
@@ -75,7 +80,7 @@ def read_cells(path: Paths, columns: Sequence[str] | None = None, *, dialect: Di
     InputError
         If a file cannot be read, or lacks one of the columns.
     """
-    files = _Files(path, dialect)
+    files = _Files(path, dialect, row_group)
     chosen, positions = files.positions(columns)
     parts = []
     for one, places in zip(files.each, positions, strict=True):
@@ -134,6 +139,22 @@ def column_names(path: Paths, dialect: Dialect = USUAL) -> tuple[str, ...]:
     return _Files(path, dialect).each[0].header
 
 
+def row_groups(path: str | Path) -> list[tuple[str, int]]:
+    """Return the row groups of a Parquet file, or of those of a folder: file and number of each, in their order.
+
+    Raises
+    ------
+    InputError
+        If it is another file, or cannot be read.
+    """
+    groups: list[tuple[str, int]] = []
+    for file in _listed(path):
+        if Path(file).suffix.lower() != ".parquet":
+            raise InputError("path", path, "a Parquet file, or a folder of them", "its rows are read by row groups")
+        groups.extend((str(file), number) for number in ParquetFile(file).filled_row_groups())
+    return groups
+
+
 def read_labels(path: str | Path, column: str) -> list[str]:
     """Read a column of text or whole numbers as text, one label for each row, in the order of the rows.
 
@@ -158,13 +179,13 @@ def read_labels(path: str | Path, column: str) -> list[str]:
 class _Files:
     """Files that continue each other."""
 
-    def __init__(self, path: Paths, dialect: Dialect):
+    def __init__(self, path: Paths, dialect: Dialect, row_group: int | None = None):
         paths = [path] if isinstance(path, str | Path) else list(path)
         if not paths:
             raise InputError("path", "no file", "at least one")
         if sum(str(one) == STANDARD_INPUT for one in paths) > 1:
             raise InputError("path", "'-' given twice, standard input can be read only once")
-        self.each = [_opened(one, dialect) for given in paths for one in _listed(given)]
+        self.each = [_opened(one, dialect, row_group) for given in paths for one in _listed(given)]
         self.name = ", ".join(str(one.path) for one in self.each)
         self._ends: list[int] = []
 
@@ -201,13 +222,15 @@ def _listed(path: str | Path) -> list[Path | str]:
     return found
 
 
-def _opened(path: str | Path, dialect: Dialect) -> CsvFile | ParquetFile:
+def _opened(path: str | Path, dialect: Dialect, row_group: int | None) -> CsvFile | ParquetFile:
     """Open a file by the ending of its name."""
+    if Path(path).suffix.lower() == ".parquet":
+        return ParquetFile(path, row_group)
+    if row_group is not None:
+        raise InputError("row_group", row_group, "none", condition=f"of {path}, which is no Parquet file")
     if is_csv(path):
         with input_errors(path):
             return CsvFile(path, dialect)
-    if Path(path).suffix.lower() == ".parquet":
-        return ParquetFile(path)
     raise InputError(
         "path",
         path,
@@ -217,10 +240,10 @@ def _opened(path: str | Path, dialect: Dialect) -> CsvFile | ParquetFile:
 
 
 class ParquetFile:
-    """A Parquet file."""
+    """A Parquet file, or one of its row groups."""
 
-    def __init__(self, path: str | Path):
-        self.path = path
+    def __init__(self, path: str | Path, row_group: int | None = None):
+        self.path, self._row_group = path, row_group
         self._arrow, self._parquet = load_pyarrow(path)
         with self._open() as source:
             self.header = check_names(source.schema_arrow.names, str(path))
@@ -264,11 +287,19 @@ class ParquetFile:
 
     def locate(self, row: int) -> str:
         """Name a row, counted from 1."""
-        return f"row {row}"
+        return f"row {row}" if self._row_group is None else f"row {row} of row group {self._row_group}"
+
+    def filled_row_groups(self) -> list[int]:
+        """Return the numbers of the row groups that have rows."""
+        with self._open() as source:
+            return [number for number in range(source.num_row_groups) if source.metadata.row_group(number).num_rows]
 
     def _read(self, positions: list[int]) -> Any:
+        columns = [self.header[position] for position in positions]
         with self._open() as source:
-            return source.read(columns=[self.header[position] for position in positions])
+            if self._row_group is None:
+                return source.read(columns=columns)
+            return source.read_row_group(self._row_group, columns=columns)
 
     @contextlib.contextmanager
     def _open(self) -> Iterator[Any]:

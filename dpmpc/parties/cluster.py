@@ -1,7 +1,7 @@
-"""Run the tasks of one server on the workers of a Dask cluster.
+"""Run the tasks of one party, a server or a data owner, on the workers of a Dask cluster.
 
 A scheduler and its workers run what this process sends them, and this process loads what they return: all of them are
-parts of one server. They see its shares, and could return anything. Two servers that use one cluster are one server.
+parts of one party. They see its shares or rows, and could return anything. Two parties that use one cluster are one.
 
 Promised: results come in the order of the items; a task whose worker dies is run again by another one, and where
 workers die with it four times the error is a `ProtocolFailure`; a worker that has another version of dpmpc runs
@@ -91,7 +91,7 @@ class DaskCluster:
 def run_same_version(version: str, task: Callable[[Item], Result], item: Item) -> Result:
     """Run a task at a worker that has this version of dpmpc."""
     if version != _version():
-        raise InputError("cluster", f"a worker with dpmpc {_version()}", f"dpmpc {version}, that of the server")
+        raise InputError("cluster", f"a worker with dpmpc {_version()}", f"dpmpc {version}, that of this party")
     keep_freed_memory()
     return task(item)
 
@@ -114,6 +114,6 @@ def require_encrypted(address: str) -> str:
             "cluster",
             f"{address!r}",
             "tls://HOST:PORT, or tcp://HOST:PORT where the host is this machine",
-            "workers are sent this server's shares",
+            "workers see what this party alone may see",
         )
     return address

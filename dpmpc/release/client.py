@@ -65,14 +65,7 @@ class Client:
 
         Errors count the `first` rows that came before these.
         """
-        task = self.task
-        encoded = np.empty((len(rows), task.width), np.int64)
-
-        def part(begin: int, end: int) -> None:
-            task.statistic.encode_raw(rows[begin:end], task.schema, task.encoding, encoded[begin:end], first + begin)
-
-        in_parallel(part, len(rows), threads)
-        return encoded
+        return encode_rows(self.task, rows, first=first, threads=threads)
 
     def randomize(self, rows: Reals, *, first: int = 0, threads: int = 1) -> Words:
         """Return the copies (m, copies, width) as ring or field elements, still secret, noisy if clients add noise."""
@@ -130,6 +123,17 @@ class Client:
         """Share witnesses, true or not, with the proofs that the prover computes of them; see `prove`."""
         prover = Prover(circuit_of(self.task), scheme_of(self.task), collection)
         return prover.reports(witnesses, ids, self.stream)
+
+
+def encode_rows(task: Task, rows: Reals, *, first: int = 0, threads: int = 1) -> Integers:
+    """Clip, normalise and encode rows (m, p) as `Client.encode` does, of a task that its caller has verified."""
+    encoded = np.empty((len(rows), task.width), np.int64)
+
+    def part(begin: int, end: int) -> None:
+        task.statistic.encode_raw(rows[begin:end], task.schema, task.encoding, encoded[begin:end], first + begin)
+
+    in_parallel(part, len(rows), threads)
+    return encoded
 
 
 def share_batch(

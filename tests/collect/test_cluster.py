@@ -2,9 +2,7 @@
 
 import functools
 import os
-import signal
 
-import dask
 import distributed
 import numpy as np
 import pytest
@@ -16,6 +14,7 @@ from dpmpc.collect.opening.releasing import ReleasingServer
 from dpmpc.collect.store.server_folder import ServerFolder
 from dpmpc.parties import cluster
 from dpmpc.parties.cluster import DaskCluster, require_encrypted
+from support.dask_workers import Killing, two_workers
 from support.proved_collections import PROVED, converse, released, rows_of_clients, without_noise
 from support.rejections import rejects
 from support.release_processes import COUNT, Trial, run
@@ -26,33 +25,14 @@ PATIENCE = 60.0
 
 @pytest.fixture(scope="module")
 def address():
-    """The scheduler of two workers, each a process of its own."""
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 1}),
-        distributed.LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as workers,
-    ):
-        yield workers.scheduler_address
+    with two_workers() as scheduler:
+        yield scheduler
 
 
 @pytest.fixture
 def dask_cluster(address):
     with DaskCluster(address, PATIENCE) as connected:
         yield connected
-
-
-class Killing:
-    """A cluster one of whose workers is killed after the first result."""
-
-    def __init__(self, inner):
-        self._inner, self.killed = inner, []
-
-    def map(self, task, items):
-        for number, result in enumerate(self._inner.map(task, items)):
-            if not number:
-                process = next(iter(self._inner._client.run(os.getpid).values()))
-                os.kill(process, signal.SIGKILL)
-                self.killed.append(process)
-            yield result
 
 
 def ordered(trial):

@@ -27,7 +27,7 @@ from dpmpc.data import Column, Schema, Table, write_csv
 from dpmpc.linear.contributions.clipped_scores import ClippedScores
 from dpmpc.linear.contributions.scores import Logistic
 from dpmpc.models.rounds import SavedReleases
-from dpmpc.owners.rows.own_rounds import AgreedReleases, OwnRound
+from dpmpc.owners.rows.own_rounds import AgreedReleases, OwnRound, RowsInMemory
 from dpmpc.owners.rows.owner_parties import OwnerSource, load_releases, public_arguments, run
 from dpmpc.owners.rows.owners_plan import OwnersPlan
 from dpmpc.owners.rows.rounds_record import LEDGER_FILE, RoundsRecord, has_sent
@@ -74,7 +74,7 @@ def parts():
 
 def in_process(plan, streams):
     """Fit with all owners in one loop, without a network; return the model and the releases."""
-    own = [OwnRound(plan, number, part, streams[number]) for number, part in enumerate(parts())]
+    own = [OwnRound(plan, number, RowsInMemory(part), streams[number]) for number, part in enumerate(parts())]
 
     def exchange(number, task):
         dealt = [one.shares(task) for one in own]
@@ -110,7 +110,7 @@ def test_one_owner_alone_hides_its_rows():
     """The shares of all other owners, and their sums, tell nothing but the owner's sum with its own noise."""
     plan = plan_of()
     task = AgreedReleases(plan, None).task(0.5)
-    own = OwnRound(plan, 0, parts()[0], Stream.from_os())
+    own = OwnRound(plan, 0, RowsInMemory(parts()[0]), Stream.from_os())
     first, second = own.shares(task), own.shares(task)
     exact = task.statistic.encode(SCHEMA.normalise(parts()[0]), task.encoding).sum(axis=0)
     ring = task.encoding.ring
@@ -137,7 +137,7 @@ def test_what_remains_against_a_coalition_of_t_has_the_variance_that_protects(co
     task = AgreedReleases(plan, None).task(1.0)
     ring, noises, dealt = task.encoding.ring, [], []
     for number, own in enumerate(rows):
-        dealt.append(OwnRound(plan, number, own, Stream.from_os()).shares(task))
+        dealt.append(OwnRound(plan, number, RowsInMemory(own), Stream.from_os()).shares(task))
         noisy = ring.lift(task.scheme.combine([share[None] for share in dealt[-1]]))[0]
         noises.append(noisy - task.statistic.encode(schema.normalise(own), task.encoding).sum(axis=0))
     assert task.width == 860
@@ -153,12 +153,12 @@ def test_what_remains_against_a_coalition_of_t_has_the_variance_that_protects(co
 def test_seeded_noise_is_for_simulations():
     plan = plan_of()
     with pytest.raises(SimulationOnly):
-        OwnRound(plan, 0, parts()[0], Stream.from_seed(1)).shares(AgreedReleases(plan, None).task(0.5))
+        OwnRound(plan, 0, RowsInMemory(parts()[0]), Stream.from_seed(1)).shares(AgreedReleases(plan, None).task(0.5))
 
 
 def test_another_number_of_rows_is_refused():
     with rejects("rows", expected="(700, 3)"):
-        OwnRound(plan_of(), 0, parts()[1], Stream.from_os())
+        OwnRound(plan_of(), 0, RowsInMemory(parts()[1]), Stream.from_os())
 
 
 @pytest.mark.parametrize(

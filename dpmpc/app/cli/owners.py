@@ -51,6 +51,13 @@ def add_commands(commands: Any) -> None:
         help="the owner's ledger of all that its rows have answered (default: in the folder)",
     )
     forms.add(
+        "--cluster",
+        rare=True,
+        used=(OWNER,),
+        metavar="ADDRESS",
+        help="the scheduler of a Dask cluster whose workers read the owner's Parquet files, as tls://HOST:PORT",
+    )
+    forms.add(
         "--rows", needed=(PREPARE,), nargs="+", type=int, metavar="N", help="how many rows each owner has; public"
     )
     forms.add(
@@ -97,7 +104,8 @@ def add_commands(commands: Any) -> None:
 
 
 def _simulate(options: argparse.Namespace) -> None:
-    from dpmpc.owners.rows.owner_parties import OwnerSource, public_arguments, read_rows, run
+    from dpmpc.owners.rows.owner_parties import OwnerSource, public_arguments, run
+    from dpmpc.owners.rows.row_groups import read_rows
 
     began = time.perf_counter()
     out = None if options.out is None else new_path("out", options.out)
@@ -140,14 +148,17 @@ def _owner(options: argparse.Namespace) -> None:
 
     began, folder = time.perf_counter(), Path(options.folder)
     out = None if options.out is None else new_path("out", options.out)
-    plan = plan_of(require_prepared(folder, options.owner, PROGRAM).arguments)
+    settings = require_prepared(folder, options.owner, PROGRAM)
+    plan = plan_of(settings.arguments)
     require_kept(folder)
     there = column_names(options.data)
     for name in codebook_of(plan.schema).sources:  # before the others are waited for
         position_of(name, there, "data")
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
-    source = OwnerSource(str(Path(options.data).resolve()), ledger)
-    own_rows(source, plan, options.owner)  # what is wrong with the file is said before anybody could notice
+    source = OwnerSource(str(Path(options.data).resolve()), ledger, options.cluster)
+    own_rows(
+        source, plan, options.owner, settings.deadline
+    )  # what is wrong with the file is said before anybody could notice
     print(f"{options.data}: answers for {plan.answered}", file=sys.stderr)
     print(_promised(plan), file=sys.stderr)
     outcome = take_part(options, options.owner, PROGRAM, source, has_sent)

@@ -8,6 +8,7 @@ any such release.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Protocol
 
 import numpy as np
 
@@ -19,11 +20,43 @@ from dpmpc.models.common.releases import Releases
 from dpmpc.models.rounds.saved import require_alike
 from dpmpc.owners.rows.owners_plan import OwnersPlan
 from dpmpc.privacy.task import Task
-from dpmpc.release.client import BLOCK, Client
+from dpmpc.release.client import BLOCK, Client, encode_rows
 from dpmpc.release.release import Release
 from dpmpc.release.server import add_noise
 
 Exchange = Callable[[int, Task], Release]
+
+
+class OwnRows(Protocol):
+    """The rows of one owner, (n_i, p), in the units of the schema."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Number of rows and columns."""
+
+    def total(self, task: Task, threads: int) -> Words:
+        """Return the sum (1, width) of what the rows contribute to a task that the caller has verified."""
+
+
+class RowsInMemory:
+    """Rows that this process holds."""
+
+    def __init__(self, rows: Reals):
+        self._rows, self.shape = rows, rows.shape
+
+    def total(self, task: Task, threads: int) -> Words:
+        """Return the sum (1, width) of what the rows contribute."""
+        return total_of(task, self._rows, threads=threads)
+
+
+def total_of(task: Task, rows: Reals, *, first: int = 0, threads: int = 1) -> Words:
+    """Return the sum (1, width) in the ring of what rows contribute; errors count the `first` rows before these."""
+    ring = task.encoding.ring
+    total = np.zeros((1, task.width), np.uint64)
+    for begin in range(0, len(rows), BLOCK):
+        encoded = encode_rows(task, rows[begin : begin + BLOCK], first=first + begin, threads=threads)
+        ring.add(total, ring.embed(encoded.sum(axis=0, keepdims=True)), out=total)
+    return total
 
 
 class OwnRound:
@@ -35,13 +68,13 @@ class OwnRound:
         What was agreed on.
     number : int
         Which owner.
-    rows : ndarray of float64, shape (n_i, p)
-        Its rows, in the units of the schema.
+    rows : OwnRows
+        Its rows.
     stream : Stream
         The source of noise and shares.
     """
 
-    def __init__(self, plan: OwnersPlan, number: int, rows: Reals, stream: Stream):
+    def __init__(self, plan: OwnersPlan, number: int, rows: OwnRows, stream: Stream):
         expected = (plan.rows[number], len(plan.schema))
         if rows.shape != expected:
             raise InputError("rows", f"shape {rows.shape}", expected, condition=f"of owner {number} by the plan")
@@ -57,14 +90,10 @@ class OwnRound:
         InputError
             If the task has another party add noise.
         """
-        client = Client(task.verify(), self._stream)
+        Client(task.verify(), self._stream)  # whose noise has to be secret
         if not task.servers_add_noise or task.noising.by != "servers":
             raise InputError("noise_by", f"{task.noising.by!r}", "'servers'", condition="between data owners")
-        ring = task.encoding.ring
-        total = np.zeros((1, task.width), np.uint64)
-        for first in range(0, len(self._rows), BLOCK):
-            encoded = client.encode(self._rows[first : first + BLOCK], first=first, threads=threads)
-            ring.add(total, ring.embed(encoded.sum(axis=0, keepdims=True)), out=total)
+        total = self._rows.total(task, threads)
         add_noise(task, total, self._stream, threads=threads)
         return np.concatenate(task.scheme.split(total, stream=self._stream))
 

@@ -12,12 +12,11 @@ from typing import Any
 
 import msgspec
 
-from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
-from dpmpc.data import Codebook, Schema, Table
-from dpmpc.data.table_files import read_cells, read_table
+from dpmpc.owners.rows.own_rounds import OwnRows, RowsInMemory
 from dpmpc.owners.rows.owners_plan import OwnersPlan
 from dpmpc.owners.rows.rounds_record import LEDGER_FILE
+from dpmpc.owners.rows.row_groups import RowsOnWorkers, read_rows
 from dpmpc.parties.network.meter import RunStatistics
 from dpmpc.parties.network.programs import Agreement, Callbacks, here
 from dpmpc.release.release import Release
@@ -31,6 +30,7 @@ class OwnerSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     data: str  # a CSV or Parquet file
     ledger: str | None = None  # the file of its ledger; one in its folder by default
+    cluster: str | None = None  # the scheduler of the workers that read the rows; the owner's process by default
 
 
 def public_arguments(plan: OwnersPlan, *, threads: int = 1) -> dict[str, Any]:
@@ -44,22 +44,21 @@ def plan_of(arguments: Mapping[str, Any]) -> OwnersPlan:
     return OwnersPlan.from_dict(arguments.get("plan", {}))
 
 
-def own_rows(source: OwnerSource, plan: OwnersPlan, number: int) -> Reals:
-    """Return the rows of an owner: the columns and the number that the plan expects."""
-    table = read_rows(source.data, plan.schema, plan.target)
-    if len(table) != plan.rows[number]:
+def own_rows(source: OwnerSource, plan: OwnersPlan, number: int, patience: float) -> OwnRows:
+    """Return the rows of an owner: the columns and the number that the plan expects.
+
+    Each answer of a worker may take `patience` seconds.
+    """
+    rows: OwnRows
+    if source.cluster is None:
+        rows = RowsInMemory(read_rows(source.data, plan.schema, plan.target).values)
+    else:
+        rows = RowsOnWorkers(source.data, plan, source.cluster, patience)
+    if rows.shape[0] != plan.rows[number]:
         raise InputError(
-            "rows", f"{plan.rows[number]} given by the plan, {len(table)} expected: as many as the file has"
+            "rows", f"{plan.rows[number]} given by the plan, {rows.shape[0]} expected: as many as the file has"
         )
-    return table.values
-
-
-def read_rows(path: str, public: Schema, target: str | None) -> Table:
-    """Return the columns of a file, coded by the codebook where there is one; a regression has a target."""
-    if not isinstance(public.codebook, Codebook):
-        return read_table(path, public.names)
-    cells = read_cells(path, public.codebook.sources)
-    return public.codebook.encode(cells, target=target).select(public.names)
+    return rows
 
 
 def ledger_of(folder: Path, source: OwnerSource) -> Path:
