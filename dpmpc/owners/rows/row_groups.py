@@ -1,8 +1,8 @@
 """Add up an owner's rows on the workers of a Dask cluster, which read the row groups of its Parquet files.
 
 A worker is a part of the owner: it reads the rows, and an attacker there can read them and return anything. Noise,
-shares and the ledger stay in the owner's process, which holds no row. Additions in the ring have one result in whatever order,
-so the sum has the bits that one process computes.
+shares and the ledger stay in the owner's process, which holds no row. Additions in the ring have one result in
+whatever order, so the sum has the bits that one process computes.
 """
 
 from __future__ import annotations
