@@ -23,6 +23,7 @@ FINDS = {
     "a_second_call_is_an_impersonation": ("release", 22, "an honest server is accused: PartyImpersonated"),
     "a_query_point_is_not_kept": ("proved", 36, "a server answers at two points"),
     "the_point_in_the_ledger_is_not_read": ("proved", 36, "no release"),
+    "a_folder_is_not_locked": ("twins", 0, "two processes of a server take part"),
     "a_dealing_seed_is_not_kept": ("dealing", 4, "a server answers at two points"),
     "dealt_noise_is_not_forgotten": ("shamir", 0, "dealt noise outlasts its release"),
     "a_report_is_answered_for_anew": ("damaged", 43, "a report is answered for in two ways"),
@@ -66,6 +67,7 @@ long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 50
         ("mixing", 0, 12),
         ("owners", 0, 12),
         ("series", 0, 12),
+        ("twins", 0, 12),
         *(pytest.param("release", first, 500, marks=long) for first in range(10_000, 12_000, 500)),
         pytest.param("dealing", 10_000, 500, marks=long),
         pytest.param("proved", 10_000, 500, marks=long),
@@ -74,6 +76,7 @@ long = pytest.mark.long("2,000 seeds of releases and 500 of each other world: 50
         pytest.param("mixing", 10_000, 500, marks=long),
         pytest.param("owners", 10_000, 500, marks=long),
         pytest.param("series", 10_000, 500, marks=long),
+        pytest.param("twins", 10_000, 500, marks=long),
         *(pytest.param("doors", first, 100, marks=long) for first in range(10_000, 10_500, 100)),
     ],
 )

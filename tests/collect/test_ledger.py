@@ -273,60 +273,68 @@ def test_kill_at_any_time(folder):
                 ledger.seal(digest("other" + name), "{}", batch(ids[0]))
 
 
+PROCESSES = st.integers(0, 1)
+
+
 class LedgerMachine(RuleBasedStateMachine):
-    """The ledger against dictionaries: seal, open, finish, restart."""
+    """The ledger against dictionaries: seal, open, finish, restart, by two processes that have it open."""
 
     folder = None
 
     @initialize()
     def begin(self):
         shutil.rmtree(self.folder, ignore_errors=True)
-        self.ledger, self.batches, self.states, self.sums = ReleaseLedger(self.folder), {}, {}, {}
+        self.ledgers = [ReleaseLedger(self.folder) for _ in range(2)]
+        self.batches, self.states, self.sums = {}, {}, {}
 
-    @rule(name=st.sampled_from("abcdef"), ids=st.frozensets(st.integers(0, 8), min_size=1, max_size=4))
-    def seal(self, name, ids):
+    @rule(
+        process=PROCESSES, name=st.sampled_from("abcdef"), ids=st.frozensets(st.integers(0, 8), min_size=1, max_size=4)
+    )
+    def seal(self, process, name, ids):
         overlap = [other for other in self.batches if other != name and self.batches[other] & ids]
         if name in self.batches:
             if ids == self.batches[name]:
-                assert self.ledger.seal(digest(name), name, batch(*ids)).state == self.states[name]
+                assert self.ledgers[process].seal(digest(name), name, batch(*ids)).state == self.states[name]
             else:
                 with rejects("manifest_digest"):
-                    self.ledger.seal(digest(name), name, batch(*ids))
+                    self.ledgers[process].seal(digest(name), name, batch(*ids))
         elif any(self.states[other] is not State.SEALED for other in overlap):
             with pytest.raises(AlreadyReleased):
-                self.ledger.seal(digest(name), name, batch(*ids))
+                self.ledgers[process].seal(digest(name), name, batch(*ids))
         else:
-            self.ledger.seal(digest(name), name, batch(*ids))
+            self.ledgers[process].seal(digest(name), name, batch(*ids))
             for other in overlap:
                 del self.batches[other], self.states[other]
             self.batches[name], self.states[name] = ids, State.SEALED
 
-    @rule(name=st.sampled_from("abcdef"), value=st.integers(0, 100))
-    def open(self, name, value):
+    @rule(process=PROCESSES, name=st.sampled_from("abcdef"), value=st.integers(0, 100))
+    def open(self, process, name, value):
         if name in self.states:
             if self.states[name] is State.SEALED:
                 self.states[name], self.sums[name] = State.OPENING, value
-            assert self.ledger.begin_opening(digest(name), np.array(value, np.uint64)) == self.sums[name]
+            assert self.ledgers[process].begin_opening(digest(name), np.array(value, np.uint64)) == self.sums[name]
 
-    @rule(name=st.sampled_from("abcdef"))
-    def finish(self, name):
+    @rule(process=PROCESSES, name=st.sampled_from("abcdef"))
+    def finish(self, process, name):
         if self.states.get(name, State.SEALED) is not State.SEALED:
-            self.ledger.finish(digest(name))
+            self.ledgers[process].finish(digest(name))
             self.states[name] = State.OPENED
 
-    @rule()
-    def restart(self):
-        self.ledger.close()
-        self.ledger = ReleaseLedger(self.folder)
+    @rule(process=PROCESSES)
+    def restart(self, process):
+        self.ledgers[process].close()
+        self.ledgers[process] = ReleaseLedger(self.folder)
 
     @invariant()
     def same_as_the_model(self):
         for name in "abcdef":
-            entry = self.ledger.find(digest(name))
-            assert (entry and entry.state) == self.states.get(name)
+            for ledger in self.ledgers:
+                entry = ledger.find(digest(name))
+                assert (entry and entry.state) == self.states.get(name)
 
     def teardown(self):
-        self.ledger.close()
+        for ledger in self.ledgers:
+            ledger.close()
 
 
 def test_the_ledger_is_a_dictionary(folder):

@@ -8,6 +8,9 @@ import random
 import shutil
 
 import pytest
+from hypothesis import Phase
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
 from dpmpc.base.errors import GuaranteeError, SpoolError
 from dpmpc.collect.store.ledger import ReleaseLedger
@@ -15,6 +18,7 @@ from dpmpc.collect.store.query_points import PointKeeper, PointStanding, point_t
 from dpmpc.collect.store.report_store import ReportStore
 from dpmpc.collect.store.sqlite_database import SqliteDatabase
 from support.rejections import rejects
+from support.state_machines import run_in
 
 DIGEST = bytes(range(32))
 
@@ -426,6 +430,69 @@ def test_real_stores_do_what_the_model_of_them_does(server, tmp_path):
                 return "refused"
 
         assert server.act(deed) == deed(model.keeper)
+
+
+class Interrupted(PointKeeper):
+    """A keeper after whose look at the stores another process does something."""
+
+    def __init__(self, *stores, deed):
+        super().__init__(DIGEST, *stores)
+        self._deed = deed
+
+    def standing(self):
+        standing, deed, self._deed = super().standing(), self._deed, lambda: None
+        deed()
+        return standing
+
+
+DEEDS = st.tuples(st.sampled_from(["seal", "use", "heal"]), st.integers(1, 2))
+
+
+class TwoKeepers(RuleBasedStateMachine):
+    """Two processes on the stores of one server, each of which may act between what the other reads and writes."""
+
+    folder = None
+
+    @initialize()
+    def begin(self):
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.folder.mkdir()
+        self.stores, self.used = [Server(self.folder).open() for _ in range(2)], set()
+        PointKeeper(DIGEST, *self.stores[0]).close()
+
+    def _do(self, keeper, deed, number):
+        with contextlib.suppress(GuaranteeError):
+            getattr(keeper, deed)(*([toss(number)] if deed in ("seal", "use") else []))
+            if deed == "use":
+                self.used.add(number)
+
+    @rule(process=st.integers(0, 1), deed=DEEDS)
+    def act(self, process, deed):
+        self._do(PointKeeper(DIGEST, *self.stores[process]), *deed)
+
+    @rule(process=st.integers(0, 1), deed=DEEDS, meanwhile=DEEDS)
+    def interrupt(self, process, deed, meanwhile):
+        other = PointKeeper(DIGEST, *self.stores[1 - process])
+        self._do(Interrupted(*self.stores[process], deed=lambda: self._do(other, *meanwhile)), *deed)
+
+    @invariant()
+    def one_point_is_used(self):
+        assert len(self.used) <= 1
+
+    def teardown(self):
+        for store in itertools.chain.from_iterable(self.stores):
+            store.close()
+
+
+def test_two_processes_use_one_point(tmp_path):
+    run_in(tmp_path / "server", TwoKeepers, steps=10, examples=60)
+
+
+def test_two_processes_that_do_not_compare_use_two_points(tmp_path, monkeypatch):
+    monkeypatch.setattr(ReleaseLedger, "use_point", lambda self, collection, point: None)
+    monkeypatch.setattr(ReportStore, "use_point", lambda self, point: None)
+    with pytest.raises(AssertionError):
+        run_in(tmp_path / "server", TwoKeepers, steps=10, examples=500, phases=[Phase.generate])
 
 
 def test_a_point_that_changed_on_the_disk_is_refused(server):

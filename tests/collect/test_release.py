@@ -329,6 +329,19 @@ def test_the_same_collection_with_a_new_spool_is_refused(released, tmp_path):
     assert (after.manifest, after.sums) == (before.manifest, before.sums)
 
 
+def test_reports_are_not_released_again_beside_new_ledgers(tmp_path):
+    """All servers delete their ledgers, which held the release; the stores hold that there was one."""
+    trial = Trial.filled(tmp_path / "trial")
+    assert {ended.status for ended in run(trial).values()} == {0}
+    for server in range(3):
+        shutil.rmtree(trial.folder(server) / "ledger")
+        trial.out(server).unlink()
+    ended = run(trial)
+    assert {each.status for each in ended.values()} <= {2, 3}
+    assert not any(trial.out(server).exists() for server in range(3))
+    assert any("SpoolError: ledger: " in each.told for each in ended.values()), ended
+
+
 def test_servers_that_began_different_releases_stop(tmp_path):
     """One server's folder comes from a backup that is older than what the others have begun."""
     trial = Trial.filled(tmp_path / "trial")

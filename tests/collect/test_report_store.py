@@ -2,6 +2,7 @@
 
 import io
 import random
+import shutil
 import threading
 import time
 from pathlib import Path
@@ -16,7 +17,7 @@ from dpmpc.collect.store import blocks
 from dpmpc.collect.store.report_store import Tally
 from dpmpc.collect.terms.withdrawal_verdict import Fate
 from support import collection_processes
-from support.collection_processes import SHAPE, as_array, cut, holds, open_spool, reports, upload_of
+from support.collection_processes import SHAPE, as_array, cut, holds, ledger_of, open_spool, reports, upload_of
 from support.processes import CONTEXT, begin
 from support.rejections import rejects
 from support.report_stores import STORES, place_of, wipe
@@ -178,6 +179,18 @@ def test_closing_for_good_reaches_the_writer_and_lasts(place):
         with pytest.raises(CollectionClosed):
             store.add(*upload_of(ids[:1]))
         assert holds(store, ids[:1])
+
+
+def test_the_releases_of_reports_are_in_one_ledger(place, tmp_path):
+    """A ledger that was begun anew, or that of a second folder with the same database, holds none of them."""
+    with open_spool(place) as store:
+        store.bind_ledger()
+        shutil.copytree(ledger_of(place), tmp_path / "copy")
+    for ledger in (ledger_of(place), tmp_path / "copy"):
+        with open_spool(place, ledger=ledger, writer=False) as store:
+            store.bind_ledger()
+    with open_spool(place, ledger=tmp_path / "other") as store, rejects("ledger", SpoolError):
+        store.bind_ledger()
 
 
 def test_a_store_that_is_closed_says_so(place):

@@ -13,7 +13,7 @@ import tempfile
 import warnings
 from pathlib import Path
 
-WORLDS = ("release", "dealing", "proved", "shamir", "damaged", "doors", "mixing", "owners", "series")
+WORLDS = ("release", "dealing", "proved", "shamir", "damaged", "doors", "mixing", "owners", "series", "twins")
 
 
 def main():
@@ -42,7 +42,7 @@ def _in_simulated_process():
 
 
 def _run(options):
-    from simulator import damaged, disk, doors, loop, mixing, owners, planted, release  # they need the library
+    from simulator import damaged, disk, doors, loop, mixing, owners, planted, release, twins  # they need the library
 
     warnings.simplefilter("ignore")
     logging.disable(logging.CRITICAL)
@@ -52,7 +52,9 @@ def _run(options):
         base_folder.mkdir()
         root.mkdir()
         loop.SHIM.simulator_random(1, 0)
-        place = {"damaged": damaged, "doors": doors, "mixing": mixing, "owners": owners}.get(options.world, release)
+        place = {"damaged": damaged, "doors": doors, "mixing": mixing, "owners": owners, "twins": twins}.get(
+            options.world, release
+        )
         place.make_ready()
         base = place.Base(base_folder, options.world)
         disk.watch(root)

@@ -10,6 +10,7 @@ from dpmpc.base.storage import database, files
 from dpmpc.base.storage.kept import as_bytes
 from dpmpc.collect.intake.doors import Outbox
 from dpmpc.collect.opening.releasing import ReleasingServer
+from dpmpc.collect.store import server_folder
 from dpmpc.collect.store.blocks import BlockTables
 from dpmpc.collect.store.ledger import ReleaseLedger
 from dpmpc.collect.store.openings import SALT_BYTES, Openings
@@ -73,6 +74,10 @@ def a_second_call_is_an_impersonation():
 def a_query_point_is_not_kept():
     PointKeeper.use = lambda self, toss: None
     PointKeeper.standing = lambda self: PointStanding()
+
+
+def a_folder_is_not_locked():
+    server_folder._locked = lambda file: True
 
 
 def a_dealing_seed_is_not_kept():
@@ -174,6 +179,7 @@ FAULTS = {
         a_share_leaves_before_it_is_bound,
         a_second_call_is_an_impersonation,
         a_query_point_is_not_kept,
+        a_folder_is_not_locked,
         a_dealing_seed_is_not_kept,
         the_point_in_the_ledger_is_not_read,
         a_report_is_answered_for_anew,

@@ -50,7 +50,16 @@ ACCUSING = ("PartyImpersonated", "Equivocation", "MalformedFrame", "BatchMismatc
 _SKETCH = {"rows": 8, "sparsity": 2, "copies": "each"}
 _PROVED = {"proved": True, "sketch": "sum", "rows": None, "copies": "auto", "noise_by": "servers"}
 #: Frames that a server sends in a run, about.
-FRAMES = {"release": 90, "dealing": 180, "proved": 130, "shamir": 260, "damaged": 130, "doors": 90, "series": 90}
+FRAMES = {
+    "release": 90,
+    "dealing": 180,
+    "proved": 130,
+    "shamir": 260,
+    "damaged": 130,
+    "doors": 90,
+    "series": 90,
+    "twins": 130,
+}
 #: What the collections of the worlds have: a sketch with the noise of clients; the same in Shamir shares of four
 #: servers, who check how they were dealt; proofs, which the servers check, and noise of their own; the same in Shamir
 #: shares of four servers, who deal the noise; the first epoch of a series.
@@ -61,6 +70,7 @@ WORLDS = {
     "shamir": _PROVED | {"servers": 4, "sharing": "shamir"},
     "doors": _SKETCH,
     "damaged": _PROVED,
+    "twins": _PROVED,
     "series": _PROVED | {"proved": False, "series": Series.of("yearly", 3, 1.0, 1e-7)},
 }
 

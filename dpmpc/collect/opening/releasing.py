@@ -267,6 +267,7 @@ class ReleasingServer:
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
         """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""
+        self.spool.bind_ledger()
         return self.ledger.begin_opening(manifest.digest, sums)
 
     def save(self, opened: Release, certificate: Certificate) -> None:

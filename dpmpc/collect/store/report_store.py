@@ -51,6 +51,7 @@ from dpmpc.collect.store.blocks import (
     Upload,
 )
 from dpmpc.collect.store.id_files import IdFile
+from dpmpc.collect.store.ledger_tables import ADVICE
 from dpmpc.collect.store.store_description import ReportDatabase, StoreDescription
 from dpmpc.collect.store.stored_reports import StoredReports
 from dpmpc.collect.store.tombstones import Tombstones, TombstoneSum
@@ -62,6 +63,7 @@ from dpmpc.linear.sharing.batch import Share
 CLOSED_EARLY = "this server has closed the collection for good, ahead of its time; nothing was stored"
 AHEAD_PART = 100  # of `most_stored`, one such part may be tombstones of reports that have not come
 _CLOSED, _COUNTED, _FAILED, _POINT = "closed", "counted", "failed", "query point"
+_LEDGER = "ledger"  # the identity of the ledger in which a release of these reports is recorded
 _ERASED = "erased"  # number and hashes of the tombstones whose reports have no words any more
 
 
@@ -414,6 +416,25 @@ class ReportStore(Store):
                     "toss", "given for a spool that takes reports, one that is closed for good expected"
                 )
             self._table.write(described.with_fact(_POINT, toss))
+
+    def bind_ledger(self) -> None:
+        """Record for good which ledger has the releases of these reports; reject another one.
+
+        Another ledger holds none of them: it was begun anew, or is that of a second folder with the same database.
+        """
+        identity = self._tombstones.ledger_identity()
+        with self._database.turn(alone=True):
+            described = self._table.read()
+            bound = described.fact(_LEDGER)
+            if bound not in (None, identity):
+                raise SpoolError(
+                    "ledger",
+                    self._folder,
+                    f"the one that has the releases of the reports in {self._database.place}",
+                    f"if it is elsewhere, as where a link to it is missing, put it in place; else: {ADVICE}",
+                )
+            if bound is None:
+                self._table.write(described.with_fact(_LEDGER, identity))
 
     def forbid_points(self, mark: bytes) -> None:
         """Record a mark as the query point, whatever was recorded before."""

@@ -36,6 +36,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import threading
 from collections.abc import Container, Iterable, Sequence
 from pathlib import Path
@@ -56,6 +57,7 @@ _ALL = "SELECT id FROM tombstones WHERE collection = ? AND came = ? ORDER BY id"
 _ONE = "SELECT came FROM tombstones WHERE collection = ? AND id = ?"
 _BURY = "INSERT OR REPLACE INTO tombstones (collection, id, came) VALUES (?, ?, ?)"
 _HASHES = 1 << 256
+_IDENTITY = "identity"  # under which a ledger keeps 16 random bytes of its own
 
 
 class TombstoneSum(NamedTuple):
@@ -139,6 +141,11 @@ class Tombstones(Store):
         """Return number and hashes of the tombstones of reports that came, as they are kept next to them."""
         with self._turns, typed_errors(self._folder), transaction(self._database, "DEFERRED"):
             return self._sum(came=True)
+
+    def ledger_identity(self) -> bytes:
+        """Return 16 bytes that the ledger drew when it was new; a copy of it has the same."""
+        with self._turns, typed_errors(self._folder):
+            return self._kept.once(_IDENTITY, lambda: os.urandom(16))
 
     def require_at_least(self, overwritten: int, place: object) -> None:
         """Refuse a ledger that holds fewer withdrawals than a store has carried out, a number read before this."""
