@@ -22,6 +22,7 @@ from dpmpc.linear.proving import proved
 from dpmpc.models.fitted import MODELS
 from dpmpc.release.release import Release
 from support.command_inputs import BOUNDS, BUDGET, NAMES, run
+from support.rejections import exits
 from support.waiting import wait_for
 
 
@@ -463,7 +464,7 @@ def test_the_help_of_a_model_has_its_options_alone(capsys):
         for kind, options in ((title.split()[1], options) for title, options in options_by_model(MODELS).items())
     }
     for kind in FITTED:
-        with pytest.raises(SystemExit, match="0"):
+        with exits(0):
             main(["fit", "--model", kind, "--help-all"])
         shown = set(re.findall(r"^  (--[a-z-]+)", capsys.readouterr().out, re.MULTILINE))
         assert own[kind] <= shown
@@ -477,7 +478,7 @@ def test_a_short_help_has_at_most_twenty_options(capsys):
         for form in ("--help", "--help-all"):
             if form == "--help-all" and not commands[arguments[0]].rare:
                 continue
-            with pytest.raises(SystemExit, match="0"):
+            with exits(0):
                 main([*arguments, form])
             lengths.append(len(re.findall(r"^  -", capsys.readouterr().out, re.MULTILINE)))
         assert lengths[0] <= 20, arguments
@@ -488,7 +489,7 @@ def test_the_example_of_a_model_is_one_that_the_command_takes(capsys):
     for kind in FITTED:
         options = parser().parse_args(shlex.split(example_of(kind))[1:])
         assert model_of(options, kind).kind == kind
-        with pytest.raises(SystemExit, match="0"):
+        with exits(0):
             main(["fit", "--model", kind, "--help"])
         assert example_of(kind) in " ".join(capsys.readouterr().out.split())
 

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dpmpc.app.cli.main import main, parser
 from dpmpc.app.cli.parsing import EXAMPLES, GROUPS, REMAINING, Parser, whole
+from support.rejections import exits
 
 
 def test_every_command_is_in_a_group_and_has_an_example_that_parses():
@@ -24,7 +25,7 @@ def test_every_command_is_in_a_group_and_has_an_example_that_parses():
 
 
 def test_the_help_shows_groups_with_an_example_each(capsys):
-    with pytest.raises(SystemExit, match="0"):
+    with exits(0):
         main(["--help"])
     shown = capsys.readouterr().out
     for title, commands in parser().grouped().items():
@@ -35,7 +36,7 @@ def test_the_help_shows_groups_with_an_example_each(capsys):
 
 
 def test_the_help_of_a_command_ends_with_its_example(capsys):
-    with pytest.raises(SystemExit, match="0"):
+    with exits(0):
         main(["bounds", "--help"])
     assert capsys.readouterr().out.endswith("example: dpmpc bounds people.csv > bounds.toml\n")
 
@@ -60,7 +61,7 @@ def test_the_help_of_a_command_ends_with_its_example(capsys):
     ],
 )
 def test_what_is_misspelt_is_told_with_what_was_probably_meant(arguments, told, capsys):
-    with pytest.raises(SystemExit, match="2"):
+    with exits(2):
         main(arguments.split())
     assert capsys.readouterr().err == f"{told}\n"
 

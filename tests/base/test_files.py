@@ -56,13 +56,13 @@ def test_what_others_may_touch_is_refused(mode, tmp_path):
     path = tmp_path / "key"
     path.touch()
     path.chmod(mode)
-    with pytest.raises(InputError, match=f"key: mode 0{mode:o} of {path} given, 0600 expected"):
+    with rejects("key", given=f"mode 0{mode:o} of {path}", expected="0600"):
         require_private("key", path)
 
 
 def test_a_folder_needs_another_mode_and_a_store_another_error(tmp_path):
     tmp_path.chmod(0o750)
-    with pytest.raises(SpoolError, match=r"folder: mode 0750 of .* given, 0700 expected"):
+    with rejects("folder", SpoolError, expected="0700"):
         require_private("folder", tmp_path, SpoolError)
 
 

@@ -213,7 +213,7 @@ def test_a_ledger_lies_apart_and_is_for_its_owner_alone(folder, tmp_path):
     assert set(modes.values()) == {0o600}
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.chmod(0o755)
-    with pytest.raises(SpoolError, match="mode 0755"):
+    with rejects("folder", SpoolError, expected="0700"):
         ReleaseLedger(folder)
 
 

@@ -113,7 +113,7 @@ def test_files_are_for_their_owner_alone(folder):
     assert {"spool.sqlite", "spool.sqlite-wal"} <= set(modes)
     assert set(modes.values()) == {0o600}
     folder.chmod(0o750)
-    with pytest.raises(SpoolError, match="mode 0750"):
+    with rejects("folder", SpoolError, expected="0700"):
         open_spool(folder)
 
 

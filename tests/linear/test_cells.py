@@ -228,24 +228,45 @@ def test_grids_of_other_bounds_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("facts", "message"),
+    ("facts", "rejection"),
     [
-        ({"strategy": "tree"}, "strategy: 'tree' given"),
-        ({"strategy": "identity"}, "one cell given, at least two expected"),
-        ({"strategy": "root"}, "'identity' expected of a grid without ordered cells"),
-        ({"strategy": "root", "column": 0, "edges": (0.0,), "groups": ((1, 1),)}, "of a grid with groups"),
-        ({"strategy": "identity", "edges": (0.0,)}, "column: none given"),
-        ({"strategy": "identity", "column": 0, "edges": (0.5, 0.5)}, "rising numbers expected"),
-        ({"strategy": "identity", "column": 0, "edges": (math.nan,)}, "rising numbers expected"),
-        ({"strategy": "identity", "column": 0, "edges": tuple(range(1024))}, "at most 513 rising"),
-        ({"strategy": "identity", "column": -1, "edges": (0.5,)}, "column: -1 given"),
-        ({"strategy": "identity", "groups": ((0, 0),)}, "groups: indicators: 0 given"),
-        ({"strategy": "identity", "groups": ((1, 2), (1, 2))}, "variables with indicators of their own expected"),
-        ({"strategy": "identity", "groups": ((4, 1), (3, 2))}, "variables with indicators of their own expected"),
+        ({"strategy": "tree"}, {"argument": "strategy", "given": "'tree'"}),
+        ({"strategy": "identity"}, {"argument": "grid of cells", "given": "one cell", "expected": "at least two"}),
+        (
+            {"strategy": "root"},
+            {"argument": "strategy", "expected": "'identity'", "condition": "of a grid without ordered cells"},
+        ),
+        (
+            {"strategy": "root", "column": 0, "edges": (0.0,), "groups": ((1, 1),)},
+            {"argument": "strategy", "condition": "of a grid with groups"},
+        ),
+        ({"strategy": "identity", "edges": (0.0,)}, {"argument": "column", "given": "none"}),
+        (
+            {"strategy": "identity", "column": 0, "edges": (0.5, 0.5)},
+            {"argument": "edges", "expected": "at most 513 rising numbers"},
+        ),
+        (
+            {"strategy": "identity", "column": 0, "edges": (math.nan,)},
+            {"argument": "edges", "expected": "at most 513 rising numbers"},
+        ),
+        (
+            {"strategy": "identity", "column": 0, "edges": tuple(range(1024))},
+            {"argument": "edges", "expected": "at most 513 rising numbers"},
+        ),
+        ({"strategy": "identity", "column": -1, "edges": (0.5,)}, {"argument": "column", "given": "-1"}),
+        ({"strategy": "identity", "groups": ((0, 0),)}, {"argument": "groups: indicators", "given": "0"}),
+        (
+            {"strategy": "identity", "groups": ((1, 2), (1, 2))},
+            {"argument": "groups", "expected": "variables with indicators of their own"},
+        ),
+        (
+            {"strategy": "identity", "groups": ((4, 1), (3, 2))},
+            {"argument": "groups", "expected": "variables with indicators of their own"},
+        ),
     ],
 )
-def test_grids_that_make_no_sense_are_refused(facts, message):
-    with pytest.raises(InputError, match=message):
+def test_grids_that_make_no_sense_are_refused(facts, rejection):
+    with rejects(**rejection):
         CellGrid(**facts)
 
 
@@ -273,22 +294,46 @@ def test_weights_and_rows_of_zeros_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "rejection"),
     [
-        ({"cells": 1}, "cells: 1 given, a whole number from 2 to 512 expected"),
-        ({"cells": 4, "step": 1}, "cells, step given, one of cells, edges and step expected"),
-        ({"edges": (0.5, 0.2)}, "rising numbers between 0.0 and 10.0 expected"),
-        ({"edges": (0.0, 5.0)}, "rising numbers between"),
-        ({"edges": ()}, "1 to 511 rising"),
-        ({"step": 0}, "step = 0 given"),
-        ({"step": 3}, "divides the width of the bounds"),
-        ({"step": 0.001}, "divides the width of the bounds"),
-        ({"step": math.nan}, "step of column 'x'"),
-        ({"cells": 4, "transform": "spline", "knots": (5.0,)}, "and no spline"),
+        ({"cells": 1}, {"argument": "column 'x': cells", "given": "1", "expected": "a whole number from 2 to 512"}),
+        (
+            {"cells": 4, "step": 1},
+            {
+                "argument": "column 'x'",
+                "given": "cells, step given, one of cells, edges and step expected, and no spline",
+            },
+        ),
+        ({"edges": (0.5, 0.2)}, {"argument": "column 'x'", "expected": "1 to 511 rising numbers between 0.0 and 10.0"}),
+        ({"edges": (0.0, 5.0)}, {"argument": "column 'x'", "expected": "1 to 511 rising numbers between 0.0 and 10.0"}),
+        ({"edges": ()}, {"argument": "column 'x'", "expected": "1 to 511 rising numbers between 0.0 and 10.0"}),
+        ({"step": 0}, {"argument": "column 'x'", "given": "step = 0"}),
+        (
+            {"step": 3},
+            {
+                "argument": "column 'x'",
+                "condition": "that divides the width of the bounds into 1 to 511 steps, and no transform",
+            },
+        ),
+        (
+            {"step": 0.001},
+            {
+                "argument": "column 'x'",
+                "condition": "that divides the width of the bounds into 1 to 511 steps, and no transform",
+            },
+        ),
+        ({"step": math.nan}, {"argument": "step of column 'x'", "given": "nan"}),
+        (
+            {"cells": 4, "transform": "spline", "knots": (5.0,)},
+            {
+                "argument": "column 'x'",
+                "given": "cells and transform = 'spline' given, one of cells, edges and step expected, and no spline",
+            },
+        ),
     ],
 )
-def test_cells_of_a_variable_are_checked(fields, message):
-    with pytest.raises(InputError, match=message):
+def test_cells_of_a_variable_are_checked(fields, rejection):
+    with rejects(**rejection):
         Variable("x", 0, 10, **fields)
 
 

@@ -11,7 +11,6 @@ import math
 import numpy as np
 import pytest
 
-from dpmpc.base.errors import InputError
 from dpmpc.base.randomness import Stream
 from dpmpc.data import Schema
 from dpmpc.linear.contributions import contribution_from
@@ -139,24 +138,30 @@ def test_servers_sum_them_without_knowing_them(link):
 
 
 @pytest.mark.parametrize(
-    ("changed", "message"),
+    ("changed", "rejection"),
     [
-        ({"matrix": np.ones((2, 3))}, "square matrix expected"),
-        ({"matrix": [[1, 2], [3, 1]]}, "a symmetric matrix expected"),
-        ({"matrix": [[1, math.nan], [math.nan, 1]]}, "magnitude at most 1e\\+08"),
-        ({"matrix": [[1e300, 0], [0, 1]]}, "magnitude at most 1e\\+08"),
-        ({"theta": [1.0]}, "theta: 2 numbers"),
-        ({"theta": [1.0, math.inf]}, "theta: 2 numbers"),
-        ({"clip": 0.0}, "clip"),
-        ({"clip": 1e-9}, "clip: 1e-09 given, at least 1e-08 expected"),
-        ({"clip": 1e9}, "clip"),
-        ({"clip": math.nan}, "clip"),
-        ({"link": {"name": "probit"}}, "link"),
+        ({"matrix": np.ones((2, 3))}, {"argument": "matrix", "expected": "a square matrix"}),
+        ({"matrix": [[1, 2], [3, 1]]}, {"argument": "matrix", "expected": "a symmetric matrix"}),
+        (
+            {"matrix": [[1, math.nan], [math.nan, 1]]},
+            {"argument": "matrix", "given": "entries of magnitude at most 1e+08 expected"},
+        ),
+        (
+            {"matrix": [[1e300, 0], [0, 1]]},
+            {"argument": "matrix", "given": "entries of magnitude at most 1e+08 expected"},
+        ),
+        ({"theta": [1.0]}, {"argument": "theta", "given": "2 numbers of magnitude at most 1e+06 expected"}),
+        ({"theta": [1.0, math.inf]}, {"argument": "theta", "given": "2 numbers of magnitude at most 1e+06 expected"}),
+        ({"clip": 0.0}, {"argument": "clip", "given": "0.0"}),
+        ({"clip": 1e-9}, {"argument": "clip", "given": "1e-09", "expected": "at least 1e-08"}),
+        ({"clip": 1e9}, {"argument": "clip", "given": "1000000000.0"}),
+        ({"clip": math.nan}, {"argument": "clip", "given": "nan"}),
+        ({"link": {"name": "probit"}}, {"argument": "link", "given": "name: 'probit'"}),
     ],
 )
-def test_public_numbers_are_checked(changed, message):
+def test_public_numbers_are_checked(changed, rejection):
     arguments = {"matrix": np.eye(2), "theta": [0.0, 0.0], "clip": 1.0, "link": Logistic()}
-    with pytest.raises(InputError, match=message):
+    with rejects(**rejection):
         ClippedScores(**(arguments | changed))
 
 

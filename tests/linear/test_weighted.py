@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Column, Schema
 from dpmpc.data.codebook import Weight
 from dpmpc.data.variables import Variable
@@ -18,6 +17,7 @@ from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.privacy import analytic_gaussian_sigma
 from dpmpc.privacy.specification import ReleaseSpec
 from dpmpc.release.planning import design
+from support.rejections import rejects
 
 BITS = 12
 ENCODING = FixedPoint(BITS)
@@ -151,15 +151,22 @@ def test_it_is_described_and_made_again():
 
 
 @pytest.mark.parametrize(
-    ("choices", "said"),
+    ("choices", "rejection"),
     [
-        ({"sketch": "osnap"}, "sketch: 'osnap' given, 'auto' or 'sum' expected"),
-        ({"rows": 5}, "rows, sparsity: 5, None given"),
-        ({"contribution": SecondMoments()}, "bounds: with weights or rows of zeros given"),
-        ({"proved": True, "noise_by": "servers"}, "proved: true given with weighted-second-moments"),
+        ({"sketch": "osnap"}, {"argument": "sketch", "given": "'osnap'", "expected": "'auto' or 'sum'"}),
+        ({"rows": 5}, {"argument": "rows, sparsity", "given": "5, None"}),
+        ({"contribution": SecondMoments()}, {"argument": "bounds", "given": "with weights or rows of zeros"}),
+        (
+            {"proved": True, "noise_by": "servers"},
+            {
+                "argument": "proved",
+                "given": "true given with weighted-second-moments, rows, second moments, a power, cells or "
+                "items expected",
+            },
+        ),
     ],
 )
-def test_what_weights_cannot_be_combined_with(choices, said):
+def test_what_weights_cannot_be_combined_with(choices, rejection):
     public = Schema.of_codebook(Codebook((Variable("x", 0, 1),), weight=Weight("w", 3)))
-    with pytest.raises(InputError, match=said):
+    with rejects(**rejection):
         design(ReleaseSpec.of(public, 1000, 1.0, 1e-6, **choices))

@@ -15,7 +15,7 @@ from hypothesis.extra.numpy import arrays
 from sklearn.base import clone
 
 from dpmpc import RidgeRegression
-from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.errors import GuaranteeError
 from dpmpc.base.randomness import Stream
 from dpmpc.linear.contributions.contribution import moment_sensitivity
 from dpmpc.models.common.linear_algebra import excess_risk, ridge_cost, top_components
@@ -342,19 +342,19 @@ def test_a_low_rank_baseline_is_a_scikit_learn_citizen(baseline):
 
 @pytest.mark.parametrize("baseline", RIDGE)
 @pytest.mark.parametrize(
-    ("parameters", "message"),
+    ("parameters", "rejection"),
     [
-        ({"alpha": -1.0}, "alpha: -1"),
-        ({"alpha": math.nan}, "alpha: nan"),
-        ({"epsilon": 0.0}, "epsilon: 0"),
-        ({"delta": 1.0}, "delta: 1"),
-        ({"radius": -2.0}, "radius: -2"),
-        ({"simulation_seed": -3}, "seed: -3"),
+        ({"alpha": -1.0}, {"argument": "alpha", "given": "-1.0"}),
+        ({"alpha": math.nan}, {"argument": "alpha", "given": "nan"}),
+        ({"epsilon": 0.0}, {"argument": "epsilon", "given": "0.0"}),
+        ({"delta": 1.0}, {"argument": "delta", "given": "1.0 given, a number strictly between 0 and 1 expected"}),
+        ({"radius": -2.0}, {"argument": "radius", "given": "-2.0"}),
+        ({"simulation_seed": -3}, {"argument": "seed", "given": "-3"}),
     ],
 )
-def test_bad_parameters(baseline, parameters, message):
+def test_bad_parameters(baseline, parameters, rejection):
     X, y = regression(50, features=2)
-    with pytest.raises(InputError, match=message):
+    with rejects(**rejection):
         baseline(**parameters).fit(X, y)
 
 

@@ -5,7 +5,6 @@ import pandas as pd
 import pytest
 
 from dpmpc import LogisticRegression, LowRankApproximation, RidgeRegression
-from dpmpc.base.errors import InputError
 from dpmpc.data import Codebook, Schema, Variable
 from dpmpc.data.codebook import Weight
 from dpmpc.models import GroupedRidgeRegression
@@ -84,12 +83,15 @@ def test_what_cannot_be_coded_is_refused():
     lacking = FRAME.assign(ward=FRAME.ward.where(FRAME.index != 3))
     model = MODELS["one release"](FRAME, Y)
     assert np.flatnonzero(np.isnan(model.predict(lacking))).tolist() == [3]
-    for frame, message in (
-        (lacking, "column 'ward', row 4: the value is missing"),
-        (FRAME.assign(ward="D"), "column 'ward', row 1: D given"),
-        (FRAME.assign(height=1.0), "no column 'height' in the bounds"),
+    for frame, rejection in (
+        (lacking, {"argument": "X: column 'ward', row 4"}),
+        (FRAME.assign(ward="D"), {"argument": "X: column 'ward', row 1", "given": "D"}),
+        (
+            FRAME.assign(height=1.0),
+            {"argument": "columns", "given": "no column 'height' in the bounds; there are age, ward, crp, admitted, y"},
+        ),
     ):
-        with pytest.raises(InputError, match=message):
+        with rejects(**rejection):
             MODELS["one release"](frame, Y)
     weighted = Schema.of_codebook(Codebook((*VARIABLES, Variable("y", 0, 100)), weight=Weight("w", 2.0)))
     with rejects("bounds", given="with weights or rows of zeros"):

@@ -10,7 +10,7 @@ from dp_accounting.pld import privacy_loss_distribution
 
 from dpmpc import privacy
 from dpmpc.base.arguments import require_float
-from dpmpc.base.errors import GuaranteeError, InputError
+from dpmpc.base.errors import GuaranteeError
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.linear.noise import DiscreteGaussian
 from dpmpc.linear.noise.integer import Skellam
@@ -239,38 +239,48 @@ def test_the_papers_occupancy_bound_can_use_up_delta():
 
 
 @pytest.mark.parametrize(
-    ("change", "message"),
+    ("change", "rejection"),
     [
-        ({"epsilon": 0.0}, "epsilon: 0"),
-        ({"epsilon": -1.0}, "epsilon: -1"),
-        ({"epsilon": math.inf}, "epsilon: inf"),
-        ({"epsilon": math.nan}, "epsilon: nan"),
-        ({"delta": 0.0}, "delta: 0"),
-        ({"delta": 1.0}, "delta: 1"),
-        ({"noise": "laplace"}, "noise: 'laplace'"),
-        ({"calibration": "best"}, "calibration: 'best'"),
+        ({"epsilon": 0.0}, {"argument": "epsilon", "given": "0.0"}),
+        ({"epsilon": -1.0}, {"argument": "epsilon", "given": "-1.0"}),
+        ({"epsilon": math.inf}, {"argument": "epsilon", "given": "inf"}),
+        ({"epsilon": math.nan}, {"argument": "epsilon", "given": "nan"}),
+        (
+            {"delta": 0.0},
+            {
+                "argument": "delta",
+                "given": "0.0 given, a number strictly between 0 and 1 expected; only discrete-laplace noise "
+                "gives delta = 0",
+            },
+        ),
+        ({"delta": 1.0}, {"argument": "delta", "given": "1.0 given, a number strictly between 0 and 1 expected"}),
+        ({"noise": "laplace"}, {"argument": "noise", "given": "'laplace'"}),
+        ({"calibration": "best"}, {"argument": "calibration", "given": "'best'"}),
     ],
 )
-def test_bad_arguments(change, message):
+def test_bad_arguments(change, rejection):
     arguments = {"epsilon": 1.0, "delta": 1e-6, **change}
-    with pytest.raises(InputError, match=message):
+    with rejects(**rejection):
         privacy.calibrate(Sum(columns=100), box(2), **arguments)
 
 
 @pytest.mark.parametrize(
-    ("fields", "message"),
+    ("fields", "rejection"),
     [
-        ({"servers": 1}, "servers: 1"),
-        ({"servers": 3, "corrupt_servers": 3}, "corrupt_servers: 3"),
-        ({"corrupt_clients": -1}, "corrupt_clients: -1"),
-        ({"dropouts": -2}, "dropouts: -2"),
-        ({"corrupt_servers": 1.9}, "corrupt_servers: 1.9 given, a whole number"),
-        ({"corrupt_clients": math.nan}, "corrupt_clients: nan given, a whole number"),
-        ({"servers": True}, "servers: True given, a whole number"),
+        ({"servers": 1}, {"argument": "servers", "given": "1"}),
+        ({"servers": 3, "corrupt_servers": 3}, {"argument": "corrupt_servers", "given": "3"}),
+        ({"corrupt_clients": -1}, {"argument": "corrupt_clients", "given": "-1"}),
+        ({"dropouts": -2}, {"argument": "dropouts", "given": "-2"}),
+        ({"corrupt_servers": 1.9}, {"argument": "corrupt_servers", "given": "1.9", "expected": "a whole number"}),
+        (
+            {"corrupt_clients": math.nan},
+            {"argument": "corrupt_clients", "given": "nan", "expected": "a whole number >= 0"},
+        ),
+        ({"servers": True}, {"argument": "servers", "given": "True", "expected": "a whole number"}),
     ],
 )
-def test_bad_trust(fields, message):
-    with pytest.raises(InputError, match=message):
+def test_bad_trust(fields, rejection):
+    with rejects(**rejection):
         TrustModel(**fields)
 
 

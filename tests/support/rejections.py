@@ -22,3 +22,11 @@ def blames(party, kind):
     with pytest.raises(kind) as failure:
         yield failure
     assert failure.value.party == party, str(failure.value)
+
+
+@contextlib.contextmanager
+def exits(status):
+    """Expect that a command ends with a status."""
+    with pytest.raises(SystemExit) as ended:
+        yield
+    assert ended.value.code == status

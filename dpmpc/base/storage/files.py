@@ -226,4 +226,4 @@ def require_private(argument: str, path: Path, error: type[DpmpcError] = InputEr
     mode = stat.S_IMODE(status.st_mode)
     if mode & 0o077:
         expected = "0700" if stat.S_ISDIR(status.st_mode) else "0600"
-        raise error(f"{argument}: mode {mode:04o} of {path} given, {expected} expected: for its owner alone")
+        raise error(argument, f"mode {mode:04o} of {path}", expected, "for its owner alone")
