@@ -24,7 +24,7 @@ from dpmpc.collect.terms.collection_design import CollectionTerms, design_collec
 from dpmpc.collect.terms.server_entries import ServerEntry
 from dpmpc.collect.upload.seal_folder import SealFolder, read_public
 from dpmpc.data import DEMO_BOUNDS, demo_population, write_csv
-from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+from dpmpc.data.demo import DEMO_RADIUS, DEMO_TARGET
 from dpmpc.data.schemas import schema as schema_of
 from dpmpc.parties.network.identity import write_identity
 from dpmpc.privacy.specification import Budget

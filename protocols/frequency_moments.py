@@ -11,7 +11,7 @@ shows both. On a file of your own: ``dpmpc fit FILE --model moment --column COLU
 
 from mpyc.runtime import mpc
 
-from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.data.demo import DEMO_BOUNDS, demo_population
 from dpmpc.linear.contributions.powers_and_items import PowerSum
 from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
 from dpmpc.parties.mpyc.programs import options, planned

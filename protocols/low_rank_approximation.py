@@ -14,8 +14,7 @@ from typing import Any
 
 from mpyc.runtime import mpc
 
-from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.data.datasets.demo import DEMO_RADIUS
+from dpmpc.data.demo import DEMO_BOUNDS, DEMO_RADIUS, demo_population
 from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line
 from dpmpc.parties.mpyc.programs import options, planned
 from dpmpc.protocols.linear_transform import linear_transform

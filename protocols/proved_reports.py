@@ -263,8 +263,7 @@ def random_shares(task: Task, rows: Reals, told: NDArray[np.intp]) -> Placement:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Fit incomes of the generated population with and without proofs, and print what was refused and what it cost."""
-    from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
-    from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+    from dpmpc.data.demo import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
     from dpmpc.models import RidgeRegression
     from dpmpc.privacy.specification import ReleaseSpec
     from dpmpc.release.planning import design

@@ -179,8 +179,7 @@ def provenance(arguments: Mapping[str, Any]) -> dict[str, Any]:
 
 def demonstrate(arguments: Sequence[str]) -> None:
     """Divide the generated population's columns among parties, release them, and regress income on the others."""
-    from dpmpc.data.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
-    from dpmpc.data.datasets.demo import DEMO_TARGET
+    from dpmpc.data.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_TARGET, demo_population
     from dpmpc.owners.columns import RMGM
     from dpmpc.release.results import NumberTable
 

@@ -17,7 +17,7 @@ from typing import Any
 from mpyc.runtime import mpc
 
 from dpmpc.base.arrays import Reals
-from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
+from dpmpc.data.demo import DEMO_BOUNDS, demo_population
 from dpmpc.parties.mpyc.checked import checked_gram
 from dpmpc.parties.mpyc.closed_tasks import OpenedProducts, design_square, require_square
 from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line

@@ -18,8 +18,7 @@ from typing import Any
 import numpy as np
 from mpyc.runtime import mpc
 
-from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+from dpmpc.data.demo import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.parties.mpyc.checked import checked_gram
 from dpmpc.parties.mpyc.closed_tasks import design_products, public_ones, require_products
 from dpmpc.parties.mpyc.mpyc_links import errors_in_a_line

@@ -26,7 +26,6 @@ LAYERS = (
 # Inside a room, from the ground up; "." stands for the modules that lie in the room itself.
 FLOORS = {
     "base": ((".",), ("storage",)),
-    "data": ((".",), ("datasets",)),
     "linear": (("encoding", "noise"), ("sharing", "sketching"), ("contributions",), ("proving",)),
     "release": (("results",), (".",), ("planning",)),
     "models": (

@@ -21,13 +21,13 @@ from collections.abc import Callable
 
 import numpy as np
 
+from bench.datasets import data_release as published
+from bench.datasets.mutual_information import load_mnist_4_9
+from bench.datasets.secure_sketching import ELEVATION_BOUNDS, ELEVATION_TARGET, POWER_BOUNDS, POWER_TARGET, load_power
 from bench.secure_sketching.real_data import elevation
 from dpmpc.base.arrays import Reals
 from dpmpc.base.randomness import Stream
-from dpmpc.data import Column, Schema, Table, datasets
-from dpmpc.data.datasets import data_release as published
-from dpmpc.data.datasets.mutual_information import load_mnist_4_9
-from dpmpc.data.datasets.secure_sketching import ELEVATION_BOUNDS, ELEVATION_TARGET, POWER_BOUNDS, POWER_TARGET
+from dpmpc.data import Column, Schema, Table
 from dpmpc.linear.noise.floating import Gaussian
 
 DELTA = 1e-6
@@ -192,7 +192,7 @@ SETS = (
     ),
     RegressionSet(
         "Power",
-        datasets.load_power,
+        load_power,
         POWER_BOUNDS,
         POWER_TARGET,
         "every fortieth minute of 2,049,280",

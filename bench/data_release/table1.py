@@ -46,13 +46,13 @@ from bench.data_release.common import (
     subject_mu,
     theory_rows,
 )
+from bench.datasets import data_release as published
+from bench.datasets.dataset_files import data_folder
+from bench.datasets.secure_sketching import SONGS_BOUNDS, SONGS_FILE, SONGS_NAMES, SONGS_TARGET, load_songs
 from bench.harness import machine, markdown, save_picture, summary, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.base.arrays import Reals
 from dpmpc.data import Column, Schema, Table
-from dpmpc.data.datasets import data_release as published
-from dpmpc.data.datasets.dataset_files import data_folder
-from dpmpc.data.datasets.secure_sketching import SONGS_BOUNDS, SONGS_FILE, SONGS_NAMES, SONGS_TARGET, load_songs
 from dpmpc.models import RidgeRegression
 from dpmpc.privacy.gaussian import epsilon_of_mu
 from dpmpc.privacy.specification import ReleaseSpec

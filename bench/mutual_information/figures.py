@@ -24,10 +24,10 @@ import numpy as np
 from scipy.linalg import cholesky, solve_triangular
 
 from bench.charts import Chart, Panel, finish, options_of
+from bench.datasets.mutual_information import load_mnist_4_9
 from bench.secure_sketching.utility import TRIVIAL
 from bench.wishart import wishart_factor
 from dpmpc.base.arrays import Reals
-from dpmpc.data.datasets.mutual_information import load_mnist_4_9
 from dpmpc.models.papers.mutual_information.information import (
     additive_variance,
     hidden_variance,

@@ -1,7 +1,7 @@
 """The real data sets of Tables 6 to 8: the paper's, and stand-ins for those that are not at hand.
 
 Elevation, Songs and Ethylene are read from UCI's own files where the data folder has them, with public bounds
-(`dpmpc.data.datasets`). Without its file, Elevation is its first 5,000 rows, which are a smoke test and no sample;
+(`bench.datasets`). Without its file, Elevation is its first 5,000 rows, which are a smoke test and no sample;
 Songs and Ethylene are then listed and not measured. Bike and SGEMM stand in: real, complete, and with bounds known
 beforehand.
 """
@@ -14,6 +14,25 @@ from collections.abc import Callable, Sequence
 from itertools import pairwise
 
 from bench.charts import Panel
+from bench.datasets.data_release import BIKE_BOUNDS, BIKE_TARGET, SGEMM_BOUNDS, SGEMM_TARGET, load_bike, load_sgemm
+from bench.datasets.dataset_files import data_folder
+from bench.datasets.secure_sketching import (
+    ELEVATION_BOUNDS,
+    ELEVATION_FILE,
+    ELEVATION_TARGET,
+    ETHYLENE_CO_BOUNDS,
+    ETHYLENE_FILE,
+    ETHYLENE_TARGET,
+    POWER_BOUNDS,
+    POWER_TARGET,
+    SONGS_BOUNDS,
+    SONGS_FILE,
+    SONGS_TARGET,
+    load_elevation,
+    load_ethylene,
+    load_power,
+    load_songs,
+)
 from bench.secure_sketching.families import PRINTED, SKETCH, Families
 from bench.secure_sketching.printed import LAPLACE_ENTRIES, entries_name
 from bench.secure_sketching.utility import (
@@ -28,25 +47,7 @@ from bench.secure_sketching.utility import (
     recommended,
 )
 from dpmpc.base.arrays import Reals
-from dpmpc.data import Schema, Table, datasets
-from dpmpc.data.datasets.data_release import BIKE_BOUNDS, BIKE_TARGET, SGEMM_BOUNDS, SGEMM_TARGET, load_bike, load_sgemm
-from dpmpc.data.datasets.dataset_files import data_folder
-from dpmpc.data.datasets.secure_sketching import (
-    ELEVATION_BOUNDS,
-    ELEVATION_FILE,
-    ELEVATION_TARGET,
-    ETHYLENE_CO_BOUNDS,
-    ETHYLENE_FILE,
-    ETHYLENE_TARGET,
-    POWER_BOUNDS,
-    POWER_TARGET,
-    SONGS_BOUNDS,
-    SONGS_FILE,
-    SONGS_TARGET,
-    load_elevation,
-    load_ethylene,
-    load_songs,
-)
+from dpmpc.data import Schema, Table
 
 EPSILONS = (0.01, 0.03, 0.05, 0.1, 0.5, 5.0, 20.0)  # the last two are ours: see what sketches of few clients need
 SHORT_ROWS = 2000
@@ -87,7 +88,7 @@ def elevation() -> Table:
 
 
 MEASURED = (
-    DataSet("Power", datasets.load_power, POWER_BOUNDS, POWER_TARGET, 2),
+    DataSet("Power", load_power, POWER_BOUNDS, POWER_TARGET, 2),
     DataSet("SGEMM", load_sgemm, SGEMM_BOUNDS, SGEMM_TARGET, 5),
     DataSet("Bike", load_bike, BIKE_BOUNDS, BIKE_TARGET, 3),
     DataSet("Elevation", elevation, ELEVATION_BOUNDS, ELEVATION_TARGET, 1),

@@ -16,8 +16,7 @@ from collections.abc import Sequence
 
 from bench.harness import machine, markdown, write
 from dpmpc.base.arrays import Reals
-from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
-from dpmpc.data.datasets.demo import DEMO_RADIUS
+from dpmpc.data.demo import DEMO_BOUNDS, DEMO_RADIUS, demo_population
 from dpmpc.models import RidgeRegression
 from dpmpc.models.common.linear_algebra import LinearModel, ridge_cost
 from dpmpc.models.papers.baselines import SSP

@@ -21,12 +21,11 @@ import numpy as np
 from scipy.optimize import brentq
 from sklearn.linear_model import LogisticRegression
 
+from bench.datasets.secure_sketching import POWER_BOUNDS, load_power
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.base.arrays import Reals
 from dpmpc.data import Schema
-from dpmpc.data.datasets import load_power
-from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
 from dpmpc.linear.contributions.scores import sigmoid
 from dpmpc.models import RidgeRegression
 from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, ridge_cost, solve_ridge

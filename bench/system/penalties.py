@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy as np
 
+from bench.datasets import data_release as published
+from bench.datasets.secure_sketching import POWER_BOUNDS, load_power
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import UtilityWarning
-from dpmpc.data import Schema, Table, datasets
-from dpmpc.data.datasets import data_release as published
-from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
+from dpmpc.data import Schema, Table
 from dpmpc.models import RidgeRegression
 from dpmpc.models.common.linear_algebra import LinearModel, exact_gram, solve_ridge
 from dpmpc.privacy.specification import ReleaseSpec
@@ -58,8 +58,8 @@ def _chosen(
 
 
 DATA: dict[str, Callable[[], tuple[Table, Schema]]] = {
-    "household, sub-metering 3": lambda: _chosen(datasets.load_power, POWER_BOUNDS, "Sub_metering_3"),
-    "household, active power": lambda: _chosen(datasets.load_power, POWER_BOUNDS, "Global_active_power"),
+    "household, sub-metering 3": lambda: _chosen(load_power, POWER_BOUNDS, "Sub_metering_3"),
+    "household, active power": lambda: _chosen(load_power, POWER_BOUNDS, "Global_active_power"),
     "bike": lambda: _chosen(published.load_bike, published.BIKE_BOUNDS, published.BIKE_TARGET),
     "superconduct, 20 features": lambda: _chosen(
         published.load_superconduct, published.SUPERCONDUCT_BOUNDS, published.SUPERCONDUCT_TARGET, 20

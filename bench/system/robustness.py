@@ -30,6 +30,7 @@ from typing import Any
 
 import numpy as np
 
+from bench.datasets.secure_sketching import POWER_BOUNDS, load_power
 from bench.harness import machine, markdown, write
 from bench.secure_sketching.simulation import exact_sums, opened
 from bench.system.changed_reports import BLOCK, Reports
@@ -37,8 +38,6 @@ from bench.system.false_reports import lies_about
 from dpmpc.base.arrays import Integers, Reals, Words
 from dpmpc.base.errors import ProtocolFailure, UtilityWarning
 from dpmpc.data import Schema
-from dpmpc.data.datasets import load_power
-from dpmpc.data.datasets.secure_sketching import POWER_BOUNDS
 from dpmpc.linear.contributions import SecondMoments
 from dpmpc.linear.proving.circuit import FIELD, RowCircuit
 from dpmpc.linear.sharing import AdditiveSharing

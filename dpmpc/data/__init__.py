@@ -20,7 +20,7 @@ from dpmpc.base.faces import face
 if TYPE_CHECKING:
     from dpmpc.data.codebook import Codebook
     from dpmpc.data.columns import Column
-    from dpmpc.data.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population, load_power
+    from dpmpc.data.demo import DEMO_BOUNDS, DEMO_FEATURES, demo_population
     from dpmpc.data.schemas import Schema
     from dpmpc.data.table import Table
     from dpmpc.data.table_files import write_csv
@@ -35,7 +35,6 @@ __all__ = [
     "Table",
     "Variable",
     "demo_population",
-    "load_power",
     "write_csv",
 ]
 
@@ -44,7 +43,7 @@ __getattr__, __dir__ = face(
     {
         "codebook": ["Codebook"],
         "columns": ["Column"],
-        "datasets": ["DEMO_BOUNDS", "DEMO_FEATURES", "demo_population", "load_power"],
+        "demo": ["DEMO_BOUNDS", "DEMO_FEATURES", "demo_population"],
         "schemas": ["Schema"],
         "table": ["Table"],
         "table_files": ["write_csv"],

@@ -16,6 +16,10 @@ from support.rejections import rejects
 
 #: Modules of bench/ that are parts of benches.
 PARTS = {
+    "datasets.data_release",
+    "datasets.dataset_files",
+    "datasets.mutual_information",
+    "datasets.secure_sketching",
     *("audit.lost", "audit.mechanism", "audit.rates", "audit.registry", "audit.sums"),
     *("audit.system_attacks", "audit.views", "audit.whole_fit"),
     *("curators.fresh_sets", "curators.gradients", "curators.in_rounds", "curators.libraries", "curators.measuring"),

@@ -13,9 +13,9 @@ from bench.data_release import population as mpr_population
 from bench.data_release import table1 as mpr_table1
 from bench.data_release.common import BGM, DGM, OLS, RMGM, SUM, THEORY, ZERO
 from bench.data_release.table1 import CLIPPED, HALF, MEAN, RealData, findings
+from bench.datasets.data_release import SUPERCONDUCT_BOUNDS
 from bench.registry import BENCHES
 from dpmpc.data import Schema, Table
-from dpmpc.data.datasets.data_release import SUPERCONDUCT_BOUNDS
 from dpmpc.owners import columns as mixing
 from dpmpc.owners.columns.owner import mixing_of
 from support.rejections import rejects

@@ -9,11 +9,11 @@ from scipy.integrate import quad
 from scipy.stats import norm
 from sklearn.base import clone
 
+from bench.datasets.mutual_information import load_mnist_4_9
 from bench.mutual_information import attack as midp_attack
 from bench.mutual_information import figures as midp_figures
 from bench.secure_sketching.utility import TRIVIAL
 from dpmpc.base.errors import GuaranteeError, InputError
-from dpmpc.data.datasets.mutual_information import load_mnist_4_9
 from dpmpc.models.papers.mutual_information import AdditiveNoise, MutualInformationGuarantee, RandomProjection
 from dpmpc.models.papers.mutual_information.attack import copied_columns, guess_entry, least_leak
 from dpmpc.models.papers.mutual_information.information import (

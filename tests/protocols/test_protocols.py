@@ -19,8 +19,7 @@ from dpmpc.app.cli.demo import RELEASES
 from dpmpc.base.errors import InconsistentShares, OverflowRisk
 from dpmpc.base.randomness import Stream, stream_for
 from dpmpc.data import Schema
-from dpmpc.data.datasets import DEMO_BOUNDS, DEMO_FEATURES, demo_population
-from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+from dpmpc.data.demo import DEMO_BOUNDS, DEMO_FEATURES, DEMO_RADIUS, DEMO_TARGET, demo_population
 from dpmpc.linear.encoding.fixed_point import FixedPoint
 from dpmpc.models import FrequencyMoment, LowRankApproximation, RidgeRegression
 from dpmpc.owners.columns.mixing_parties import PROGRAM as MIXING

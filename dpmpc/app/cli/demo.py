@@ -63,8 +63,7 @@ class _Shown:
 
 
 def _demo(options: argparse.Namespace) -> None:
-    from dpmpc.data.datasets import DEMO_BOUNDS, demo_population
-    from dpmpc.data.datasets.demo import DEMO_RADIUS, DEMO_TARGET
+    from dpmpc.data.demo import DEMO_BOUNDS, DEMO_RADIUS, DEMO_TARGET, demo_population
     from dpmpc.models import RidgeRegression
     from dpmpc.privacy.specification import ReleaseSpec
     from dpmpc.release.planning import design

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from bench.datasets.dataset_files import FOLDER_VARIABLE, data_folder
 from dpmpc.base.arrays import Reals
 from dpmpc.base.errors import InputError
-from dpmpc.data.datasets.dataset_files import FOLDER_VARIABLE, data_folder
 
 
 def load_mnist_4_9() -> tuple[Reals, Reals]:

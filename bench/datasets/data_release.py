@@ -8,9 +8,9 @@ from pathlib import Path
 
 import numpy as np
 
+from bench.datasets.dataset_files import file_in_folder, from_folder, uci
 from dpmpc.base.errors import InputError
 from dpmpc.data.columns import Column
-from dpmpc.data.datasets.dataset_files import file_in_folder, from_folder, uci
 from dpmpc.data.schemas import Schema
 from dpmpc.data.table import Table
 from dpmpc.data.table_files import load_pyarrow

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from bench.datasets.dataset_files import data_folder, from_folder, read_numbers, uci
 from dpmpc.data.columns import Column
-from dpmpc.data.datasets.dataset_files import data_folder, from_folder, read_numbers, uci
 from dpmpc.data.schemas import Schema
 from dpmpc.data.table import Table
 from dpmpc.data.table_files import read_parquet
