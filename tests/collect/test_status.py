@@ -16,10 +16,9 @@ from hypothesis import strategies as st
 from bench.system.collection_servers import Servers
 from dpmpc.app.cli import collection as commands
 from dpmpc.app.cli.main import main, parser
-from dpmpc.base.errors import PartyImpersonated, PartyLost, PartyMissing
+from dpmpc.base.errors import PartyImpersonated, PartyMissing
 from dpmpc.collect.intake import front_page, service
 from dpmpc.collect.intake.status import ROUNDED_TO, Answer, HourlyCount, Status, ask, lines, rounded
-from dpmpc.collect.opening.release_process import in_words_of_servers
 from dpmpc.collect.store.server_folder import open_spool
 from dpmpc.collect.terms.collection_design import CollectionTerms, design_collection
 from dpmpc.collect.terms.server_entries import ServerEntry
@@ -31,6 +30,7 @@ from dpmpc.collect.upload.sealing import SealedReports
 from dpmpc.collect.upload.submission import Submission
 from dpmpc.data import Schema
 from dpmpc.parties.network.identity import fingerprint, write_identity
+from dpmpc.parties.network.naming import all_called, called, parties_are_servers
 from dpmpc.privacy.specification import Budget
 from support.certified_releases import certify
 from support.hostile import strangers
@@ -413,12 +413,9 @@ def test_opening_and_closing_are_logged(entries, tmp_path, caplog, monkeypatch):
 
 
 def test_errors_of_a_release_speak_of_servers():
-    with (
-        pytest.raises(PartyLost, match=r"^lost server 2: its party-2 and party.crt; servers differ$") as caught,
-        in_words_of_servers(),
-    ):
-        raise PartyLost("lost party 2: its party-2 and party.crt; parties differ", 2)
-    assert caught.value.party == 2
+    with parties_are_servers():
+        assert (called(2), all_called()) == ("server 2", "servers")
+    assert (called(2), called(None), all_called()) == ("party 2", "an unknown party", "parties")
 
 
 def test_the_log_of_a_server_is_json_if_asked_and_nothing_else(tmp_path):

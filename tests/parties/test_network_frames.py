@@ -173,5 +173,5 @@ def test_a_cost_that_cannot_be_is_refused(raw, remark):
 
 def test_a_party_that_runs_another_version_is_named_with_what_is_expected():
     older = next(v for v in VECTORS if v["name"] == "version of 0.3")
-    with pytest.raises(MalformedFrame, match="version 1 given, 2 expected: that party runs another dpmpc"):
+    with pytest.raises(MalformedFrame, match="version 1 given, 2 expected: the sender runs another dpmpc"):
         decode(bytes.fromhex(older["frame"]), AWAITED)

@@ -9,6 +9,7 @@ from dpmpc.collect.store.server_folder import ServerFolder
 from dpmpc.parties.network import backend
 from dpmpc.parties.network.connecting import INTRODUCTION_SECONDS, Connector
 from dpmpc.parties.network.links import PeerLink
+from dpmpc.parties.network.naming import parties_are_servers
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.network.runtime import PartyRuntime
 from dpmpc.parties.network.settings import PartySettings, digest_of
@@ -129,7 +130,7 @@ class Server(Node):
             world.log(f"  {self.number}: {line}")
 
         with (
-            release_process.in_words_of_servers(),
+            parties_are_servers(),
             release_process.releasing(collection, self.number, own, self.out, close=True, tell=tell) as (
                 server,
                 settings,

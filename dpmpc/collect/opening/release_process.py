@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import re
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -32,6 +31,7 @@ from dpmpc.collect.store.stored_reports import StoreLocation
 from dpmpc.collect.terms.certificate import require_quorum
 from dpmpc.collect.terms.task_file import Collection
 from dpmpc.parties.network.identity import pin
+from dpmpc.parties.network.naming import parties_are_servers
 from dpmpc.parties.network.party import Party
 from dpmpc.parties.network.programs import Agreement
 from dpmpc.parties.network.runtime import PartyRuntime
@@ -41,18 +41,6 @@ CONNECT_SECONDS = 300.0
 PATIENCE_SECONDS = 60.0
 _SLOWEST = 20e6  # bytes of its share that a server handles in a second at least: read, checked and transformed
 _LEDGER_RECORDS = 20e3  # report ids that a server looks up and records in a second at least
-
-
-@contextlib.contextmanager
-def in_words_of_servers() -> Iterator[None]:
-    """Have errors name servers: the network below calls them parties."""
-    try:
-        yield
-    except DpmpcError as error:
-        if error.args and isinstance(error.args[0], str):
-            words = re.sub(r"\bparties\b", "servers", error.args[0])
-            error.args = (re.sub(r"\bparty\b(?![-.\w])", "server", words), *error.args[1:])
-        raise
 
 
 class ReleaseOptions(TypedDict, total=False):
@@ -88,7 +76,7 @@ class ReleaseOptions(TypedDict, total=False):
     tell: Callable[[str], None]
 
 
-@in_words_of_servers()
+@parties_are_servers()
 def run_release(
     collection: Collection,
     number: int,

@@ -50,6 +50,7 @@ from dpmpc.base.randomness import Label, Stream
 from dpmpc.base.untrusted import LARGEST_MESSAGE, ReadError, printable, read_bytes, read_json
 from dpmpc.parties.network.frames import ContentType, Disputed, Frame, Kind, malformed_frame
 from dpmpc.parties.network.identity import LONGEST_SIGNATURE, sign, verify_signature
+from dpmpc.parties.network.naming import all_called, called
 from dpmpc.parties.network.party import Party
 
 Result = TypeVar("Result")
@@ -149,8 +150,8 @@ class Conversation:
         if session != self.session:
             peers = self._party.runtime.other_servers
             raise Equivocation(
-                f"party {peer} has heard other opening words than this party: somebody told different parties "
-                "different things, and nobody can prove who",
+                f"{called(peer)} has heard other opening words than {called(self._party.pid)}: somebody told the "
+                "others different things, and nobody can prove who",
                 peer if self.rounds or peers == [peer] else None,  # later on it has spoken in both sessions
             )
         return record, content
@@ -194,10 +195,11 @@ class Conversation:
                 continue
             if not self.is_signed(theirs, one.round, one.party):
                 return Equivocation(
-                    f"party {peer} claims that party {one.party} announced what party {one.party} has not signed", peer
+                    f"{called(peer)} claims that {called(one.party)} announced what {called(one.party)} has not signed",
+                    peer,
                 )
             return Equivocation(
-                f"party {one.party} announced different things to different parties, and signed both",
+                f"{called(one.party)} announced different things to different {all_called()}, and signed both",
                 one.party,
             )
         return None
@@ -286,7 +288,7 @@ async def _resolve(party: Party, dispute: Disputed) -> NoReturn:
     conversation, peer = _begun(party), dispute.peer
     nobody: ProtocolFailure
     if dispute.frame is None:
-        reason = f"party {peer} has heard other announcements than party {party.pid}"
+        reason = f"{called(peer)} has heard other announcements than {called(party.pid)}"
         _show(party, reason)
         alone = party.runtime.other_servers == [peer]  # of two parties that heard different things the other one lied
         nobody = Equivocation(
@@ -313,7 +315,7 @@ async def _convicted(party: Party, conversation: Conversation, dispute: Disputed
         if error is None and peer == dispute.peer and frame is None:
             lacks = "" if conversation.bears_out(shown.heard) else ", and does not show all of it"
             error = Equivocation(
-                f"party {peer} claims to have heard other announcements than party {party.pid}, but shows the "
+                f"{called(peer)} claims to have heard other announcements than {called(party.pid)}, but shows the "
                 f"same{lacks}",
                 peer,
             )
@@ -345,7 +347,7 @@ async def _convicted(party: Party, conversation: Conversation, dispute: Disputed
 
 def _told(peer: int, shown: _Dispute) -> ProtocolFailure:
     """Return why a peer ended the run, in its words, which name no party here: nothing that it shows proves them."""
-    return ProtocolFailure(f"party {peer} ended the run: {printable(shown.reason)}")
+    return ProtocolFailure(f"{called(peer)} ended the run: {printable(shown.reason)}")
 
 
 async def _dispute_of(party: Party, peer: int) -> Frame:

@@ -25,6 +25,7 @@ from dpmpc.base.untrusted import printable
 from dpmpc.parties.network.callers import Places, accept_callers, handle
 from dpmpc.parties.network.identity import dialling_context, listening_context, party_name
 from dpmpc.parties.network.links import LinkOwner, PeerLink
+from dpmpc.parties.network.naming import called
 from dpmpc.parties.network.sockets import CountingSocket, TrackedSocket
 
 REDIAL_SECONDS = 0.05
@@ -74,11 +75,11 @@ class Connector:
             try:
                 return await self._dial_once(peer)
             except ssl.SSLCertVerificationError as error:
-                why = f"party {self._runtime.pid} refused the certificate of party {peer}: {error.verify_message}"
+                why = f"{called(self._runtime.pid)} refused the certificate of {called(peer)}: {error.verify_message}"
                 self._runtime.fail(PartyImpersonated(why, peer))
                 await asyncio.get_running_loop().create_future()  # until the failure cancels this task too
             except OSError as error:
-                self._obstacles[f"party {peer}"] = str(error)
+                self._obstacles[called(peer)] = str(error)
                 await asyncio.sleep(REDIAL_SECONDS)
 
     async def _dial_once(self, peer: int) -> None:
@@ -170,7 +171,7 @@ class Connector:
 
     def _missing(self) -> PartyMissing:
         missing = [peer for peer in self._runtime.peers if peer not in self._runtime.links]
-        names = ", ".join(f"party {peer}" for peer in missing)
+        names = ", ".join(map(called, missing))
         remarks = "".join(f"; {who}: {what}" for who, what in sorted(self._obstacles.items()))
         waited = asyncio.get_running_loop().time() - self._began
         return PartyMissing(f"{names} had not come up after {waited:.1f} s{remarks}", missing[0])

@@ -40,6 +40,7 @@ from dpmpc.base.randomness import Label, Stream
 from dpmpc.base.untrusted import ReadError, printable, read_json
 from dpmpc.parties.network.announcing import FLUSH_SECONDS, announce, settle
 from dpmpc.parties.network.frames import ContentType, Kind, malformed_frame
+from dpmpc.parties.network.naming import called
 from dpmpc.parties.network.party import Party
 
 Result = TypeVar("Result")
@@ -109,8 +110,8 @@ class Heard:
         for number, digest in announced.items():
             if self._hashes[number].digest() != digest:
                 raise InconsistentShares(
-                    f"{what}: party {number} sent party {self._party.pid} others than it announced to all. Nothing was "
-                    "bound; the run can be repeated",
+                    f"{what}: {called(number)} sent {called(self._party.pid)} others than it announced to all. "
+                    "Nothing was bound; the run can be repeated",
                     number,
                 )
 
@@ -150,7 +151,7 @@ async def confirm(party: Party, digest: bytes, what: str) -> None:
     """Return when every party has stated that it is here with the same digest."""
     for number, other in (await announce(party, Kind.DIGEST, digest, len(digest))).items():
         if other != digest:
-            raise BatchMismatch(f"{what}: party {number} has {other.hex()}, we have {digest.hex()}", number)
+            raise BatchMismatch(f"{what}: {called(number)} has {other.hex()}, we have {digest.hex()}", number)
 
 
 def commitment(number: int, task: bytes, step: str, nonce: bytes, content: Words | bytes) -> bytes:
@@ -185,7 +186,7 @@ async def reveal(
     committed = {number: one[DIGEST_BYTES:] for number, one in told.items()}
     for number, one in told.items():
         if one[:DIGEST_BYTES] != place:
-            raise BatchMismatch(f"party {number} commits to something else than the {step}", number)
+            raise BatchMismatch(f"{called(number)} commits to something else than the {step}", number)
     if keep is not None:
         await together(party, lambda: keep(committed))
         await settle(party)  # nobody shows anything while another one may have been told that not all have kept them
@@ -200,7 +201,7 @@ async def reveal(
     def check() -> None:
         for number, content in shown.items():
             if not hmac.compare_digest(commitment(number, task, step, nonces[number], content), committed[number]):
-                raise MalformedFrame(f"party {number} has shown another {step} than it committed to", number)
+                raise MalformedFrame(f"{called(number)} has shown another {step} than it committed to", number)
 
     await together(party, check)
     return shown
@@ -232,4 +233,4 @@ def _read_refusal(peer: int, content: bytes) -> DpmpcError:
     if refusal.type not in _REASONS:
         return malformed_frame(peer, Kind.VERDICT, f"a {refusal.type!r}")
     kind: type[DpmpcError] = getattr(errors, refusal.type)
-    return kind(f"party {peer} refuses: {printable(refusal.message, _LONGEST_REASON)}")
+    return kind(f"{called(peer)} refuses: {printable(refusal.message, _LONGEST_REASON)}")

@@ -33,6 +33,7 @@ import numpy as np
 from dpmpc.base.arguments import require_bytes, require_whole
 from dpmpc.base.arrays import Words
 from dpmpc.base.errors import BatchMismatch, InputError, MalformedFrame, PartyImpersonated, ProtocolFailure
+from dpmpc.parties.network.naming import called
 
 MAGIC = b"dpmpcfrm"
 VERSION = 2
@@ -151,7 +152,7 @@ class Disputed(ProtocolFailure):
     """A peer has heard other announcements than this party, or ends the run: see `dpmpc.parties.network.announcing`."""
 
     def __init__(self, peer: int, frame: Frame | None = None):
-        super().__init__(f"party {peer} ended the run in a dispute about what was announced")
+        super().__init__(f"{called(peer)} ended the run in a dispute about what was announced")
         self.peer = peer
         self.frame = frame
 
@@ -190,14 +191,16 @@ def decode(data: bytes, expected: Expectation) -> Frame:
     if magic != MAGIC:
         raise _malformed(expected, f"it does not begin with {MAGIC!r}{_pickle_remark(data)}")
     if version != VERSION:
-        raise _malformed(expected, f"version {version} given, {VERSION} expected: that party runs another dpmpc")
+        raise _malformed(expected, f"version {version} given, {VERSION} expected: the sender runs another dpmpc")
     if sender != expected.sender:
-        raise PartyImpersonated(f"party {expected.sender} sent a frame in the name of party {sender}", expected.sender)
+        raise PartyImpersonated(
+            f"{called(expected.sender)} sent a frame in the name of {called(sender)}", expected.sender
+        )
     if kind != expected.kind:
         raise _malformed(expected, f"kind {kind}, {expected.kind.value} ({expected.kind.name}) expected")
     if task != expected.task:
         raise BatchMismatch(
-            f"party {sender} works on task {task.hex()[:16]}..., we on {expected.task.hex()[:16]}...", sender
+            f"{called(sender)} works on task {task.hex()[:16]}..., we on {expected.task.hex()[:16]}...", sender
         )
     if content != expected.content:
         raise _malformed(
@@ -241,7 +244,7 @@ def _content(payload: memoryview, content: ContentType, shape: tuple[int, ...]) 
 
 def malformed_frame(party: int, kind: Kind, why: object) -> MalformedFrame:
     """Return the error that states why what a party sent is not a frame of this kind, or holds what it must not."""
-    return MalformedFrame(f"party {party} sent no valid {kind.name} frame: {why}", party)
+    return MalformedFrame(f"{called(party)} sent no valid {kind.name} frame: {why}", party)
 
 
 def _malformed(expected: Expectation, why: str) -> MalformedFrame:

@@ -20,6 +20,7 @@ from dpmpc.base.errors import InputError, MalformedFrame, PartyImpersonated, Par
 from dpmpc.parties.network.backend import asyncoro
 from dpmpc.parties.network.frames import Frame, Kind, encode, kind_of
 from dpmpc.parties.network.identity import certified_names, party_name
+from dpmpc.parties.network.naming import called
 from dpmpc.parties.network.settings import PartySettings
 from dpmpc.parties.network.sockets import ByteCount, CountingSocket, Traffic, kernel_count
 
@@ -170,7 +171,7 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
         replaced = self.peer_pid is not None and self.runtime.links.get(self.peer_pid) is not self
         if self.peer_pid is None or replaced or (self._finished and self._took_leave):
             return
-        self.runtime.fail(PartyLost(f"lost party {self.peer_pid}: {error or 'it closed the link'}", self.peer_pid))
+        self.runtime.fail(PartyLost(f"lost {called(self.peer_pid)}: {error or 'it closed the link'}", self.peer_pid))
 
     def _learn_peer(self) -> None:
         """Bind the number that the peer claims to the certificate that it has proven to hold."""
@@ -183,9 +184,9 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
             self.transport.abort()
             return
         if names != [party_name(claimed)]:
-            raise PartyImpersonated(f"a peer with the certificate of {names} claimed to be party {claimed}", claimed)
+            raise PartyImpersonated(f"a peer with the certificate of {names} claimed to be {called(claimed)}", claimed)
         if claimed >= self.runtime.pid:
-            raise PartyImpersonated(f"party {claimed} connected out of turn", claimed)
+            raise PartyImpersonated(f"{called(claimed)} connected out of turn", claimed)
         del self.bytes[:_PARTY_NUMBER_BYTES]
         self.peer_pid = claimed
         # A party that lost power and has started again dials anew, and its earlier link may never break on this side.
@@ -201,7 +202,7 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
         while len(self.bytes) >= _MESSAGE.size:
             label, size = _MESSAGE.unpack_from(self.bytes)
             if self._unread + size > limit:
-                why = f"party {self.peer_pid} announced {size} bytes with {self._unread} unread; the limit is {limit}"
+                why = f"{called(self.peer_pid)} announced {size} bytes with {self._unread} unread; the limit is {limit}"
                 raise MalformedFrame(why, self.peer_pid)
             end = _MESSAGE.size + size
             if len(self.bytes) < end:
@@ -222,12 +223,12 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
                 waiting.set_result(payload)
         elif waiting is None:
             if len(self.buffers) >= MOST_UNREAD:
-                why = f"party {self.peer_pid} sent more than {MOST_UNREAD} messages that no one has read"
+                why = f"{called(self.peer_pid)} sent more than {MOST_UNREAD} messages that no one has read"
                 raise MalformedFrame(why, self.peer_pid)
             self.buffers[label] = payload
             self._unread += len(payload)
         else:
-            raise MalformedFrame(f"party {self.peer_pid} sent two messages under one label", self.peer_pid)
+            raise MalformedFrame(f"{called(self.peer_pid)} sent two messages under one label", self.peer_pid)
         if label == FAREWELL:
             self._finished = True
             self._settle_account()
@@ -242,5 +243,5 @@ class PeerLink(asyncoro.MessageExchanger):  # type: ignore[misc]
         """Fail if a message is awaited that cannot come: bytes arrive in order, and a farewell is the last."""
         gone = self._finished or self.closed.done()
         if gone and any(isinstance(message, asyncio.Future) for message in self.buffers.values()):
-            why = f"party {self.peer_pid} took its leave before it had sent all that was awaited"
+            why = f"{called(self.peer_pid)} took its leave before it had sent all that was awaited"
             self.runtime.fail(PartyMissing(why, self.peer_pid))

@@ -23,6 +23,7 @@ from dpmpc.base.errors import MalformedFrame
 from dpmpc.base.system import peak_rss_mb
 from dpmpc.base.untrusted import ReadError, read_json
 from dpmpc.parties.network.frames import PARTIES, Kind, malformed_frame
+from dpmpc.parties.network.naming import called
 from dpmpc.parties.network.sockets import ByteCount, Traffic
 
 MAX_COST = 1 << 60  # seconds or bytes that a party may claim
@@ -67,14 +68,16 @@ def statistics_from(raw: bytes, party: int) -> RunStatistics:
     except ReadError as error:
         raise malformed_frame(party, Kind.COST, error) from error
     if statistics.server != party:
-        raise MalformedFrame(f"party {party} sent the COST frame of party {statistics.server}", party)
+        raise MalformedFrame(f"{called(party)} sent the COST frame of {called(statistics.server)}", party)
     if len(statistics.phases) > MAX_PHASES or not all(_PHASE_NAME.fullmatch(name) for name in statistics.phases):
-        raise MalformedFrame(f"party {party} sent a COST frame with other phases than up to {MAX_PHASES} words", party)
+        raise MalformedFrame(
+            f"{called(party)} sent a COST frame with other phases than up to {MAX_PHASES} words", party
+        )
     if not set(statistics.peers) <= set(range(PARTIES)):
-        raise MalformedFrame(f"party {party} sent a COST frame with peers {sorted(statistics.peers)[:3]}", party)
+        raise MalformedFrame(f"{called(party)} sent a COST frame with peers {sorted(statistics.peers)[:3]}", party)
     for name, value in _numbers(msgspec.to_builtins(statistics)):
         if not 0 <= value <= MAX_COST:
-            raise MalformedFrame(f"party {party} sent a COST frame with {name} = {value}, 0 to 2^60 expected", party)
+            raise MalformedFrame(f"{called(party)} sent a COST frame with {name} = {value}, 0 to 2^60 expected", party)
     return statistics
 
 

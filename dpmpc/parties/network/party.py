@@ -39,6 +39,7 @@ from dpmpc.base.errors import DpmpcError, InputError, ProtocolFailure
 from dpmpc.base.untrusted import printable
 from dpmpc.parties.network.launched import OPTION, End, Launched, Launcher
 from dpmpc.parties.network.meter import Meter
+from dpmpc.parties.network.naming import called
 from dpmpc.parties.network.runtime import PartyRuntime
 from dpmpc.parties.network.settings import (
     SOURCE_FILE,
@@ -154,7 +155,7 @@ def run_party(settings: PartySettings, folder: Path, progress: TextIO, launcher:
         failure = error
     except Exception as error:
         _logger.exception("the run failed")
-        why = f"party {settings.party} failed: {type(error).__name__}: {error}"
+        why = f"{called(settings.party)} failed: {type(error).__name__}: {error}"
         failure = ProtocolFailure(why, settings.party)
     guilty = failure.party if isinstance(failure, ProtocolFailure) else settings.party
     record = ErrorRecord(type(failure).__name__, str(failure), guilty)

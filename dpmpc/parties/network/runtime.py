@@ -27,6 +27,7 @@ from dpmpc.parties.network.connecting import SHUTDOWN_SECONDS, Connector
 from dpmpc.parties.network.frames import Content, ContentType, Disputed, Expectation, Frame, Kind, decode, kind_of
 from dpmpc.parties.network.links import PeerLink
 from dpmpc.parties.network.meter import Meter, RunStatistics
+from dpmpc.parties.network.naming import called
 from dpmpc.parties.network.settings import PartySettings
 from dpmpc.parties.network.sockets import Traffic
 
@@ -52,7 +53,7 @@ class NoPickle:
         self._refuse("send")
 
     def _refuse(self, what: str) -> NoReturn:
-        why = f"the program of party {self._party} was about to {what} a pickle; use typed frames or secure types"
+        why = f"the program of {called(self._party)} was about to {what} a pickle; use typed frames or secure types"
         error = MalformedFrame(why, self._party)
         self._fail(error)
         raise error
@@ -330,7 +331,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
     def bounded(self, peer: int) -> asyncio.Future[Any]:
         """Return a future that `peer` has to fulfil within the deadline; the run fails otherwise."""
         future = self.loop.create_future()
-        late = PartyMissing(f"party {peer} kept us waiting for more than {self._patience:g} s", peer)
+        late = PartyMissing(f"{called(peer)} kept us waiting for more than {self._patience:g} s", peer)
         alarm = self.loop.call_later(self._patience, self.fail, late)
         future.add_done_callback(lambda _: alarm.cancel())
         return future
@@ -343,7 +344,9 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         elif isinstance(error, Exception) and not self._failed.done():
             _logger.error("%s", context["message"], exc_info=error)
             # Whoever dealt this party what does not fit may be to blame, so that nobody is named.
-            self.fail(ProtocolFailure(f"a computation of party {self.pid} broke off: {type(error).__name__}: {error}"))
+            self.fail(
+                ProtocolFailure(f"a computation of {called(self.pid)} broke off: {type(error).__name__}: {error}")
+            )
         else:
             _logger.debug("while ending: %s", context["message"], exc_info=error)
 
@@ -367,7 +370,7 @@ class PartyRuntime(backend.mpyc_runtime.Runtime):  # type: ignore[misc]
         if hasattr(type(x[0]), "_input") and not self.settings.without:
             return super()._distribute(x, senders)
         if self.pid == self.settings.analyst:
-            raise InputError("input", f"called by party {self.pid}, a server expected: the analyst holds no share")
+            raise InputError("input", f"called by {called(self.pid)}, a server expected: the analyst holds no share")
         if self.settings.without:
             raise InputError("input", f"servers {self.settings.without} left out, all expected where MPyC computes")
         if self.threshold == 0:
