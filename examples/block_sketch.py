@@ -30,7 +30,7 @@ class BlockSketch(PublicMatrix):
         self.blocks, self.seed = require_whole("blocks", blocks, 1, columns), seed_bytes(seed)
         self.height, rest = divmod(self.rows, self.blocks)
         if rest or not self.height:
-            raise InputError(f"rows: {rows} given, a multiple of blocks = {blocks} expected")
+            raise InputError("rows", rows, f"a multiple of blocks = {blocks}")
         self.size = -(-self.columns // self.blocks)
         seeds = [derive(self.seed, Label.SKETCH_SEED, index=b, length=SEED_BYTES) for b in range(self.blocks)]
         self._sketches = [CountSketch(self.height, self.size, seed, balanced=True) for seed in seeds]

@@ -15,8 +15,10 @@ from dpmpc.app.cli.main import main
 from dpmpc.base import plugins
 from dpmpc.base.plugins import Kinds, Open, Origin
 from dpmpc.collect.terms.task_file import Collection
+from dpmpc.linear.encoding.ring import Mersenne61, ring_named
 from dpmpc.linear.noise import FAMILIES, Noise, noise_from
 from dpmpc.linear.sketching import sketch_from
+from dpmpc.linear.sketching.public_matrix import PublicMatrix
 from dpmpc.models.fitted import class_of
 from dpmpc.privacy.task import Task
 from dpmpc.release.release import Release
@@ -90,6 +92,48 @@ def test_a_party_without_the_distribution_rejects_a_task(installed, examples_ins
         noise_from(own | {"plugin": {"distribution": "a", "version": "1", "digest": "0" * 64}})
     with rejects("noise"):
         noise_from(own | {"plugin": {"distribution": "a", "version": "1", "digest": 0}})
+
+
+class Modulo(PublicMatrix):
+    """Consecutive clients have consecutive rows; `deed` is what `_add` does wrong."""
+
+    family, deed = "modulo", None
+
+    def __init__(self, rows, columns, sparsity=1):
+        super().__init__(rows, columns, sparsity, balanced=True)
+
+    def entries(self, first, count):
+        rows = np.arange(first, first + count)[:, None] + np.arange(self.sparsity)
+        return rows % self.rows, np.where(rows % 3, 1, -1).astype(np.int8)
+
+    def _add(self, kind, first, X, Y):
+        rows, signs = self.entries(first, len(X))
+        X = X.reshape(len(X), -1, Y.shape[1])
+        for client, copy in np.ndindex(rows.shape):
+            row, sign, terms = rows[client, copy], signs[client, copy], X[client, copy % X.shape[1]]
+            sign = 1 if self.deed == "a sign" and first + client == 0 else sign
+            if kind == "float64":
+                Y[row] = (Y[row].view(np.float64) + sign * terms.view(np.float64)).view(np.uint64)
+            elif kind == "ring64" or self.deed == "not reduced":
+                Y[row] += terms if sign > 0 else -terms
+            else:
+                Y[row] = (Y[row].astype(object) + sign * terms.astype(object)) % Mersenne61.modulus
+            if self.deed == "the last one" and first + client == self.columns - 1:
+                Y[row] += np.uint64(1)
+
+
+@pytest.mark.parametrize("sparsity", [1, 2])
+@pytest.mark.parametrize("ring", ["ring64", "mersenne61"])
+def test_a_matrix_from_elsewhere_is_applied_if_its_sums_are_those_of_its_entries(ring, sparsity):
+    X = np.random.default_rng(2).integers(0, 1 << 60, (300, 2), dtype=np.uint64)
+    matrix = Modulo(7, 300, sparsity)
+    expected = matrix.to_csc().toarray().astype(object) @ X.astype(object) % ring_named(ring).modulus
+    assert np.array_equal(matrix.apply(X, ring=ring), expected)
+    matrix = Modulo(7, 300, sparsity)
+    for matrix.deed in ("a sign", "not reduced", "the last one"):
+        vars(matrix).pop("_sums_its_entries", None)
+        with rejects("sketch"):
+            matrix.apply(X, ring=ring)
 
 
 def test_three_server_processes_release_with_a_noise_and_a_matrix_of_another_distribution(installed, table):

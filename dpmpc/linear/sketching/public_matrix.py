@@ -35,6 +35,7 @@ Clients = tuple[int, int]  # from the first to before the second
 MOST_ROWS = (1 << 31) - 1  # a row and a sign share 32 bits
 MOST_COLUMNS = 1 << 34  # four clients share a 32-bit counter
 LINE = 64  # bytes of a cache line
+COMPARED = 1 << 12  # clients at each end whose sums are compared with the entries, of a matrix that is not dpmpc's
 PIECE = 1 << 16  # clients: what a thread is worth starting for, and what is copied at once where X is not contiguous
 
 
@@ -166,13 +167,21 @@ class PublicMatrix(Described):
         Raises
         ------
         InputError
-            For a wrong dtype or shape, clients that S does not have, field elements that are not canonical.
+            For a wrong dtype or shape, clients that S does not have, field elements that are not canonical, or a class
+            from elsewhere whose sums are not those of its entries.
         """
         if not isinstance(X, np.ndarray) and (applier := _applier(X)) is not None:
             self.check_clients(X.shape, first)
             return cast(NDArray[Number], applier(self, X, first=first, threads=threads))
         kind = _kind(X, ring)
         self.check_clients(X.shape, first)
+        if not (type(self).__module__.startswith("dpmpc.") or self._sums_its_entries):
+            raise InputError(
+                "sketch",
+                f"{self.family!r}, whose `_add` does not add up what its `entries` state",
+                "exact sums for each kind of numbers",
+                "the noise is calibrated to the entries",
+            )
         if X.ndim == 3 and X.shape[1] == 1:
             X = X[:, 0]
         threads = require_whole("threads", threads, 1, 1 << 10)
@@ -268,20 +277,6 @@ class PublicMatrix(Described):
         G[np.diag_indices(self.rows)] = self.occupancy() + 1
         return G
 
-    def overlap_range(self, G: Reals | None = None) -> tuple[float, float]:
-        """Return the smallest and the largest eigenvalue of G, to rounding: both at least 1.
-
-        Parameters
-        ----------
-        G : ndarray of float64, shape (k, k), optional
-            The result of `overlaps`, where it is at hand.
-        """
-        if self.sparsity == 1:
-            occupancy = self.occupancy()
-            return float(occupancy.min() + 1), float(occupancy.max() + 1)
-        eigenvalues = np.linalg.eigvalsh(self.overlaps() if G is None else G)
-        return max(1.0, float(eigenvalues[0])), float(eigenvalues[-1])
-
     def leverage(self) -> Reals:
         """Return l_i = s_i^T G^-1 s_i of every client, float64 (n,), for the unscaled S and G = S S^T + I.
 
@@ -320,6 +315,38 @@ class PublicMatrix(Described):
         counts = overlaps.pair_counts(self._pieces(), self.rows)
         heaviest = (sum(counts[pair] - 1 for pair in overlaps.row_pairs(hit, self.rows)) for hit, _ in self._pieces())
         return max(int(np.max(shared)) for shared in heaviest)
+
+    @cached_property
+    def _sums_its_entries(self) -> bool:
+        """Whether the sums of the first and of the last clients are those of the entries, for each kind of numbers."""
+        count = min(self.columns, COMPARED)
+        numbers = np.arange(1, count * self.sparsity + 1, dtype=np.uint64) * 0x9E3779B97F4A7C15
+        cases: tuple[tuple[Kind, NDArray[Any], int | None], ...] = (
+            ("ring64", numbers, 1 << 64),
+            ("mersenne61", numbers % Mersenne61.modulus, Mersenne61.modulus),
+            ("float64", (numbers >> 44).astype(np.float64), None),  # whole numbers, whose sums are exact
+        )
+        return all(
+            np.array_equal(self._own_sums(kind, first, terms), self._stated_sums(first, terms, modulus))
+            for first in (0, self.columns - count)
+            for kind, terms, modulus in cases
+        )
+
+    def _own_sums(self, kind: Kind, first: int, terms: NDArray[Any]) -> NDArray[Any]:
+        """Return the sums of one column, with a number of its own for each copy, as `_add` computes them."""
+        sums = self.zeros(1)
+        self._add(kind, first, terms.view(np.uint64).reshape(-1, self.sparsity), sums)
+        return sums[:, 0].view(terms.dtype)
+
+    def _stated_sums(self, first: int, terms: NDArray[Any], modulus: int | None) -> NDArray[Any]:
+        """Return the same sums as the entries state them, of halves of 32 bits, which do not overflow."""
+        numbers: Words = terms.astype(np.uint64)
+        rows, signs = self.entries(first, len(numbers) // self.sparsity)
+        low, high = np.zeros((2, self.rows), np.int64)
+        for half, sums in ((numbers & 0xFFFFFFFF, low), (numbers >> 32, high)):
+            np.add.at(sums, rows.ravel(), half.astype(np.int64) * signs.ravel())
+        whole = (high.astype(object) << 32) + low
+        return whole if modulus is None else whole % modulus
 
     @cached_property
     def _tally(self) -> tuple[Integers, Integers]:
