@@ -86,6 +86,12 @@ def test_nothing_is_violated(world, first, count):
     assert re.fullmatch(rf"{count} seeds from {first}, \d+ lives of servers, 0 seeds with a violation\n", printed)
 
 
+def test_a_bit_that_flips_once_others_have_bound_the_release_stops_nobody():
+    """A server lost power between its sums and its binding, when two servers had bound; its sums are kept before."""
+    status, printed = simulate("damaged", 40484)
+    assert status == 0, printed
+
+
 @pytest.mark.parametrize(("world", "seed"), [("release", 34), ("doors", 4), ("owners", 8)])
 def test_a_seed_replays_alone_and_after_others(world, seed):
     """Each event at the same virtual time; keys are drawn anew, and with them digests."""

@@ -30,7 +30,7 @@ from dpmpc.collect.upload.sealing import SealedReports
 from dpmpc.collect.upload.submission import Submission
 from dpmpc.data import Schema
 from dpmpc.parties.network.identity import fingerprint, write_identity
-from dpmpc.parties.network.naming import all_called, called, parties_are_servers
+from dpmpc.parties.network.naming import called, parties_are_servers
 from dpmpc.privacy.specification import Budget
 from support.certified_releases import certify
 from support.hostile import strangers
@@ -414,8 +414,8 @@ def test_opening_and_closing_are_logged(entries, tmp_path, caplog, monkeypatch):
 
 def test_errors_of_a_release_speak_of_servers():
     with parties_are_servers():
-        assert (called(2), all_called()) == ("server 2", "servers")
-    assert (called(2), called(None), all_called()) == ("party 2", "an unknown party", "parties")
+        assert called(2) == "server 2"
+    assert (called(2), called(None)) == ("party 2", "an unknown party")
 
 
 def test_the_log_of_a_server_is_json_if_asked_and_nothing_else(tmp_path):

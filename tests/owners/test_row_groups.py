@@ -9,7 +9,7 @@ from dpmpc.owners.rows import row_groups
 from dpmpc.owners.rows.own_rounds import AgreedReleases, RowsInMemory
 from dpmpc.owners.rows.owner_parties import OwnerSource, own_rows, public_arguments, run
 from dpmpc.owners.rows.owners_plan import OwnersPlan
-from dpmpc.owners.rows.row_groups import RowGroup, RowsOnWorkers, RowSumTask, read_rows
+from dpmpc.owners.rows.row_groups import RowGroup, RowsOnWorkers, read_rows, sum_rows
 from dpmpc.parties.cluster import DaskCluster
 from support.dask_workers import Killing, two_workers
 from support.rejections import rejects
@@ -124,7 +124,7 @@ def test_rows_that_went_since_the_first_sum_are_noticed(tmp_path):
     path = written(tmp_path / "d.parquet")
     task = AgreedReleases(plan_of(), None).task(0.5)
     with rejects(path, given="150 rows in row group 1"):
-        RowSumTask(plan_of(), task, 1)(RowGroup(path, 1, first=150, rows=151))
+        sum_rows(plan_of(), task, 1, RowGroup(path, 1, first=150, rows=151))
 
 
 def test_a_file_that_is_not_parquet_has_no_row_groups(tmp_path, address):

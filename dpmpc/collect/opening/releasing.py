@@ -199,6 +199,7 @@ class ReleasingServer:
         """Record what was agreed on, after this server's share of noise that was dealt for it; see `Ledger.seal`."""
         if noise is not None:
             self.openings.keep_noise(self.collection.digest, manifest.digest, noise)
+        self.spool.bind_ledger()
         self.ledger.seal(manifest.digest, manifest.to_json(), ids)
         if noise is not None:
             known = {entry.manifest_digest for entry in self.ledger.releases()}
@@ -241,15 +242,15 @@ class ReleasingServer:
     def transformed_share(self, manifest: Manifest, task: VerifiedTask, meter: Meter) -> Words:
         """Return this server's share of the noisy sums; `meter` measures how.
 
-        Nothing is bound yet: a report that is damaged is noticed here, at the latest. Until `bound_share` a server may
-        die and draw other noise the next time; no server has seen the first. Noise that was dealt stays as it is.
+        Nothing is bound yet: a report that is damaged is noticed here, at the latest. The share is kept before any
+        server binds its own, so that a report that is damaged afterwards stops nobody.
         """
         entry = self.ledger.find(manifest.digest)
         if entry is None:
             raise AlreadyReleased(
                 "manifest", f"{manifest.digest.hex()} was replaced by one that another run has sealed"
             )
-        self.openings.salt(manifest.digest, begun=entry.sums is not None)  # kept before anything is bound
+        self.openings.salt(manifest.digest, begun=entry.state is not State.SEALED)  # kept before anything is bound
         if entry.sums is not None:
             return entry.sums
         ids = self.ledger.batch(manifest.digest)
@@ -263,11 +264,11 @@ class ReleasingServer:
         if task.noise_is_dealt:
             shape = (task.sketch.rows, task.width)
             dealt = self.openings.noise(self.collection.digest, manifest.digest, shape)
-        return transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase, sums=sums)
+        noisy = transform(task, share, dealt=dealt, threads=self.threads, phase=meter.phase, sums=sums)
+        return self.ledger.keep_sums(manifest.digest, noisy)
 
     def bound_share(self, manifest: Manifest, sums: Words) -> Words:
         """Bind the reports to this manifest, durably, and return what may be sent: the same whenever it is asked."""
-        self.spool.bind_ledger()
         return self.ledger.begin_opening(manifest.digest, sums)
 
     def save(self, opened: Release, certificate: Certificate) -> None:

@@ -73,7 +73,7 @@ class LedgerEntry:
     manifest: str  # the manifest, JSON
     state: State  # how far it has come
     since: str  # when it got there, UTC
-    sums: Words | None  # what this server sends; None while the release is only sealed
+    sums: Words | None  # what this server sends; None until it has computed them
 
 
 class ReleaseLedger(Store):
@@ -117,20 +117,31 @@ class ReleaseLedger(Store):
                 )
             return self._entry(manifest_digest)
 
+    def keep_sums(self, manifest_digest: bytes, sums: Words) -> Words:
+        """Keep what a sealed release is going to send, durably, unless something is kept; return what is kept."""
+        with self._turns, typed_errors(self.folder), transaction(self._database):
+            kept = self._entry(manifest_digest).sums
+            if kept is None:
+                kept = elements(sums, "sums")
+                self._database.execute(
+                    "UPDATE releases SET shape = ?, sums = ? WHERE digest = ?",
+                    (json.dumps(kept.shape), kept.astype("<u8").tobytes(), manifest_digest),
+                )
+                self._tables.chain()
+        return kept
+
     def begin_opening(self, manifest_digest: bytes, sums: Words) -> Words:
         """Bind the reports of a sealed release to it for good, durably, then return what to send."""
-        sums = elements(sums, "sums")
+        words = self.keep_sums(manifest_digest, sums)
         with self._turns, typed_errors(self.folder), transaction(self._database):
             sealed = self._entry(manifest_digest)
             if sealed.state is State.SEALED:  # what the series has room for may have changed since it was sealed
                 require_epoch(Recorded(manifest_digest, sealed.manifest, begun=True), self._recorded())
                 self._database.execute(
-                    "UPDATE releases SET state = ?, since = ?, shape = ?, sums = ? WHERE digest = ?",
-                    (State.OPENING, _now(), json.dumps(sums.shape), sums.astype("<u8").tobytes(), manifest_digest),
+                    "UPDATE releases SET state = ?, since = ? WHERE digest = ?",
+                    (State.OPENING, _now(), manifest_digest),
                 )
                 self._tables.chain()
-            words = self._entry(manifest_digest).sums
-        assert words is not None
         return words
 
     def finish(self, manifest_digest: bytes) -> None:

@@ -46,7 +46,7 @@ ADVICE = (
 
 
 class ReleaseRow(NamedTuple):
-    """A release as its table has it; `shape` and `sums` are None until it is opening."""
+    """A release as its table has it; `shape` and `sums` are None until its sums are computed."""
 
     number: int
     digest: bytes

@@ -418,23 +418,21 @@ class ReportStore(Store):
             self._table.write(described.with_fact(_POINT, toss))
 
     def bind_ledger(self) -> None:
-        """Record for good which ledger has the releases of these reports; reject another one.
+        """Record for good which ledger has the releases of these reports, before one is sealed; reject another ledger.
 
         Another ledger holds none of them: it was begun anew, or is that of a second folder with the same database.
         """
         identity = self._tombstones.ledger_identity()
         with self._database.turn(alone=True):
             described = self._table.read()
-            bound = described.fact(_LEDGER)
-            if bound not in (None, identity):
+            if (described.fact(_LEDGER) or identity) != identity:
                 raise SpoolError(
                     "ledger",
                     self._folder,
                     f"the one that has the releases of the reports in {self._database.place}",
                     f"if it is elsewhere, as where a link to it is missing, put it in place; else: {ADVICE}",
                 )
-            if bound is None:
-                self._table.write(described.with_fact(_LEDGER, identity))
+            self._table.write(described.with_fact(_LEDGER, identity))
 
     def forbid_points(self, mark: bytes) -> None:
         """Record a mark as the query point, whatever was recorded before."""

@@ -49,11 +49,11 @@ def own_rows(source: OwnerSource, plan: OwnersPlan, number: int, patience: float
 
     Each answer of a worker may take `patience` seconds.
     """
-    rows: OwnRows
-    if source.cluster is None:
-        rows = RowsInMemory(read_rows(source.data, plan.schema, plan.target).values)
-    else:
-        rows = RowsOnWorkers(source.data, plan, source.cluster, patience)
+    rows: OwnRows = (
+        RowsInMemory(read_rows(source.data, plan.schema, plan.target).values)
+        if source.cluster is None
+        else RowsOnWorkers(source.data, plan, source.cluster, patience)
+    )
     if rows.shape[0] != plan.rows[number]:
         raise InputError(
             "rows", f"{plan.rows[number]} given by the plan, {rows.shape[0]} expected: as many as the file has"

@@ -7,7 +7,6 @@ whatever order, so the sum has the bits that one process computes.
 
 from __future__ import annotations
 
-import dataclasses
 import functools
 import itertools
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,7 +58,7 @@ class RowsOnWorkers:
         self._plan, self._cluster, self._patience = plan, cluster, patience
         groups = row_groups(path)
         with self._connected() as workers:
-            counts = list(workers.map(RowCountTask(plan), groups))
+            counts = list(workers.map(functools.partial(count_rows, plan), groups))
         ends = itertools.accumulate(counts)
         self._groups = [
             RowGroup(file, number, end - rows, rows)
@@ -70,7 +69,7 @@ class RowsOnWorkers:
     def total(self, task: Task, threads: int) -> Words:
         """Return the sum (1, width) of what the rows contribute."""
         with self._connected() as workers:
-            totals = workers.map(RowSumTask(self._plan, task, threads), self._groups)
+            totals = workers.map(functools.partial(sum_rows, self._plan, task, threads), self._groups)
             return np.array(functools.reduce(task.encoding.ring.add, totals))  # may be written to
 
     def _connected(self) -> DaskCluster:
@@ -79,34 +78,20 @@ class RowsOnWorkers:
         return DaskCluster(self._cluster, self._patience)
 
 
-@dataclasses.dataclass(frozen=True)
-class RowCountTask:
+def count_rows(plan: OwnersPlan, group: tuple[str, int]) -> int:
     """Read a row group as the columns of a plan, and return how many rows it has."""
-
-    plan: OwnersPlan
-
-    def __call__(self, group: tuple[str, int]) -> int:
-        """Read it."""
-        path, number = group
-        return len(read_rows(path, self.plan.schema, self.plan.target, number))
+    path, number = group
+    return len(read_rows(path, plan.schema, plan.target, number))
 
 
-@dataclasses.dataclass(frozen=True)
-class RowSumTask:
-    """Add up what the rows of a row group contribute to a task."""
-
-    plan: OwnersPlan
-    task: Task
-    threads: int
-
-    def __call__(self, group: RowGroup) -> Words:
-        """Read the rows, and return their sum (1, width)."""
-        table = read_rows(group.path, self.plan.schema, self.plan.target, group.number)
-        if len(table) != group.rows:
-            raise InputError(
-                group.path, f"{len(table)} rows in row group {group.number}", f"{group.rows}, as in the first sum"
-            )
-        return total_of(self.task, table.values, first=group.first, threads=self.threads)
+def sum_rows(plan: OwnersPlan, task: Task, threads: int, group: RowGroup) -> Words:
+    """Return the sum (1, width) of what the rows of a row group contribute to a task."""
+    table = read_rows(group.path, plan.schema, plan.target, group.number)
+    if len(table) != group.rows:
+        raise InputError(
+            group.path, f"{len(table)} rows in row group {group.number}", f"{group.rows}, as in the first sum"
+        )
+    return total_of(task, table.values, first=group.first, threads=threads)
 
 
 def read_rows(path: str, public: Schema, target: str | None, row_group: int | None = None) -> Table:

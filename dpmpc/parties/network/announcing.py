@@ -50,7 +50,7 @@ from dpmpc.base.randomness import Label, Stream
 from dpmpc.base.untrusted import LARGEST_MESSAGE, ReadError, printable, read_bytes, read_json
 from dpmpc.parties.network.frames import ContentType, Disputed, Frame, Kind, malformed_frame
 from dpmpc.parties.network.identity import LONGEST_SIGNATURE, sign, verify_signature
-from dpmpc.parties.network.naming import all_called, called
+from dpmpc.parties.network.naming import called
 from dpmpc.parties.network.party import Party
 
 Result = TypeVar("Result")
@@ -199,7 +199,7 @@ class Conversation:
                     peer,
                 )
             return Equivocation(
-                f"{called(one.party)} announced different things to different {all_called()}, and signed both",
+                f"{called(one.party)} announced different things, and signed both",
                 one.party,
             )
         return None

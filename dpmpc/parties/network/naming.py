@@ -5,18 +5,12 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-_PLURALS = {"party": "parties", "server": "servers"}
 _nouns = ["party"]  # of this process, whose messages are about one kind of run at a time
 
 
 def called(number: int | None) -> str:
     """Return the name of a party in a message: "party 2"; None is one that has not introduced itself yet."""
     return f"an unknown {_nouns[-1]}" if number is None else f"{_nouns[-1]} {number}"
-
-
-def all_called() -> str:
-    """Return the name of several: "parties"."""
-    return _PLURALS[_nouns[-1]]
 
 
 @contextlib.contextmanager
