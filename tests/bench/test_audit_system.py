@@ -285,13 +285,17 @@ def test_a_collection_without_a_matrix_that_is_good_enough_is_designed_again(mon
 
 def fresh_noise_in_each_run(monkeypatch):
     """A repetition draws the servers' noise again, and sends that; other releases are refused as they should be."""
-    begin, find = ReleaseLedger.begin_opening, ReleaseLedger.find
+    find = ReleaseLedger.find
 
-    def forgetful(self, digest, sums):
-        begin(self, digest, sums)
-        return sums
+    def forgetful(record):
+        def recorded(self, digest, sums):
+            record(self, digest, sums)
+            return sums
 
-    monkeypatch.setattr(ReleaseLedger, "begin_opening", forgetful)
+        return recorded
+
+    for name in ("keep_sums", "begin_opening"):
+        monkeypatch.setattr(ReleaseLedger, name, forgetful(getattr(ReleaseLedger, name)))
     monkeypatch.setattr(ReleaseLedger, "find", lambda self, digest: dataclasses.replace(find(self, digest), sums=None))
 
 

@@ -120,15 +120,15 @@ class ReleaseLedger(Store):
     def keep_sums(self, manifest_digest: bytes, sums: Words) -> Words:
         """Keep what a sealed release is going to send, durably, unless something is kept; return what is kept."""
         with self._turns, typed_errors(self.folder), transaction(self._database):
-            kept = self._entry(manifest_digest).sums
-            if kept is None:
-                kept = elements(sums, "sums")
+            recorded = self._entry(manifest_digest).sums
+            if recorded is None:
+                recorded = elements(sums, "sums")
                 self._database.execute(
                     "UPDATE releases SET shape = ?, sums = ? WHERE digest = ?",
-                    (json.dumps(kept.shape), kept.astype("<u8").tobytes(), manifest_digest),
+                    (json.dumps(recorded.shape), recorded.astype("<u8").tobytes(), manifest_digest),
                 )
                 self._tables.chain()
-        return kept
+        return recorded
 
     def begin_opening(self, manifest_digest: bytes, sums: Words) -> Words:
         """Bind the reports of a sealed release to it for good, durably, then return what to send."""
