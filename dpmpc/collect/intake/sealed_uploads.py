@@ -89,17 +89,18 @@ class SealedUploads:
         else:
             opened = await asyncio.to_thread(_opened, self._opener, self._roster, reports)
         sender = network_of(address) if door in (None, self._server) else None
-        jobs = [self._commits.commit(one, sender, door) for one in opened if isinstance(one, bytes)]
-        committed = iter(await asyncio.gather(*jobs, return_exceptions=True))
+        jobs = [one if isinstance(one, Exception) else self._commits.commit(one, sender, door) for one in opened]
         results: list[Added | Reply] = []
-        for one in opened:
-            outcome = next(committed) if isinstance(one, bytes) else one
-            if isinstance(outcome, Added):
-                results.append(outcome)
-            elif isinstance(outcome, Exception):
-                results.append(self._metrics.refuse(outcome))
-            else:
-                raise outcome
+        try:
+            for job in jobs:  # one after the other: gathering them makes a call of the loop for each
+                try:
+                    results.append(self._metrics.refuse(job) if isinstance(job, Exception) else await job)
+                except Exception as error:
+                    results.append(self._metrics.refuse(error))
+        finally:
+            for job in jobs:  # those that are not done, of a request that is cancelled
+                if not isinstance(job, Exception):
+                    job.cancel()
         added = _added_by(results)
         self._metrics.count_stored(added, (added.stored + added.duplicates) * self._record_bytes)
         return results
