@@ -332,8 +332,8 @@ def shifting(liars, fitting, shift=10**9):
     """Servers that add to their shares of the sums one polynomial, which is 0 at some honest servers' points."""
 
     class Shifts(ReleasingServer):
-        def transformed_share(self, manifest, task, meter):
-            own = super().transformed_share(manifest, task, meter)
+        def bound_share(self, manifest, sums):
+            own = super().bound_share(manifest, sums)
             return FIELD.add(own, np.full(own.shape, agreed_lie(self.number, fitting, shift), np.uint64))
 
     return dict.fromkeys(liars, Shifts)
