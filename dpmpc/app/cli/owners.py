@@ -156,9 +156,8 @@ def _owner(options: argparse.Namespace) -> None:
         position_of(name, there, "data")
     ledger = None if options.ledger is None else str(Path(options.ledger).resolve())
     source = OwnerSource(str(Path(options.data).resolve()), ledger, options.cluster)
-    own_rows(
-        source, plan, options.owner, settings.deadline
-    )  # what is wrong with the file is said before anybody could notice
+    # what is wrong with the file is printed before any other owner could notice
+    own_rows(source, plan, options.owner, settings.deadline)
     print(f"{options.data}: answers for {plan.answered}", file=sys.stderr)
     print(_promised(plan), file=sys.stderr)
     outcome = take_part(options, options.owner, PROGRAM, source, has_sent)

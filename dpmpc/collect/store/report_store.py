@@ -425,14 +425,16 @@ class ReportStore(Store):
         identity = self._tombstones.ledger_identity()
         with self._database.turn(alone=True):
             described = self._table.read()
-            if (described.fact(_LEDGER) or identity) != identity:
+            bound = described.fact(_LEDGER)
+            if bound is None:
+                self._table.write(described.with_fact(_LEDGER, identity))
+            elif bound != identity:
                 raise SpoolError(
                     "ledger",
                     self._folder,
                     f"the one that has the releases of the reports in {self._database.place}",
                     f"if it is elsewhere, as where a link to it is missing, put it in place; else: {ADVICE}",
                 )
-            self._table.write(described.with_fact(_LEDGER, identity))
 
     def forbid_points(self, mark: bytes) -> None:
         """Record a mark as the query point, whatever was recorded before."""
